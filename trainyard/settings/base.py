@@ -1,0 +1,85 @@
+"""The base of every settings model: frozen, strict about unknown keys, camelCase in files; and the types of values."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic.alias_generators import to_camel
+
+__all__ = [
+    "DnsLabel",
+    "DnsSubdomain",
+    "LabelKey",
+    "LabelValue",
+    "Quantity",
+    "ResourceName",
+    "Resources",
+    "RuntimeName",
+    "SettingsModel",
+]
+
+
+class SettingsModel(BaseModel):
+    """A frozen settings section; a key nobody knows is an error, because a typo must not be silent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+def _matching(pattern: str, limit: int, what: str) -> AfterValidator:
+    expression = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if len(value) > limit:
+            raise ValueError(f"{len(value)} characters, at most {limit} are allowed")
+        if not expression.fullmatch(value):
+            raise ValueError(f"must be {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+
+DnsLabel = Annotated[
+    str, _matching(_LABEL, 63, "lower-case letters, digits and - only, a letter or digit at both ends")
+]
+"""A name that may become a label value: RFC 1123 label."""
+
+DnsSubdomain = Annotated[
+    str, _matching(_SUBDOMAIN, 253, "lower-case letters, digits, - and . only, a letter or digit at both ends")
+]
+"""A Kubernetes object name: RFC 1123 subdomain."""
+
+RuntimeName = Annotated[str, _matching(rf"\*|{_SUBDOMAIN}", 253, "the name of a runtime, or * for all")]
+"""The name of a training runtime, or ``*``."""
+
+LabelKey = Annotated[str, _matching(_QUALIFIED, 317, "a label key such as example.com/team")]
+"""A label's key, with or without a domain."""
+
+LabelValue = Annotated[
+    str, _matching(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", 63, "letters, digits, -, _ and . only")
+]
+"""A label's value."""
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_text),
+    _matching(
+        r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", 64, "a Kubernetes quantity such as 8, 500m or 512Gi"
+    ),
+]
+"""A non-negative Kubernetes resource quantity, kept as text so that nothing is rounded."""
+
+ResourceName = Annotated[str, _matching(_QUALIFIED, 317, "a resource name such as cpu or nvidia.com/gpu")]
+"""A Kubernetes resource name, with its domain for devices."""
+
+Resources = dict[ResourceName, Quantity]
+"""Amounts by resource name (``cpu``, ``memory``, ``nvidia.com/gpu``)."""

@@ -1,0 +1,130 @@
+"""What is installed: Volcano, JobSet, the trainer, the runtimes and the policies."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from trainyard.settings.base import DnsLabel, RuntimeName, SettingsModel
+from trainyard.settings.versions import supported_versions
+
+__all__ = [
+    "ImageSettings",
+    "JobSetSettings",
+    "PolicySettings",
+    "PolicyState",
+    "RuntimeSettings",
+    "SchedulerPreset",
+    "SchedulerSettings",
+    "TrainerSettings",
+    "VolcanoSettings",
+]
+
+Install = Literal[True, "existing"]
+
+
+def _tested(component: str, version: str) -> str:
+    if version not in supported_versions(component):
+        raise ValueError(
+            f"{version!r} is not a tested version of {component}: use one of {', '.join(supported_versions(component))}"
+        )
+    return version
+
+
+class VolcanoSettings(SettingsModel):
+    """The batch scheduler: gang scheduling, queues and network topology."""
+
+    install: Install = Field(
+        default=True, description="true: installed by this program; existing: already in the cluster"
+    )
+    version: str = Field(default=supported_versions("volcano")[0], description="Volcano version")
+    namespace: DnsLabel = Field(default="volcano-system", description="Namespace of Volcano's Deployments")
+    replicas: int = Field(default=1, ge=1, le=5, description="Replicas of each Deployment")
+
+    _version = field_validator("version")(lambda value: _tested("volcano", value))
+
+
+class JobSetSettings(SettingsModel):
+    """JobSet: the group of Jobs behind one TrainJob."""
+
+    install: Install = Field(
+        default=True, description="true: installed by this program; existing: already in the cluster"
+    )
+    version: str = Field(default=supported_versions("jobset")[0], description="JobSet version")
+    namespace: DnsLabel = Field(default="jobset-system", description="Namespace of JobSet's Deployment")
+    replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the Deployment")
+
+    _version = field_validator("version")(lambda value: _tested("jobset", value))
+
+
+class TrainerSettings(SettingsModel):
+    """The trainer API (TrainJob, TrainingRuntime, ClusterTrainingRuntime) and Trainyard's controller."""
+
+    install: Install = Field(
+        default=True, description="true: installed by this program; existing: already in the cluster"
+    )
+    namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
+    replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the controller; one of them leads")
+    workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
+
+
+class SchedulerPreset(StrEnum):
+    """Scheduler configurations with a reason for each line."""
+
+    TRAINING = "training"
+
+
+class SchedulerSettings(SettingsModel):
+    """The Volcano scheduler's configuration."""
+
+    preset: SchedulerPreset = Field(
+        default=SchedulerPreset.TRAINING, description="training: gangs, hierarchical queues, topology, bin packing"
+    )
+
+
+class RuntimeSettings(SettingsModel):
+    """Which training runtimes of the catalogue the cluster gets."""
+
+    include: tuple[RuntimeName, ...] = Field(default=("*",), description="Names of runtimes to install; * for all")
+    folders: tuple[str, ...] = Field(
+        default=(), description="Further catalogue folders of the team, relative to the project"
+    )
+
+
+class PolicyState(StrEnum):
+    """What an admission policy does with a violation."""
+
+    OFF = "off"
+    AUDIT = "audit"
+    WARN = "warn"
+    DENY = "deny"
+
+
+class PolicySettings(SettingsModel):
+    """Admission policies."""
+
+    states: dict[str, PolicyState] = Field(
+        default={}, description="State by rule id where it differs from the rule's default"
+    )
+    parameters: dict[str, dict[str, object]] = Field(
+        default={}, description="Parameters by rule id where they differ from the rule's default"
+    )
+    folders: tuple[str, ...] = Field(
+        default=(), description="Further rule folders of the team, relative to the project"
+    )
+    exempt_namespaces: tuple[DnsLabel, ...] = Field(
+        default=("kube-system", "kube-public", "kube-node-lease"),
+        description="Namespaces that tenant rules do not bind, beside the platform's own",
+    )
+
+
+class ImageSettings(SettingsModel):
+    """One container image: the parts that replace the default ones."""
+
+    repository: str | None = Field(default=None, description="Registry and repository, for instance a mirror's")
+    tag: str | None = Field(default=None, description="Tag")
+    digest: str | None = Field(
+        default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="Digest; wins over the tag when pulled"
+    )

@@ -1,0 +1,114 @@
+"""The settings of one stack: everything that ``stacks/Pulumi.<stack>.yaml`` can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from trainyard.problem import Problem
+from trainyard.settings.base import DnsLabel, DnsSubdomain, SettingsModel
+from trainyard.settings.cluster import ClusterSettings
+from trainyard.settings.fabric import FabricSettings
+from trainyard.settings.platform import (
+    ImageSettings,
+    JobSetSettings,
+    PolicySettings,
+    RuntimeSettings,
+    SchedulerSettings,
+    TrainerSettings,
+    VolcanoSettings,
+)
+from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings
+
+__all__ = ["StackSettings"]
+
+
+class StackSettings(SettingsModel):
+    """What a cluster gets. Each field is one key of the stack's configuration (``trainyard:<key>``)."""
+
+    cluster: ClusterSettings = Field(description="Where the control plane comes from")
+    volcano: VolcanoSettings = Field(default=VolcanoSettings(), description="The batch scheduler")
+    jobset: JobSetSettings = Field(default=JobSetSettings(), description="JobSet")
+    trainer: TrainerSettings = Field(default=TrainerSettings(), description="The trainer API and controller")
+    scheduler: SchedulerSettings = Field(
+        default=SchedulerSettings(), description="The Volcano scheduler's configuration"
+    )
+    fabric: FabricSettings = Field(default=FabricSettings(), description="Nodes, racks and switches")
+    queues: dict[DnsLabel, QueueSettings] = Field(default={}, description="The queue tree below root, by queue name")
+    tenants: dict[DnsLabel, TenantSettings] = Field(default={}, description="Teams by name; the name is the namespace")
+    priority_classes: dict[DnsSubdomain, PriorityClassSettings] = Field(
+        default={}, description="PriorityClasses by name"
+    )
+    runtimes: RuntimeSettings = Field(default=RuntimeSettings(), description="Training runtimes to install")
+    policies: PolicySettings = Field(default=PolicySettings(), description="Admission policies")
+    images: dict[str, ImageSettings] = Field(
+        default={}, description="Image replacements by image name (vc-scheduler, jobset, trainyard-controller, …)"
+    )
+    protect: bool = Field(default=False, description="Refuse destroy while true")
+    adopt: bool = Field(default=False, description="Take over objects that exist already; they are kept on destroy")
+
+    @model_validator(mode="after")
+    def _references_resolve(self) -> StackSettings:
+        problems = [problem for tenant in sorted(self.tenants) for problem in self._tenant_problems(tenant)]
+        problems += [
+            Problem(f"priorityClasses.{name}", "names that start with system- belong to Kubernetes", "use another name")
+            for name in sorted(self.priority_classes)
+            if name.startswith("system-")
+        ]
+        if problems:
+            raise PydanticCustomError("references", "references do not resolve", {"problems": problems})
+        return self
+
+    def _tenant_problems(self, tenant: str) -> Iterator[Problem]:
+        settings, path = self.tenants[tenant], f"tenants.{tenant}"
+        if tenant in {"default", *self.exempt_namespaces} or tenant.startswith("kube-"):
+            message = f"{tenant!r} is a namespace of the cluster or the platform, where tenant rules do not hold"
+            yield Problem(path, message, "give the tenant another name")
+        for label in settings.labels:
+            if label.startswith("pod-security.kubernetes.io/"):
+                message = f"label {label} is written from podSecurity"
+                yield Problem(f"{path}.labels[{label}]", message, "set podSecurity instead")
+        for name in settings.object_quota:
+            if _is_compute(name):
+                message = f"{name} is compute, which the tenant's queue bounds"
+                yield Problem(f"{path}.objectQuota[{name}]", message, "set capability of the queue instead")
+        for queue in settings.queues:
+            if queue not in self.queues:
+                yield Problem(f"{path}.queues", f"queue {queue!r} is not declared", _one_of("queues", self.queues))
+        if settings.default_queue and settings.default_queue not in settings.queues:
+            message = f"{settings.default_queue!r} is not among the tenant's queues"
+            yield Problem(f"{path}.defaultQueue", message, f"use one of {', '.join(settings.queues)}")
+        for name in settings.priority_classes:
+            if name not in self.priority_classes:
+                message = f"priority class {name!r} is not declared"
+                yield Problem(f"{path}.priorityClasses", message, _one_of("priorityClasses", self.priority_classes))
+
+    @property
+    def leaf_queues(self) -> tuple[str, ...]:
+        """Queues that jobs may use, ``default`` included, sorted."""
+        parents = {queue.parent for queue in self.queues.values()}
+        return tuple(sorted(({"default"} | set(self.queues)) - parents))
+
+    @property
+    def exempt_namespaces(self) -> tuple[str, ...]:
+        """Namespaces that tenant rules do not bind: those of the settings and the platform's own, sorted."""
+        own = {self.volcano.namespace, self.jobset.namespace, self.trainer.namespace}
+        return tuple(sorted(own | set(self.policies.exempt_namespaces)))
+
+    @property
+    def accelerator_resources(self) -> tuple[str, ...]:
+        """Resources that count as accelerators: devices of the node shape and those that settings name, sorted."""
+        devices = {name for name in self.fabric.node_shape.capacity if "/" in name}
+        return tuple(sorted(devices | set(self.fabric.accelerator_resources)))
+
+
+def _is_compute(name: str) -> bool:
+    if name in ("cpu", "memory") or name.startswith("limits."):
+        return True
+    return name.startswith("requests.") and name != "requests.storage"
+
+
+def _one_of(section: str, known: Mapping[str, object]) -> str:
+    return f"declare it under {section}" + (f" or use one of {', '.join(sorted(known))}" if known else "")

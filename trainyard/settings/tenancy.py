@@ -1,0 +1,100 @@
+"""Queues, tenants and priority classes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from trainyard.settings.base import (
+    DnsLabel,
+    DnsSubdomain,
+    LabelKey,
+    LabelValue,
+    Quantity,
+    Resources,
+    RuntimeName,
+    SettingsModel,
+)
+
+__all__ = ["PodSecurityLevel", "PriorityClassSettings", "QueueSettings", "Role", "TenantRoles", "TenantSettings"]
+
+
+class PodSecurityLevel(StrEnum):
+    """Pod Security Standards levels."""
+
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
+
+
+class QueueSettings(SettingsModel):
+    """One Volcano queue. Amounts are per resource, in Kubernetes quantities."""
+
+    parent: DnsLabel = Field(default="root", description="Queue above this one")
+    deserved: Resources = Field(default={}, description="Share the queue can always reclaim")
+    guarantee: Resources = Field(default={}, description="Share reserved for the queue, never lent")
+    capability: Resources = Field(
+        default={}, description="Upper bound; name every resource of deserved in it, or leave all of it out"
+    )
+    priority: int = Field(default=0, ge=0, le=2**31 - 1, description="Higher is served first")
+    reclaimable: bool = Field(default=True, description="Whether other queues may take back what this one borrowed")
+
+
+class TenantRoles(SettingsModel):
+    """Who may do what in the tenant's namespace; each entry is a group name of the cluster's identity provider."""
+
+    submit: tuple[str, ...] = Field(default=(), description="Groups that submit TrainJobs")
+    author: tuple[str, ...] = Field(default=(), description="Groups that also write namespaced TrainingRuntimes")
+    raw: tuple[str, ...] = Field(
+        default=(), description="Groups that may also create JobSets, Jobs, Pods and Volcano Jobs"
+    )
+
+
+class Role(StrEnum):
+    """The roles of a tenant."""
+
+    SUBMIT = "submit"
+    AUTHOR = "author"
+    RAW = "raw"
+
+
+class TenantSettings(SettingsModel):
+    """A team: its namespace (named after the tenant), queues, limits and roles."""
+
+    queues: tuple[DnsLabel, ...] = Field(min_length=1, description="Leaf queues the tenant may use")
+    default_queue: DnsLabel | None = Field(
+        default=None, description="Queue of a job that names none; the first of queues when absent"
+    )
+    runtimes: tuple[RuntimeName, ...] = Field(
+        default=("*",), description="ClusterTrainingRuntimes the tenant may use; * for all"
+    )
+    priority_classes: tuple[DnsSubdomain, ...] = Field(default=(), description="PriorityClasses the tenant may use")
+    service_accounts: tuple[DnsSubdomain, ...] = Field(
+        default=("default",), description="ServiceAccounts jobs may run as"
+    )
+    max_accelerators_per_job: int | None = Field(
+        default=None, ge=0, description="Most accelerators one job may ask for; no ceiling when absent"
+    )
+    object_quota: dict[str, Quantity] = Field(
+        default={
+            "count/trainjobs.trainer.kubeflow.org": "200",
+            "count/secrets": "500",
+            "count/configmaps": "1000",
+            "persistentvolumeclaims": "100",
+        },
+        description="ResourceQuota on object counts and storage; compute belongs to the queue",
+    )
+    pod_security: PodSecurityLevel = Field(
+        default=PodSecurityLevel.BASELINE, description="Pod Security level enforced in the namespace"
+    )
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Further labels of the namespace")
+    roles: TenantRoles = Field(default=TenantRoles(), description="Groups bound to the tenant's roles")
+
+
+class PriorityClassSettings(SettingsModel):
+    """One PriorityClass."""
+
+    value: int = Field(ge=-(2**31), le=1_000_000_000, description="Priority; higher wins")
+    preempts: bool = Field(default=True, description="Whether pods of this class may preempt lower ones")
+    description: str = Field(default="", description="Text shown by kubectl describe")

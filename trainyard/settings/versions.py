@@ -1,0 +1,167 @@
+"""The version table: what is pinned, what was tested together, and where each program comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = [
+    "COMPONENT_VERSIONS",
+    "KUBERNETES_VERSION",
+    "PROGRAMS",
+    "PROGRAM_GROUPS",
+    "Program",
+    "ProgramGroup",
+    "component_release",
+    "supported_versions",
+]
+
+KUBERNETES_VERSION = "1.36.3"
+
+
+@dataclass(frozen=True)
+class Program:
+    """One upstream program.
+
+    Parameters
+    ----------
+    name
+        File name of the program.
+    version
+        Pinned version without a leading v.
+    group
+        Folder of ``toolchain/`` whose go.mod pins it.
+    package
+        Go package of its main function; ``.`` for the folder itself.
+    version_arguments
+        Arguments that make it print its version; None where it cannot, so that one on PATH is never trusted.
+    """
+
+    name: str
+    version: str
+    group: str
+    package: str
+    version_arguments: tuple[str, ...] | None = ("--version",)
+
+
+@dataclass(frozen=True)
+class ProgramGroup:
+    """Programs that are built together because they share one go.mod.
+
+    Parameters
+    ----------
+    name
+        Folder of ``toolchain/``.
+    stamps
+        Value by Go variable, linked in so that the programs know their version.
+    sources
+        Files (module, path in the module) that are copied beside the folder's own sources before the build.
+    companions
+        Files (module, path in the module) that are placed beside the programs.
+    """
+
+    name: str
+    stamps: Mapping[str, str]
+    sources: tuple[tuple[str, str], ...] = ()
+    companions: tuple[tuple[str, str], ...] = ()
+
+
+_KUBERNETES_MINOR = KUBERNETES_VERSION.split(".")[1]
+_PULUMI_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+
+PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
+    ProgramGroup(
+        "control-plane",
+        {
+            "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
+            "k8s.io/component-base/version.gitMajor": "1",
+            "k8s.io/component-base/version.gitMinor": _KUBERNETES_MINOR,
+            "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBERNETES_VERSION}",
+            "k8s.io/client-go/pkg/version.gitMajor": "1",
+            "k8s.io/client-go/pkg/version.gitMinor": _KUBERNETES_MINOR,
+        },
+    ),
+    ProgramGroup("jobset-0.11", {}),
+    ProgramGroup("volcano", {"volcano.sh/volcano/pkg/version.Version": "v1.14.1"}),
+    ProgramGroup("pulumi", {"github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": "3.259.0"}),
+    ProgramGroup(
+        "pulumi-python-host",
+        {},
+        companions=(("github.com/pulumi/pulumi/sdk/v3", "python/cmd/pulumi-language-python-exec"),),
+    ),
+    ProgramGroup(
+        "pulumi-kubernetes",
+        {f"{_PULUMI_KUBERNETES}/pkg/version.Version": "4.25.0"},
+        sources=(
+            (_PULUMI_KUBERNETES, "cmd/pulumi-resource-kubernetes/schema.json"),
+            (_PULUMI_KUBERNETES, "cmd/pulumi-resource-kubernetes/terraform-mapping.json"),
+        ),
+    ),
+)
+"""Every folder of ``toolchain/`` that holds programs."""
+
+PROGRAMS: tuple[Program, ...] = (
+    Program("etcd", "3.6.8", "control-plane", "go.etcd.io/etcd/server/v3"),
+    Program("kube-apiserver", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    Program(
+        "kube-controller-manager", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kube-controller-manager"
+    ),
+    Program("kube-scheduler", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    Program("kubectl", KUBERNETES_VERSION, "control-plane", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
+    Program("kwok", "0.8.0", "control-plane", "sigs.k8s.io/kwok/cmd/kwok"),
+    Program("jobset", "0.12.0", "control-plane", "sigs.k8s.io/jobset", None),
+    Program("jobset", "0.11.1", "jobset-0.11", "sigs.k8s.io/jobset", None),
+    Program("vc-scheduler", "1.14.1", "volcano", "volcano.sh/volcano/cmd/scheduler"),
+    Program("vc-controller-manager", "1.14.1", "volcano", "volcano.sh/volcano/cmd/controller-manager"),
+    Program("vc-webhook-manager", "1.14.1", "volcano", "volcano.sh/volcano/cmd/webhook-manager"),
+    Program("pulumi", "3.259.0", "pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", ("version",)),
+    Program(
+        "pulumi-language-python",
+        "3.79.0",
+        "pulumi-python-host",
+        "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python",
+        None,
+    ),
+    Program("pulumi-resource-kubernetes", "4.25.0", "pulumi-kubernetes", ".", None),
+)
+"""Every program the embedded control plane and the deployment need; the first entry of a name is the current pin."""
+
+
+@dataclass(frozen=True)
+class ComponentRelease:
+    """One release of an installed component: the Go module its manifests are read from, and its container tag."""
+
+    module: str
+    version: str
+    tag: str
+
+
+COMPONENT_VERSIONS: dict[str, tuple[ComponentRelease, ...]] = {
+    "volcano": (ComponentRelease("volcano.sh/volcano", "1.14.1", "v1.14.1"),),
+    "jobset": (
+        ComponentRelease("sigs.k8s.io/jobset", "0.12.0", "v0.12.0"),
+        ComponentRelease("sigs.k8s.io/jobset", "0.11.1", "v0.11.1"),
+    ),
+}
+"""Releases that were tested, the current pin first."""
+
+
+def supported_versions(component: str) -> tuple[str, ...]:
+    """Return the tested versions of a component, the current pin first."""
+    return tuple(release.version for release in COMPONENT_VERSIONS[component])
+
+
+def component_release(component: str, version: str) -> ComponentRelease:
+    """Return the release of a component.
+
+    Raises
+    ------
+    KeyError
+        The version was never tested with this Trainyard.
+    """
+    for release in COMPONENT_VERSIONS[component]:
+        if release.version == version:
+            return release
+    raise KeyError(
+        f"{component} {version} is not one of the tested versions {', '.join(supported_versions(component))}"
+    )
