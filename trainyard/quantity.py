@@ -1,0 +1,91 @@
+"""Kubernetes quantities as exact fractions: what sums, shares and comparisons are computed with."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import ceil
+
+__all__ = ["format", "parse"]
+
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
+)
+_MAX_LENGTH = 64
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+_NANO = 10**9
+_BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
+
+
+def parse(value: str | int | float) -> Fraction:
+    """Return a quantity as an exact fraction of its base unit (cores, bytes, devices).
+
+    Like Kubernetes, digits below one billionth are rounded up.
+
+    Parameters
+    ----------
+    value
+        A quantity as Kubernetes writes it (``500m``, ``1.5Gi``, ``2e3``, ``8``), or a plain number.
+
+    Raises
+    ------
+    ValueError
+        The value is not a quantity.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is not a quantity")
+    if isinstance(value, int):
+        return Fraction(value)
+    text = str(value)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a quantity (such as 500m, 2, 1.5Gi)")
+    amount = Fraction(match["number"].rstrip(".")) * _factor(match["suffix"], match["exponent"])
+    rounded = Fraction(ceil(amount * _NANO), _NANO)
+    return -rounded if match["sign"] == "-" else rounded
+
+
+def format(amount: Fraction, resource: str) -> str:
+    """Return a fraction in the notation people expect for a resource.
+
+    Bytes use the largest binary suffix that divides them exactly; everything else is a plain number, or thousandths,
+    millionths or billionths where it is not whole.
+
+    Parameters
+    ----------
+    amount
+        Amount in the base unit of the resource.
+    resource
+        Resource name, such as ``cpu``, ``memory`` or ``nvidia.com/gpu``.
+    """
+    if amount.denominator == 1:
+        whole = amount.numerator
+        return _binary(whole) if _in_bytes(resource) else str(whole)
+    for suffix, scale in (("m", 10**3), ("u", 10**6)):
+        scaled = amount * scale
+        if scaled.denominator == 1:
+            return f"{scaled.numerator}{suffix}"
+    return f"{ceil(amount * _NANO)}n"
+
+
+def _factor(suffix: str | None, exponent: str | None) -> Fraction:
+    if exponent is not None:
+        return Fraction(10) ** int(exponent)
+    if suffix is None:
+        return Fraction(1)
+    if suffix.endswith("i"):
+        return Fraction(1024 ** (6 - _BINARY.index(suffix)))
+    return Fraction(10) ** _DECIMAL[suffix]
+
+
+def _in_bytes(resource: str) -> bool:
+    return resource in _BYTES or resource.startswith("hugepages-")
+
+
+def _binary(whole: int) -> str:
+    for index, suffix in enumerate(_BINARY):
+        size = 1024 ** (6 - index)
+        if whole and whole % size == 0:
+            return f"{whole // size}{suffix}"
+    return str(whole)
