@@ -1,0 +1,252 @@
+"""A queue tree is proved with exact numbers, and every finding says queue, resource, numbers and fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.golden import assert_golden
+from tests.queues.webhook import refused
+from trainyard.problem import Problem, TrainyardError
+from trainyard.queues import RULES, Severity, check_queues, check_tree, draw, queue_objects, severity
+from trainyard.settings import StackSettings, load_stack, parse_stack
+from trainyard.settings.tenancy import QueueSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+GPU = "nvidia.com/gpu"
+CAPACITY = {GPU: "64", "cpu": "768", "memory": "8Ti", "pods": "880"}
+
+
+def tree(**queues: dict[str, Any]) -> dict[str, QueueSettings]:
+    return {name: QueueSettings.model_validate(values) for name, values in queues.items()}
+
+
+def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: int = 8) -> StackSettings:
+    fabric = {"tierNames": ["rack"], "domains": [{"name": "r", "nodes": nodes}]}
+    values = {"cluster": {"provider": "embedded"}, "queues": queues, "tenants": tenants or {}, "fabric": fabric}
+    return parse_stack(values, source="test")
+
+
+def rules(problems: list[Problem]) -> set[str | None]:
+    return {problem.rule for problem in problems}
+
+
+def gpus(amount: str | int) -> dict[str, str]:
+    return {GPU: str(amount)}
+
+
+@pytest.mark.parametrize("name", ["local", "kind", "production"])
+def test_the_queues_of_a_shipped_stack(name: str) -> None:
+    shipped = load_stack(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    assert check_queues(shipped) == []
+    text = yaml.safe_dump_all(queue_objects(shipped), sort_keys=False)
+    assert_golden(Path(__file__).parent / "golden" / f"{name}.yaml", text)
+
+
+def test_parents_come_before_children_and_say_all_that_volcano_would_write() -> None:
+    objects = queue_objects(stack({"a": {"parent": "c"}, "b": {}, "c": {"parent": "b"}}))
+    assert [body["metadata"]["name"] for body in objects] == ["b", "c", "a"]
+    assert objects[2] == {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "a"},
+        "spec": {"parent": "c", "weight": 1, "reclaimable": True},
+    }
+
+
+def test_a_guarantee_is_written_under_resource() -> None:
+    (body,) = queue_objects(stack({"a": {"guarantee": gpus(8), "deserved": gpus(8), "priority": 3}}))
+    assert body["spec"]["guarantee"] == {"resource": {GPU: "8"}}
+    assert body["spec"]["priority"] == 3
+
+
+def test_a_finding_says_queue_resource_numbers_and_fix() -> None:
+    (problem,) = check_tree(tree(vision={"deserved": gpus(48), "capability": gpus(32)}))
+    assert problem.path == f"trainyard:queues.vision.deserved[{GPU}]"
+    assert problem.message == f"queue 'vision': deserved of {GPU} is 48, more than its capability of 32"
+    assert problem.fix == "raise the capability of vision to 48 or lower the deserved"
+    assert problem.rule == "queue-deserved-capability"
+
+
+def test_a_sum_shows_its_parts() -> None:
+    problems = check_tree(
+        tree(
+            p={"deserved": {"cpu": "1000.2m"}},
+            a={"parent": "p", "deserved": {"cpu": "333.4m"}},
+            b={"parent": "p", "deserved": {"cpu": "333.4m"}},
+            c={"parent": "p", "deserved": {"cpu": "333.4m"}},
+        )
+    )
+    (problem,) = [each for each in problems if severity(each) is Severity.ERROR]
+    assert problem.rule == "queue-deserved-sum"
+    assert "334m (a) + 334m (b) + 334m (c) = 1002m of cpu" in problem.message
+    assert "1001m" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("queues", "rule"),
+    [
+        (tree(a={"deserved": gpus(8), "capability": {"cpu": "1"}}), "queue-deserved-capability"),
+        (tree(a={"deserved": gpus(0), "capability": {"cpu": "1"}}), "queue-deserved-capability"),
+        (tree(a={"guarantee": gpus(8)}), "queue-guarantee-deserved"),
+        (
+            tree(a={"guarantee": gpus(8), "deserved": gpus(8), "capability": gpus(4)}),
+            "queue-guarantee-capability",
+        ),
+        (tree(a={}, b={"parent": "a", "capability": gpus(8)}), "queue-capability-parent"),
+        (
+            tree(a={"capability": gpus(8)}, b={"parent": "a", "deserved": gpus(9)}),
+            "queue-deserved-sum",
+        ),
+        (
+            tree(
+                a={"deserved": gpus(8), "guarantee": gpus(8)},
+                b={"parent": "a", "deserved": gpus(8), "guarantee": gpus(4)},
+                c={"parent": "a", "guarantee": gpus(5), "deserved": gpus(0)},
+            ),
+            "queue-guarantee-sum",
+        ),
+        (tree(a={"deserved": {GPU: "500m"}}), "queue-resource-fraction"),
+        (tree(a={"deserved": {"gpu": "8"}}), "queue-resource-name"),
+        (tree(a={"deserved": {"requests.nvidia.com/gpu": "8"}}), "queue-resource-name"),
+        (tree(a={"parent": "b"}), "queue-parent-unknown"),
+        (tree(a={"parent": "default"}), "queue-parent-default"),
+        (tree(default={}), "queue-name-reserved"),
+        (tree(a={"parent": "a"}), "queue-cycle"),
+        (tree(a={"parent": "c"}, b={"parent": "a"}, c={"parent": "b"}), "queue-cycle"),
+        (
+            tree(
+                a={"capability": gpus(8)},
+                b={"parent": "a"},
+                c={"parent": "b", "deserved": gpus(16), "guarantee": gpus(16)},
+            ),
+            "queue-guarantee-ancestor",
+        ),
+        (
+            tree(a={"deserved": gpus(40), "guarantee": gpus(40)}, b={"deserved": gpus(40), "guarantee": gpus(40)}),
+            "queue-guarantee-fabric",
+        ),
+    ],
+)
+def test_an_error_is_found(queues: dict[str, QueueSettings], rule: str) -> None:
+    problems = check_tree(queues, capacity=CAPACITY)
+    assert rule in rules(problems)
+    assert RULES[rule].severity is Severity.ERROR
+    assert all(problem.fix and problem.path.startswith("trainyard:queues") for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("queues", "rule"),
+    [
+        (tree(a={"deserved": gpus(40)}, b={"deserved": gpus(40)}), "queue-deserved-fabric"),
+        (tree(a={}), "queue-deserved-absent"),
+        (tree(a={"deserved": gpus(8), "capability": {"cpu": "0", GPU: "8"}}), "queue-capability-zero"),
+        (tree(a={"deserved": {"nvidia.com/gpus": "8"}}), "queue-resource-offered"),
+        (tree(a={"deserved": gpus(64), "guarantee": gpus(64)}), "queue-starved"),
+    ],
+)
+def test_a_warning_is_found(queues: dict[str, QueueSettings], rule: str) -> None:
+    problems = check_tree(queues, capacity=CAPACITY)
+    assert rule in rules(problems)
+    assert {severity(problem) for problem in problems} == {Severity.WARNING}
+
+
+def test_starvation_is_told_wherever_the_guarantees_are() -> None:
+    queues = tree(
+        p={"deserved": gpus(32), "capability": gpus(32)},
+        taker={"parent": "p", "deserved": gpus(32), "guarantee": gpus(32)},
+        starved={"parent": "p", "deserved": gpus(0)},
+    )
+    starved = [each for each in check_tree(queues, capacity=CAPACITY) if each.rule == "queue-starved"]
+    assert [problem.path for problem in starved] == ["trainyard:queues.starved"]
+    assert "taker (32)" in starved[0].message
+
+
+def test_a_cycle_is_told_once_and_stops_nothing_else() -> None:
+    queues = tree(a={"parent": "b"}, b={"parent": "a"}, tail={"parent": "a"}, bad={"deserved": {"gpu": "1"}})
+    problems = check_tree(queues, capacity=CAPACITY)
+    cycles = [problem for problem in problems if problem.rule == "queue-cycle"]
+    assert [problem.message for problem in cycles] == [
+        "queues are above each other: a → b → a; the scheduler would crash"
+    ]
+    assert "queue-resource-name" in rules(problems)
+
+
+def test_a_tenant_may_not_use_an_inner_queue() -> None:
+    settings_ = stack({"p": {}, "c": {"parent": "p"}}, {"t": {"queues": ["p"]}})
+    (problem,) = [each for each in check_queues(settings_) if each.rule == "queue-not-leaf"]
+    assert problem.path == "trainyard:tenants.t.queues"
+    assert problem.fix == "use one of c"
+
+
+def test_objects_are_refused_for_errors_and_made_despite_warnings() -> None:
+    assert rules(check_queues(stack({"a": {}}))) == {"queue-deserved-absent"}
+    assert len(queue_objects(stack({"a": {}}))) == 1
+    with pytest.raises(TrainyardError, match="queue tree has faults"):
+        queue_objects(stack({"a": {"parent": "a"}}))
+
+
+def test_without_a_fabric_nothing_is_compared_with_it() -> None:
+    assert check_tree(tree(a={"deserved": gpus(1000), "guarantee": gpus(1000)})) == []
+
+
+def test_one_byte_too_many_is_seen_beyond_floating_point() -> None:
+    queues = tree(a={"capability": {"memory": "9007199254740992"}, "deserved": {"memory": "9007199254740993"}})
+    assert rules(check_tree(queues)) == {"queue-deserved-capability"}
+
+
+def test_the_tree_is_drawn_with_its_tenants() -> None:
+    picture = draw(
+        stack({"p": {"deserved": gpus(8)}, "c": {"parent": "p", "reclaimable": False}}, {"t": {"queues": ["c"]}})
+    )
+    assert picture.splitlines() == [
+        "root",
+        f"├─ p: deserved {GPU} 8",
+        "│  └─ c [t]: not reclaimable",
+        "└─ default: jobs that name no queue",
+    ]
+
+
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "pods", GPU, "ephemeral-storage", "gpu"]),
+    st.sampled_from(["0", "1", "2", "3", "1.5", "333.4m", "500m", "2.0001", "1Ki", "1025"]),
+    max_size=3,
+)
+
+
+@st.composite
+def forests(draw_: st.DrawFn) -> dict[str, QueueSettings]:
+    names = ["a", "b", "c", "d"][: draw_(st.integers(1, 4))]
+    queues = {}
+    for position, name in enumerate(names):
+        parent = draw_(st.sampled_from(["root", *names[:position]]))
+        values = {kind: draw_(AMOUNTS) for kind in ("deserved", "guarantee", "capability")}
+        queues[name] = QueueSettings.model_validate({"parent": parent, **values})
+    return queues
+
+
+@settings(max_examples=200, deadline=None)
+@given(forests())
+def test_the_verdict_is_the_webhooks(queues: dict[str, QueueSettings]) -> None:
+    problems = check_tree(queues)
+    predicted = {problem.rule for problem in problems if problem.rule and RULES[problem.rule].refused_by}
+    assert bool(predicted) is refused(queues), predicted
+
+
+@given(forests())
+def test_a_proved_tree_gives_every_queue_once_after_its_parent(queues: dict[str, QueueSettings]) -> None:
+    dumped = {name: queue.model_dump(by_alias=True) for name, queue in queues.items()}
+    try:
+        objects = queue_objects(stack(dumped, nodes=1000))
+    except TrainyardError:
+        return
+    seen = {"root"}
+    for body in objects:
+        assert body["spec"]["parent"] in seen
+        seen.add(body["metadata"]["name"])
+    assert seen == {"root", *queues}

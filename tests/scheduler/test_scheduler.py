@@ -1,0 +1,173 @@
+"""The scheduler's configuration has a reason for each line, and mistakes that Volcano hides are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from typer import Typer
+from typer.testing import CliRunner
+
+from tests.golden import assert_golden
+from trainyard.cli import scheduler
+from trainyard.scheduler import configuration, lint, preset
+from trainyard.settings import load_stack
+from trainyard.settings.platform import SchedulerPreset
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINING = preset(SchedulerPreset.TRAINING, accelerators=("nvidia.com/gpu",))
+
+
+def changed(change: Any) -> str:
+    document = yaml.safe_load(TRAINING.text())
+    change(document)
+    return yaml.safe_dump(document)
+
+
+def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
+    entries: list[dict[str, Any]] = [entry for tier in document["tiers"] for entry in tier["plugins"]]
+    return next(entry for entry in entries if entry["name"] == name)
+
+
+def rules(text: str) -> set[str | None]:
+    return {problem.rule for problem in lint(text)}
+
+
+def test_the_configuration_of_the_local_stack() -> None:
+    text = configuration(load_stack(ROOT / "stacks" / "Pulumi.local.yaml"))
+    assert lint(text) == []
+    assert_golden(Path(__file__).parent / "golden" / "local.conf", text)
+
+
+def test_training_shares_queues_as_a_tree_and_leaves_enqueue_out() -> None:
+    document = yaml.safe_load(TRAINING.text())
+    assert document["actions"] == "allocate, backfill, reclaim"
+    assert plugin(document, "capacity")["enableHierarchy"] is True
+    assert plugin(document, "gang")["enablePreemptable"] is False
+    assert plugin(document, "nodeorder")["arguments"] == {"leastrequested.weight": 0}
+    assert plugin(document, "binpack")["arguments"]["binpack.resources"] == "nvidia.com/gpu"
+    assert plugin(document, "network-topology-aware")["arguments"]["weight"] == 10
+
+
+def test_every_action_and_plug_in_has_a_reason() -> None:
+    assert all(action.reason for action in TRAINING.actions)
+    assert all(each.reason for tier in TRAINING.tiers for each in tier)
+
+
+@pytest.mark.parametrize("accelerators", [(), ("nvidia.com/gpu", "amd.com/gpu")])
+def test_any_accelerators_give_a_sound_configuration(accelerators: tuple[str, ...]) -> None:
+    assert lint(preset(SchedulerPreset.TRAINING, accelerators=accelerators).text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("actions: [", "scheduler-structure"),
+        ("", "scheduler-structure"),
+        (changed(lambda d: d.update(actions=["allocate"])), "scheduler-action"),
+        (changed(lambda d: d.update(actions="allocate, backfil")), "scheduler-action"),
+        (changed(lambda d: d.update(actions="allocate,")), "scheduler-action"),
+        (changed(lambda d: d.update(actions="allocate, gangreclaim")), "scheduler-action"),
+        (changed(lambda d: d.pop("actions")), "scheduler-action"),
+        (changed(lambda d: d.update(tier=d.pop("tiers"))), "scheduler-key"),
+        (changed(lambda d: d.update(tier=d.pop("tiers"))), "scheduler-structure"),
+        (changed(lambda d: plugin(d, "capacity").update(enableHierachy=True)), "scheduler-key"),
+        (changed(lambda d: plugin(d, "capacity").update(enableHierarchy="true")), "scheduler-switch-type"),
+        (changed(lambda d: plugin(d, "capacity").update(name="capasity")), "scheduler-plugin"),
+        (
+            changed(lambda d: plugin(d, "binpack")["arguments"].update({"binpack.weight": "5"})),
+            "scheduler-argument-type",
+        ),
+        (changed(lambda d: plugin(d, "binpack")["arguments"].update({"binpack.cpu": 1.0})), "scheduler-argument-type"),
+        (changed(lambda d: plugin(d, "binpack")["arguments"].update({"binpack.gpu": 1})), "scheduler-argument"),
+        (
+            changed(
+                lambda d: d["tiers"][1]["plugins"].append(
+                    {"name": "resource-strategy-fit", "arguments": {"resourceStrategyFitWeight": "10"}}
+                )
+            ),
+            "scheduler-argument-fatal",
+        ),
+        (
+            changed(
+                lambda d: d["tiers"][1]["plugins"].append(
+                    {
+                        "name": "deviceshare",
+                        "arguments": {"deviceshare.GPUSharingEnable": True, "deviceshare.GPUNumberEnable": True},
+                    }
+                )
+            ),
+            "scheduler-argument-fatal",
+        ),
+        (changed(lambda d: d["tiers"][0]["plugins"].append({"name": "capacity"})), "scheduler-duplicate"),
+        (changed(lambda d: d["tiers"][1]["plugins"].append({"name": "proportion"})), "scheduler-conflict"),
+        (
+            changed(
+                lambda d: d["tiers"][1]["plugins"].extend(
+                    [{"name": "proportion"}, {"name": "drf", "enableHierarchy": True}]
+                )
+            ),
+            "scheduler-conflict",
+        ),
+        (changed(lambda d: plugin(d, "gang").update(name="pdb")), "scheduler-gang"),
+        (changed(lambda d: d.update(actions="enqueue, allocate, backfill, reclaim")), "scheduler-enqueue"),
+        (changed(lambda d: d.update(configurations=[{"name": "alocate"}])), "scheduler-action"),
+        (
+            changed(
+                lambda d: d.update(
+                    configurations=[{"name": "allocate", "arguments": {"predicateErrorCacheEnable": "yes"}}]
+                )
+            ),
+            "scheduler-argument-type",
+        ),
+    ],
+)
+def test_a_mistake_is_found(text: str, rule: str) -> None:
+    problems = lint(text)
+    assert rule in {problem.rule for problem in problems}
+    assert all(problem.fix for problem in problems)
+
+
+def test_a_misspelt_switch_is_answered_with_the_right_one() -> None:
+    (problem,) = lint(changed(lambda d: plugin(d, "capacity").update(enablehierarchy=True)))
+    assert problem.path == "tiers[1].plugins[1].enablehierarchy"
+    assert problem.fix == "did you mean enableHierarchy?"
+
+
+def test_the_config_map_can_be_checked_as_it_is() -> None:
+    body = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": TRAINING.text()}}
+    assert lint(yaml.safe_dump(body)) == []
+    assert rules(yaml.safe_dump({"kind": "ConfigMap", "data": {}})) == {"scheduler-structure"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["allocate", "binpack"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["actions", "tiers", "plugins", "name", "arguments", "configurations", "x"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_whatever_the_file_holds_there_is_an_answer(document: Any) -> None:
+    assert isinstance(lint(yaml.safe_dump(document)), list)
+
+
+def test_the_command_answers_with_its_exit_code(tmp_path: Path) -> None:
+    app = Typer()
+    scheduler.register(app)
+    good, bad = tmp_path / "good.conf", tmp_path / "bad.conf"
+    good.write_text(TRAINING.text())
+    bad.write_text(changed(lambda d: d.update(actions="allocate, preemt")))
+    assert CliRunner().invoke(app, ["scheduler", "check", str(good)]).exit_code == 0
+    result = CliRunner().invoke(app, ["scheduler", "check", str(bad)])
+    assert result.exit_code == 1
+    assert "did you mean preempt?" in result.output

@@ -1,0 +1,172 @@
+"""A fabric compiles to HyperNodes and labelled nodes, and its faults are found before Volcano meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.golden import assert_golden
+from trainyard.problem import TrainyardError
+from trainyard.settings import load_stack
+from trainyard.settings.fabric import FabricSettings
+from trainyard.topology import check_fabric, compile_fabric, draw
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fabric(*domains: dict[str, Any], **settings: Any) -> FabricSettings:
+    return FabricSettings.model_validate({"domains": list(domains), **settings})
+
+
+def found(settings: FabricSettings) -> list[tuple[str | None, str]]:
+    return [(problem.rule, problem.path.removeprefix("trainyard:fabric.")) for problem in check_fabric(settings)]
+
+
+TWO_RACKS = fabric({"name": "s", "domains": [{"name": "r0", "nodes": 2}, {"name": "r1", "nodes": ["x", "y.example"]}]})
+
+
+@pytest.mark.parametrize("stack", ["local", "production"])
+def test_the_hyper_nodes_of_a_shipped_stack(stack: str) -> None:
+    compiled = compile_fabric(load_stack(ROOT / "stacks" / f"Pulumi.{stack}.yaml").fabric)
+    text = yaml.safe_dump_all(compiled.hyper_nodes, sort_keys=False)
+    assert_golden(Path(__file__).parent / "golden" / f"{stack}.yaml", text)
+
+
+def test_leaves_are_tier_1_and_list_nodes_by_exact_name() -> None:
+    rack = compile_fabric(TWO_RACKS).hyper_nodes[1]
+    assert rack["metadata"]["name"] == "r1"
+    assert rack["spec"] == {
+        "tier": 1,
+        "tierName": "rack",
+        "members": [
+            {"type": "Node", "selector": {"exactMatch": {"name": "x"}}},
+            {"type": "Node", "selector": {"exactMatch": {"name": "y.example"}}},
+        ],
+    }
+
+
+def test_a_hyper_node_depends_on_its_members() -> None:
+    compiled = compile_fabric(TWO_RACKS)
+    assert compiled.order == {"r0": (), "r1": (), "s": ("r0", "r1")}
+    assert compiled.tiers == (("rack", 1), ("spine", 2))
+
+
+def test_a_node_says_where_it_is() -> None:
+    settings = fabric({"name": "r", "nodes": 1}, tierNames=["rack"], nodeShape={"labels": {"gpu": "h200"}})
+    (node,) = compile_fabric(settings).nodes
+    assert node.name == "r-node-0"
+    assert node.path == ("r",)
+    assert node.labels == {"gpu": "h200", "topology.trainyard.dev/rack": "r", "kubernetes.io/hostname": "r-node-0"}
+    assert node.capacity["nvidia.com/gpu"] == "8"
+
+
+def test_no_domains_is_no_fabric() -> None:
+    compiled = compile_fabric(FabricSettings())
+    assert compiled.hyper_nodes == []
+    assert compiled.tiers == ()
+    assert draw(compiled) == "no fabric declared"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            fabric({"name": "a", "nodes": 1}, {"name": "a", "nodes": ["z"]}, tierNames=["rack"]),
+            ("fabric-domain-duplicate", "domains[1].name"),
+        ),
+        (
+            fabric({"name": "s", "domains": [{"name": "s", "nodes": 1}]}),
+            ("fabric-domain-duplicate", "domains[0].domains[0].name"),
+        ),
+        (
+            fabric({"name": "a", "nodes": ["n"]}, {"name": "b", "nodes": ["m", "n"]}, tierNames=["rack"]),
+            ("fabric-node-duplicate", "domains[1].nodes"),
+        ),
+        (fabric({"name": "a", "nodes": 0}, tierNames=["rack"]), ("fabric-domain-empty", "domains[0].nodes")),
+        (fabric({"name": "a", "nodes": []}, tierNames=["rack"]), ("fabric-domain-empty", "domains[0].nodes")),
+        (fabric({"name": "a", "domains": []}), ("fabric-domain-empty", "domains[0].domains")),
+        (fabric({"name": "a"}, tierNames=["rack"]), ("fabric-domain-shape", "domains[0]")),
+        (fabric({"name": "a", "nodes": 1, "domains": []}), ("fabric-domain-shape", "domains[0]")),
+        (fabric({"name": "a", "nodes": 1}), ("fabric-tier-names", "tierNames")),
+        (fabric({"name": "a", "nodes": 1}, tierNames=["x", "x"]), ("fabric-tier-names", "tierNames")),
+        (fabric({"name": "a" * 63, "nodes": 1}, tierNames=["rack"]), ("fabric-node-name", "domains[0].nodes")),
+        (
+            fabric({"name": "s", "domains": [{"name": "r", "nodes": 1}]}, {"name": "t", "nodes": 1}),
+            ("fabric-mixed-depth", "domains[1]"),
+        ),
+        (
+            fabric(
+                {"name": "r", "nodes": 1}, tierNames=["rack"], nodeShape={"labels": {"kubernetes.io/hostname": "h"}}
+            ),
+            ("fabric-node-label", "nodeShape.labels[kubernetes.io/hostname]"),
+        ),
+    ],
+)
+def test_a_fault_is_found_with_its_path(settings: FabricSettings, expected: tuple[str, str]) -> None:
+    assert expected in found(settings)
+    with pytest.raises(TrainyardError) as caught:
+        compile_fabric(settings)
+    assert all(problem.fix for problem in caught.value.problems)
+
+
+def test_every_fault_is_listed_at_once() -> None:
+    settings = fabric({"name": "a", "nodes": 0}, {"name": "a", "nodes": 1}, tierNames=["x", "y", "z"])
+    assert {rule for rule, _ in found(settings)} == {
+        "fabric-domain-duplicate",
+        "fabric-domain-empty",
+        "fabric-tier-names",
+    }
+
+
+def test_what_repeats_is_drawn_once() -> None:
+    racks = [{"name": f"r{number}", "nodes": 4} for number in range(30)]
+    picture = draw(compile_fabric(fabric({"name": "s", "domains": [*racks, {"name": "odd", "nodes": 1}]})))
+    assert picture.splitlines() == [
+        "121 nodes, tiers 1 rack, 2 spine",
+        "└─ spine s: 121 nodes",
+        "   ├─ rack r0 … r29: 30 × 4 nodes",
+        "   └─ rack odd: 1 node",
+    ]
+
+
+def trees(depth: int, prefix: str = "d") -> st.SearchStrategy[list[dict[str, Any]]]:
+    if depth == 1:
+        counts = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+        return counts.map(lambda each: [{"name": f"{prefix}-{i}", "nodes": count} for i, count in enumerate(each)])
+    return st.integers(1, 3).flatmap(
+        lambda width: st.tuples(*(trees(depth - 1, f"{prefix}-{i}") for i in range(width))).map(
+            lambda below: [{"name": f"{prefix}-{i}", "domains": domains} for i, domains in enumerate(below)]
+        )
+    )
+
+
+@given(st.integers(1, 3).flatmap(lambda depth: st.tuples(st.just(depth), trees(depth))))
+def test_any_regular_tree_compiles_to_a_sound_fabric(case: tuple[int, list[dict[str, Any]]]) -> None:
+    depth, domains = case
+    settings = fabric(*domains, tierNames=[f"t{number}" for number in range(depth)])
+    compiled = compile_fabric(settings)
+    assert compiled == compile_fabric(settings)
+    assert len(compiled.nodes) == settings.node_count == sum(d.node_count for d in compiled.domains if d.tier == 1)
+    position = {manifest["metadata"]["name"]: index for index, manifest in enumerate(compiled.hyper_nodes)}
+    tier = {domain.name: domain.tier for domain in compiled.domains}
+    listed: list[str] = []
+    for name, members in compiled.order.items():
+        listed.extend(members)
+        assert all(position[member] < position[name] and tier[member] == tier[name] - 1 for member in members)
+    assert len(listed) == len(set(listed))
+    for node in compiled.nodes:
+        assert [tier[name] for name in node.path] == list(range(1, depth + 1))
+
+
+@given(trees(2), st.integers(0, 5))
+def test_adding_a_domain_changes_no_other_name(domains: list[dict[str, Any]], count: int) -> None:
+    before = compile_fabric(fabric(*domains))
+    added = {"name": "added", "domains": [{"name": "added-rack", "nodes": count + 1}]}
+    after = compile_fabric(fabric(added, *domains))
+    assert {node.name: node.path for node in before.nodes}.items() <= {n.name: n.path for n in after.nodes}.items()
+    assert all(manifest in after.hyper_nodes for manifest in before.hyper_nodes)

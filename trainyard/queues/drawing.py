@@ -1,0 +1,48 @@
+"""The queue tree as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from trainyard.queues.tree import DEFAULT, ROOT, QueueTree
+from trainyard.settings import StackSettings
+
+__all__ = ["draw"]
+
+
+def draw(settings: StackSettings) -> str:
+    """Return the tree as text: one line a queue with its tenants and amounts, accelerators first."""
+    tree = QueueTree(settings.queues)
+    tenants: dict[str, list[str]] = {}
+    for tenant in sorted(settings.tenants):
+        for queue in settings.tenants[tenant].queues:
+            tenants.setdefault(queue, []).append(tenant)
+    return "\n".join([ROOT, *_lines(tree, ROOT, tenants, settings.accelerator_resources, "")])
+
+
+def _lines(
+    tree: QueueTree, parent: str, tenants: Mapping[str, list[str]], accelerators: Sequence[str], indent: str
+) -> Iterator[str]:
+    names = tree.children(parent) + ([DEFAULT] if parent == ROOT else [])
+    for name in names:
+        last = name == names[-1]
+        yield f"{indent}{'└─' if last else '├─'} {_title(tree, name, tenants, accelerators)}"
+        if name in tree.queues:
+            yield from _lines(tree, name, tenants, accelerators, indent + ("   " if last else "│  "))
+
+
+def _title(tree: QueueTree, name: str, tenants: Mapping[str, list[str]], accelerators: Sequence[str]) -> str:
+    if name not in tree.queues:
+        return f"{name}: jobs that name no queue"
+    queue = tree.queues[name]
+    amounts = {"guarantee": queue.guarantee, "deserved": queue.deserved, "capability": queue.capability}
+    parts = [f"{kind} {_amounts(values, accelerators)}" for kind, values in amounts.items() if values]
+    if not queue.reclaimable:
+        parts.append("not reclaimable")
+    used = f" [{', '.join(tenants[name])}]" if name in tenants else ""
+    return f"{name}{used}" + (f": {'; '.join(parts)}" if parts else "")
+
+
+def _amounts(values: Mapping[str, str], accelerators: Sequence[str]) -> str:
+    ordered = sorted(values, key=lambda resource: (resource not in accelerators, resource))
+    return ", ".join(f"{resource} {values[resource]}" for resource in ordered)

@@ -1,0 +1,7 @@
+"""The network fabric: compiled to HyperNodes and node labels, and proved before it is applied."""
+
+from trainyard.topology.checks import check_fabric
+from trainyard.topology.drawing import draw
+from trainyard.topology.fabric import Fabric, FabricDomain, FabricNode, compile_fabric
+
+__all__ = ["Fabric", "FabricDomain", "FabricNode", "check_fabric", "compile_fabric", "draw"]
