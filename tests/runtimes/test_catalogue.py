@@ -1,0 +1,256 @@
+"""The catalogue is what its files say, released versions never change, and the shipped runtimes work."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
+from trainyard.data import data_folder
+from trainyard.problem import TrainyardError
+from trainyard.render import RenderContext, Rendered, render, validate_runtime
+from trainyard.runtimes import load_catalogue, spec_hash
+
+SHIPPED = data_folder("runtimes")
+NAMES = ["plain", "torch-distributed", "torch-distributed-gang", "torch-with-dataset"]
+OBJECTS = {body["metadata"]["name"]: body for body in load_catalogue(SHIPPED).objects()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the shipped catalogue to change."""
+    return Path(shutil.copytree(SHIPPED, tmp_path / "runtimes"))
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    document = yaml.safe_load(path.read_text())
+    change(document)
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def rewrite(path: Path, change: Callable[[Any], object]) -> None:
+    """Change a spec and its release mark with it."""
+
+    def both(document: Any) -> None:
+        change(document)
+        document["metadata"]["annotations"]["trainyard.dev/released"] = spec_hash(document["spec"])
+
+    edit(path, both)
+
+
+def faults(folder: Path) -> str:
+    with pytest.raises(TrainyardError) as caught:
+        load_catalogue(folder)
+    assert all(str(folder) in problem.path for problem in caught.value.problems)
+    return str(caught.value)
+
+
+def test_each_version_is_an_object_and_the_plain_name_is_its_alias() -> None:
+    assert sorted(OBJECTS) == sorted([*NAMES, *(f"{name}-1.0" for name in NAMES)])
+    for name in NAMES:
+        alias, version = OBJECTS[name], OBJECTS[f"{name}-1.0"]
+        assert alias["spec"] == version["spec"]
+        assert alias["metadata"]["labels"] == version["metadata"]["labels"]
+        assert alias["metadata"]["annotations"] == {"trainyard.dev/alias-of": f"{name}-1.0"}
+        assert version["metadata"]["annotations"] == {"trainyard.dev/released": spec_hash(version["spec"])}
+
+
+def test_only_the_wanted_runtimes_are_taken() -> None:
+    catalogue = load_catalogue(SHIPPED, ("plain",))
+    assert [body["metadata"]["name"] for body in catalogue.objects()] == ["plain-1.0", "plain"]
+    with pytest.raises(TrainyardError, match="use one of: plain, torch-distributed"):
+        load_catalogue(SHIPPED, ("torch",))
+
+
+def test_a_teams_own_folder_is_read_beside_the_shipped_one(folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    (own / "mine").mkdir(parents=True)
+    body = yaml.safe_load((folder / "plain" / "1.0.yaml").read_text())
+    body["metadata"] = {"name": "mine-0.1", "labels": body["metadata"]["labels"]}
+    (own / "mine" / "0.1.yaml").write_text(yaml.safe_dump(body))
+    entry = {"owner": "team", "summary": "ours", "versions": {"0.1": {"changes": "draft"}}}
+    (own / "index.yaml").write_text(yaml.safe_dump({"runtimes": {"mine": entry}}))
+    names = [runtime.name for runtime in load_catalogue([SHIPPED, own]).runtimes]
+    assert names == ["mine", *NAMES]
+    with pytest.raises(TrainyardError, match="give it another name"):
+        load_catalogue([SHIPPED, folder])
+
+
+def test_a_released_version_that_was_changed_is_refused(folder: Path) -> None:
+    edit(folder / "plain" / "1.0.yaml", lambda body: body["spec"]["mlPolicy"].update(numNodes=2))
+    text = faults(folder)
+    assert "plain/1.0.yaml: metadata.annotations[trainyard.dev/released]" in text
+    assert "put the spec back and make the change in a new version" in text
+
+
+def test_formatting_and_comments_of_a_released_version_may_change(folder: Path) -> None:
+    edit(folder / "torch-distributed" / "1.0.yaml", lambda body: None)
+    assert load_catalogue(folder) is not None
+
+
+def test_a_deprecated_version_and_its_alias_say_so(folder: Path) -> None:
+    deprecated = {"since": "2027-01-01", "removeAfter": "2027-07-01"}
+    edit(
+        folder / "index.yaml", lambda index: index["runtimes"]["plain"]["versions"]["1.0"].update(deprecated=deprecated)
+    )
+    for body in load_catalogue(folder, ("plain",)).objects():
+        assert body["metadata"]["labels"]["trainer.kubeflow.org/support"] == "deprecated"
+        annotations = body["metadata"]["annotations"]
+        assert annotations["trainyard.dev/deprecated-since"] == "2027-01-01"
+        assert annotations["trainyard.dev/remove-after"] == "2027-07-01"
+
+
+def test_versions_are_ordered_as_numbers_and_the_alias_moves(folder: Path) -> None:
+    for version in ("1.2", "1.10"):
+        path = folder / "plain" / f"{version}.yaml"
+        shutil.copy(folder / "plain" / "1.0.yaml", path)
+        edit(path, lambda body, version=version: body["metadata"].update(name=f"plain-{version}"))
+
+    def add(index: Any) -> None:
+        plain = index["runtimes"]["plain"]
+        plain["alias"] = "1.10"
+        for version in ("1.10", "1.2"):
+            plain["versions"][version] = {"released": "2027-01-01", "changes": "more"}
+
+    edit(folder / "index.yaml", add)
+    (plain,) = load_catalogue(folder, ("plain",)).runtimes
+    assert [version.version for version in plain.versions] == ["1.0", "1.2", "1.10"]
+    assert plain.objects()[-1]["metadata"]["annotations"]["trainyard.dev/alias-of"] == "plain-1.10"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body: body["metadata"].update(name="plain"), "not 'plain-1.0'"),
+        (lambda body: body["metadata"].pop("labels"), "the SDK would not list the runtime"),
+        (lambda body: body.update(kind="TrainingRuntime"), "not 'ClusterTrainingRuntime'"),
+        (lambda body: body["metadata"]["annotations"].clear(), "is missing on a released version"),
+        (lambda body: body.pop("spec"), "spec: is missing"),
+        (
+            lambda body: body["metadata"]["annotations"].update({"trainyard.dev/alias-of": "x"}),
+            "set alias in index.yaml",
+        ),
+    ],
+)
+def test_a_file_that_is_not_what_it_must_be_is_refused(
+    folder: Path, change: Callable[[Any], object], message: str
+) -> None:
+    edit(folder / "plain" / "1.0.yaml", change)
+    assert message in faults(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda job: job["template"]["metadata"].pop("labels"), "no entry is the trainer"),
+        (
+            lambda job: job["template"]["spec"]["template"]["spec"]["containers"][0].update(name="main"),
+            "step trainer needs a container named 'node'",
+        ),
+    ],
+)
+def test_a_runtime_without_its_steps_is_refused(folder: Path, change: Callable[[Any], object], message: str) -> None:
+    rewrite(folder / "plain" / "1.0.yaml", lambda body: change(body["spec"]["template"]["spec"]["replicatedJobs"][0]))
+    assert message in faults(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda index: index["runtimes"]["plain"].update(alias="2.0"), "alias 2.0 is not one of the versions 1.0"),
+        (lambda index: index["runtimes"]["plain"].pop("owner"), "runtimes.plain.owner"),
+        (lambda index: index["runtimes"]["plain"].update(versions={1.1: {"changes": "x"}}), "quote versions"),
+        (lambda index: index["runtimes"].pop("plain"), "plain/1.0.yaml: is not in index.yaml"),
+        (
+            lambda index: index["runtimes"]["plain"]["versions"].update({"1.1": {"changes": "x"}}),
+            "1.1.yaml: cannot be read",
+        ),
+        (
+            lambda index: index["runtimes"]["plain"]["versions"]["1.0"].update(
+                deprecated={"since": "2027-02-01", "removeAfter": "2027-01-01"}
+            ),
+            "is before since",
+        ),
+    ],
+)
+def test_an_index_that_does_not_fit_is_refused(folder: Path, change: Callable[[Any], object], message: str) -> None:
+    edit(folder / "index.yaml", change)
+    assert message in faults(folder)
+
+
+def test_a_file_that_is_not_yaml_is_refused(folder: Path) -> None:
+    (folder / "plain" / "1.0.yaml").write_text("a: [")
+    assert "plain/1.0.yaml: is not one YAML document" in faults(folder)
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    assert "there is no such folder" in faults(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_runtime_is_valid(name: str) -> None:
+    verdict = validate_runtime(parse(ClusterTrainingRuntime, OBJECTS[name]))
+    assert verdict.errors == ()
+    assert verdict.warnings == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_runtime_renders_a_gang(name: str) -> None:
+    spec: dict[str, Any] = {"runtimeRef": {"name": name}, "trainer": {"numNodes": 2}}
+    if name == "torch-with-dataset":
+        spec["initializer"] = {"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}}
+    body = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "j", "namespace": "n"},
+    }
+    job = parse(TrainJob, {**body, "spec": spec})
+    outcome = render(
+        job, parse(ClusterTrainingRuntime, OBJECTS[name]), RenderContext(default_queue="q", priority_classes=None)
+    )
+    assert isinstance(outcome, Rendered), outcome
+    by_kind = {each["kind"]: each for each in outcome.objects}
+    assert by_kind["PodGroup"]["spec"]["minMember"] == 2
+    topology = by_kind["PodGroup"]["spec"].get("networkTopology")
+    assert topology == ({"mode": "hard", "highestTierAllowed": 1} if name == "torch-distributed-gang" else None)
+
+
+def pods(name: str) -> list[dict[str, Any]]:
+    jobs = OBJECTS[name]["spec"]["template"]["spec"]["replicatedJobs"]
+    return [job["template"]["spec"]["template"]["spec"] for job in jobs]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pods_pass_pod_security_baseline(name: str) -> None:
+    for pod in pods(name):
+        assert not {"hostNetwork", "hostPID", "hostIPC", "securityContext"} & set(pod)
+        assert all(set(volume) <= {"name", "emptyDir"} for volume in pod.get("volumes", []))
+        for container in pod["containers"]:
+            assert container["securityContext"] == {"allowPrivilegeEscalation": False}
+            assert not any("hostPort" in port for port in container.get("ports", []))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_images_are_exact(name: str) -> None:
+    for pod in pods(name):
+        for container in pod["containers"]:
+            _, _, tag = container["image"].rpartition(":")
+            assert any(character.isdigit() for character in tag)
+            assert "latest" not in tag
+
+
+def test_the_dataset_is_on_a_volume_that_both_steps_mount() -> None:
+    spec = OBJECTS["torch-with-dataset"]["spec"]["template"]["spec"]
+    (policy,) = spec["volumeClaimPolicies"]
+    (claim,) = policy["templates"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    for pod in pods("torch-with-dataset"):
+        mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+        assert mounts[claim["metadata"]["name"]] == "/workspace"
+    waiting = spec["replicatedJobs"][1]
+    assert waiting["dependsOn"] == [{"name": "dataset-initializer", "status": "Complete"}]
