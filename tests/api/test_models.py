@@ -1,0 +1,130 @@
+"""Models: lossless, strict about types, with upstream's defaults and bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainyard.api import (
+    ClusterTrainingRuntime,
+    Platform,
+    TenantPolicy,
+    TrainingRuntime,
+    TrainJob,
+    documents,
+    parse,
+)
+from trainyard.api.constants import MANAGED_BY_TRAINER
+from trainyard.problem import TrainyardError
+
+TRAIN_JOB: dict[str, Any] = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {"name": "job", "namespace": "team", "uid": "1", "managedFields": [{"manager": "kubectl"}]},
+    "spec": {
+        "runtimeRef": {"name": "torch"},
+        "trainer": {"numNodes": 2, "env": [{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k"}}}]},
+        "runtimePatches": [
+            {
+                "manager": "acme.io/team",
+                "time": "2026-01-01T00:00:00Z",
+                "trainingRuntimeSpec": {
+                    "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {}}}}]}}
+                },
+            }
+        ],
+    },
+    "status": {"jobsStatus": [{"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}]},
+}
+
+
+def with_spec(**spec: Any) -> dict[str, Any]:
+    return {**TRAIN_JOB, "spec": {"runtimeRef": {"name": "torch"}, **spec}}
+
+
+def test_reading_and_writing_loses_nothing() -> None:
+    body = {**TRAIN_JOB, "spec": {**TRAIN_JOB["spec"], "later": {"field": 1}}}
+    assert parse(TrainJob, body).body() == body
+
+
+def test_unknown_fields_are_named() -> None:
+    body = with_spec(labels={"a": "b"}, trainer={"nodes": 2})
+    assert list(parse(TrainJob, body).unknown_fields()) == ["spec.labels", "spec.trainer.nodes"]
+
+
+def test_defaults_are_those_of_the_api() -> None:
+    spec = parse(TrainJob, with_spec()).spec
+    assert spec is not None
+    assert (spec.runtime_ref.api_group, spec.runtime_ref.kind) == ("trainer.kubeflow.org", "ClusterTrainingRuntime")
+    assert (spec.suspend, spec.managed_by) == (False, MANAGED_BY_TRAINER)
+    body = {
+        "metadata": {"name": "r"},
+        "spec": {
+            "mlPolicy": {"mpi": {}},
+            "podGroupPolicy": {"coscheduling": {}, "volcano": {"networkTopology": {}}},
+        },
+    }
+    runtime = parse(TrainingRuntime, body).spec
+    assert runtime is not None
+    assert runtime.ml_policy is not None
+    assert runtime.ml_policy.mpi is not None
+    assert runtime.ml_policy.mpi.model_dump() == {
+        "num_proc_per_node": 1,
+        "mpi_implementation": "OpenMPI",
+        "ssh_auth_mount_path": "/root/.ssh",
+        "run_launcher_as_node": False,
+    }
+    assert runtime.pod_group_policy is not None
+    assert runtime.pod_group_policy.model_dump() == {
+        "coscheduling": {"schedule_timeout_seconds": 60},
+        "volcano": {"network_topology": {"mode": "hard", "highest_tier_allowed": 1}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"trainer": {"numNodes": 0}}, "spec.trainer.numNodes"),
+        ({"trainer": {"numNodes": "2"}}, "spec.trainer.numNodes"),
+        ({"trainer": {"numNodes": True}}, "spec.trainer.numNodes"),
+        ({"trainer": {"numNodes": 2**31}}, "spec.trainer.numNodes"),
+        ({"trainer": {"numProcPerNode": "auto"}}, "spec.trainer.numProcPerNode"),
+        ({"trainer": {"image": "i" * 501}}, "spec.trainer.image"),
+        ({"trainer": {"command": ["x"] * 129}}, "spec.trainer.command"),
+        ({"trainer": {"args": ["x", 1]}}, "spec.trainer.args[1]"),
+        ({"runtimeRef": {"name": ""}}, "spec.runtimeRef.name"),
+        ({"runtimeRef": {}}, "spec.runtimeRef.name"),
+        ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds"),
+        ({"runtimePatches": [{}]}, "spec.runtimePatches[0].manager"),
+        ({"suspend": "no"}, "spec.suspend"),
+    ],
+)
+def test_what_is_out_of_bounds_is_found_with_its_path(spec: dict[str, Any], path: str) -> None:
+    with pytest.raises(TrainyardError) as caught:
+        parse(TrainJob, with_spec(**spec))
+    assert [problem.path for problem in caught.value.problems] == [path]
+
+
+def test_a_train_job_without_spec_is_read() -> None:
+    assert parse(TrainJob, {"metadata": {"name": "job"}}).spec is None
+
+
+def test_an_object_of_another_kind_is_refused() -> None:
+    with pytest.raises(TrainyardError, match="does not fit"):
+        parse(ClusterTrainingRuntime, TRAIN_JOB)
+
+
+def test_tenancy_objects_have_bounds() -> None:
+    with pytest.raises(TrainyardError):
+        parse(TenantPolicy, {"metadata": {"name": "tenant"}, "spec": {"queues": ["q"] * 65}})
+    with pytest.raises(TrainyardError):
+        parse(Platform, {"metadata": {"name": "platform"}, "spec": {"tiers": [{"name": "rack", "tier": 0}]}})
+    policy = parse(TenantPolicy, {"metadata": {"name": "tenant"}, "spec": {"queues": ["a"], "defaultQueue": "a"}})
+    assert policy.spec.default_queue == "a"
+    assert policy.spec.max_accelerators_per_job is None
+
+
+def test_documents_keep_timestamps_as_text_and_unpack_lists() -> None:
+    text = "apiVersion: v1\nkind: List\nitems:\n- at: 2026-01-01T00:00:00Z\n---\n---\n{}\n"
+    assert list(documents(text)) == [{"at": "2026-01-01T00:00:00Z"}, {}]

@@ -1,0 +1,50 @@
+"""The trainer API and Trainyard's own objects: models, names, shape rules, and the CRDs generated from them."""
+
+from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesModel, LocalObjectReference, ObjectMeta
+from trainyard.api.parse import MODELS, documents, parse, problems_of
+from trainyard.api.rules import SHAPE_RULES, ShapeRule
+from trainyard.api.runtime import (
+    ClusterTrainingRuntime,
+    MLPolicy,
+    PodGroupPolicy,
+    Runtime,
+    RuntimeSpec,
+    TrainingRuntime,
+)
+from trainyard.api.runtime_patch import RuntimePatch
+from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
+from trainyard.api.train_job import Initializer, JobStatus, RuntimeRef, Trainer, TrainJob, TrainJobSpec, TrainJobStatus
+
+__all__ = [
+    "MODELS",
+    "SHAPE_RULES",
+    "Body",
+    "ClusterTrainingRuntime",
+    "Condition",
+    "EmbeddedMetadata",
+    "Initializer",
+    "JobStatus",
+    "KubernetesModel",
+    "LocalObjectReference",
+    "MLPolicy",
+    "ObjectMeta",
+    "Platform",
+    "PlatformSpec",
+    "PodGroupPolicy",
+    "Runtime",
+    "RuntimePatch",
+    "RuntimeRef",
+    "RuntimeSpec",
+    "ShapeRule",
+    "TenantPolicy",
+    "TenantPolicySpec",
+    "Tier",
+    "TrainJob",
+    "TrainJobSpec",
+    "TrainJobStatus",
+    "Trainer",
+    "TrainingRuntime",
+    "documents",
+    "parse",
+    "problems_of",
+]

@@ -1,0 +1,113 @@
+"""Names of the trainer API that users, the SDK, Kueue and dashboards rely on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "ANCESTOR_CONTAINERS",
+    "ANCESTOR_LABEL",
+    "API_VERSION",
+    "CLUSTER_TRAINING_RUNTIME",
+    "COMPLETE",
+    "CONTAINER_NODE",
+    "DATASET_INITIALIZER",
+    "DEADLINE_EXCEEDED_MESSAGE",
+    "DEADLINE_EXCEEDED_REASON",
+    "DEPRECATION_POLICY_URL",
+    "FAILED",
+    "FIELD_MANAGER",
+    "GROUP",
+    "GROUP_NAME_ANNOTATION",
+    "INITIALIZER_VOLUME",
+    "JOB_COMPLETION_INDEX_FIELD",
+    "JOB_SET_API_VERSION",
+    "MANAGED_BY_TRAINER",
+    "MODEL_INITIALIZER",
+    "MULTIKUEUE",
+    "PLATFORM_API_VERSION",
+    "PLATFORM_GROUP",
+    "PLATFORM_NAME",
+    "POD_GROUP_API_VERSION",
+    "QUEUE_ANNOTATION",
+    "RESOURCES_CREATION_FAILED",
+    "RESUMED_MESSAGE",
+    "RESUMED_REASON",
+    "RUNTIME_NOT_SUPPORTED_REASON",
+    "SNAPSHOT_KEY",
+    "SNAPSHOT_SUFFIX",
+    "STORAGE_URI_ENV",
+    "SUPPORT_DEPRECATED",
+    "SUPPORT_LABEL",
+    "SUSPENDED",
+    "SUSPENDED_MESSAGE",
+    "SUSPENDED_REASON",
+    "SYSTEM_PRIORITY_CLASSES",
+    "TENANT_POLICY_NAME",
+    "TRAINER",
+    "TRAINER_PORT",
+    "TRAINING_RUNTIME",
+    "TRAIN_JOB",
+    "VERSION",
+    "VOLCANO_SCHEDULER",
+]
+
+GROUP: Final = "trainer.kubeflow.org"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = "trainer.kubeflow.org/v1alpha1"
+TRAIN_JOB: Final = "TrainJob"
+TRAINING_RUNTIME: Final = "TrainingRuntime"
+CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
+MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
+MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+FIELD_MANAGER: Final = "trainer"
+
+PLATFORM_GROUP: Final = "trainyard.dev"
+PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"
+TENANT_POLICY_NAME: Final = "tenant"
+PLATFORM_NAME: Final = "platform"
+
+JOB_SET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
+POD_GROUP_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+VOLCANO_SCHEDULER: Final = "volcano"
+QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+SYSTEM_PRIORITY_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+
+ANCESTOR_LABEL: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+"""Label of a replicatedJob's Job template: which part of the TrainJob it takes."""
+TRAINER: Final = "trainer"
+DATASET_INITIALIZER: Final = "dataset-initializer"
+MODEL_INITIALIZER: Final = "model-initializer"
+CONTAINER_NODE: Final = "node"
+ANCESTOR_CONTAINERS: Final = {
+    TRAINER: CONTAINER_NODE,
+    DATASET_INITIALIZER: DATASET_INITIALIZER,
+    MODEL_INITIALIZER: MODEL_INITIALIZER,
+}
+"""The container each ancestor step configures."""
+INITIALIZER_VOLUME: Final = "initializer"
+STORAGE_URI_ENV: Final = "STORAGE_URI"
+TRAINER_PORT: Final = 29500
+JOB_COMPLETION_INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
+SUPPORT_DEPRECATED: Final = "deprecated"
+DEPRECATION_POLICY_URL: Final = (
+    "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+)
+
+SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
+SNAPSHOT_KEY: Final = "runtime"
+
+SUSPENDED: Final = "Suspended"
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+SUSPENDED_REASON: Final = "Suspended"
+SUSPENDED_MESSAGE: Final = "TrainJob is suspended"
+RESUMED_REASON: Final = "Resumed"
+RESUMED_MESSAGE: Final = "TrainJob is resumed"
+DEADLINE_EXCEEDED_REASON: Final = "DeadlineExceeded"
+DEADLINE_EXCEEDED_MESSAGE: Final = "TrainJob exceeded its active deadline"
+RUNTIME_NOT_SUPPORTED_REASON: Final = "TrainingRuntimeNotSupported"
+RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"

@@ -1,0 +1,61 @@
+"""Pieces of schema that models are annotated with: Kubernetes list kinds, and schemas embedded from JobSet's CRD."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from trainyard.api.base import Body
+from trainyard.api.rules import IMMUTABLE, ShapeRule, validations
+
+__all__ = ["EMBED", "EnvList", "Image", "LongTexts", "Name", "atomic", "embedded", "list_map", "rules"]
+
+EMBED = "x-trainyard-embed"
+"""Placeholder key: the CRD builder replaces the schema by the named part of JobSet's CRD."""
+
+
+def list_map(key: str, *, immutable: bool = False) -> dict[str, Any]:
+    """Return the extension of a list whose items are identified by one field."""
+    extra: dict[str, Any] = {"x-kubernetes-list-map-keys": [key], "x-kubernetes-list-type": "map"}
+    return {**extra, **validations(IMMUTABLE)} if immutable else extra
+
+
+def atomic() -> dict[str, Any]:
+    """Return the extension of a list that is replaced as a whole."""
+    return {"x-kubernetes-list-type": "atomic"}
+
+
+def rules(*items: ShapeRule) -> dict[str, Any]:
+    """Return the extension that carries CEL rules."""
+    return validations(*items)
+
+
+def embedded(part: str, *, immutable: bool = False, **bounds: Any) -> dict[str, Any]:
+    """Return the placeholder of a schema that comes from JobSet's CRD.
+
+    Parameters
+    ----------
+    part
+        Name of the part, see :mod:`trainyard.api.crds`.
+    immutable
+        Whether the field may not change.
+    bounds
+        Schema keys that replace those of the part.
+    """
+    return {EMBED: part, **bounds, **(validations(IMMUTABLE) if immutable else {})}
+
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+"""A name of at most 253 characters."""
+
+Image = Annotated[str, Field(max_length=500)]
+"""A container image."""
+
+LongTexts = Annotated[
+    list[Annotated[str, Field(max_length=1048576)]], Field(max_length=128, json_schema_extra=atomic())
+]
+"""Command or arguments: at most 128 elements."""
+
+EnvList = Annotated[list[Body], Field(max_length=128, json_schema_extra=embedded("container.env"))]
+"""Environment variables, identified by name: at most 128."""

@@ -1,0 +1,133 @@
+"""From models to structural schemas: what Pydantic writes, in the dialect the API server accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from trainyard.api.base import Body, KubernetesModel
+from trainyard.api.markers import EMBED
+
+__all__ = ["JobSetParts", "structural_schema", "without_descriptions"]
+
+_BOUNDS = {"ge": "minimum", "le": "maximum"}
+_DROPPED = frozenset({"title", "const", "$defs"})
+_SHAPE = frozenset({"type", "items", "properties", "additionalProperties", "required"})
+_OPAQUE = "x-trainyard-opaque"
+_RULES = "x-kubernetes-validations"
+_POD = ("replicatedJobs", "[]", "template", "spec", "template", "spec")
+
+
+class JobSetParts:
+    """Schemas that our CRDs share with JobSet's, read from its CRD.
+
+    Parameters
+    ----------
+    crd
+        JobSet's CustomResourceDefinition.
+    """
+
+    def __init__(self, crd: Mapping[str, Any]) -> None:
+        version = next(entry for entry in crd["spec"]["versions"] if entry["storage"])
+        self._spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+    def part(self, name: str) -> Body:
+        """Return a copy of one part.
+
+        Parameters
+        ----------
+        name
+            ``spec`` for the JobSet specification, ``pod.<field>`` or ``container.<field>`` for a field of its pods.
+
+        Raises
+        ------
+        KeyError
+            JobSet's CRD has no such part.
+        """
+        scope, _, field = name.partition(".")
+        steps = {"spec": (), "pod": (*_POD, field), "container": (*_POD, "containers", "[]", field)}[scope]
+        schema = self._spec
+        for step in steps:
+            schema = schema["items"] if step == "[]" else schema["properties"][step]
+        return deepcopy(schema)
+
+
+def structural_schema(model: type[KubernetesModel], parts: JobSetParts) -> Body:
+    """Return the structural schema of a model, descriptions included."""
+    schema = model.model_json_schema(by_alias=True)
+    converted: Body = _unshared(_Converter(schema.get("$defs", {}), parts).convert(schema))
+    return converted
+
+
+def without_descriptions(schema: Body) -> Body:
+    """Return the schema without its texts; fields that are named description stay."""
+    result: Body = {}
+    for key, value in schema.items():
+        if key == "description":
+            continue
+        if key == "properties":
+            result[key] = {name: without_descriptions(inner) for name, inner in value.items()}
+        elif key in ("items", "additionalProperties", "not") and isinstance(value, dict):
+            result[key] = without_descriptions(value)
+        elif key in ("anyOf", "allOf", "oneOf"):
+            result[key] = [without_descriptions(inner) for inner in value]
+        else:
+            result[key] = value
+    return result
+
+
+def _unshared(value: Any) -> Any:
+    """Return a copy in which no part appears twice, so that YAML needs no anchors."""
+    if isinstance(value, dict):
+        return {key: _unshared(inner) for key, inner in value.items()}
+    return [_unshared(inner) for inner in value] if isinstance(value, list) else value
+
+
+class _Converter:
+    def __init__(self, definitions: Mapping[str, Body], parts: JobSetParts) -> None:
+        self._definitions = definitions
+        self._parts = parts
+
+    def convert(self, node: Body) -> Body:
+        """Return one schema with references, optional types and placeholders resolved."""
+        flat = self._flatten(node)
+        if flat.get(_OPAQUE):
+            return {"type": "object"}
+        if "const" in flat:
+            return {"type": "string"}
+        part = flat.pop(EMBED, None)
+        if part:
+            return self._embed(part, flat)
+        result: Body = {_BOUNDS.get(key, key): value for key, value in flat.items() if key not in _DROPPED}
+        if result.get("default", ...) is None:
+            del result["default"]
+        if "properties" in result:
+            result["properties"] = {name: self.convert(inner) for name, inner in result["properties"].items()}
+            result.pop("additionalProperties", None)
+        elif result.get("additionalProperties") is True:
+            del result["additionalProperties"]
+        elif isinstance(result.get("additionalProperties"), dict):
+            result["additionalProperties"] = self.convert(result["additionalProperties"])
+        if "items" in result:
+            result["items"] = self.convert(result["items"])
+        return result
+
+    def _flatten(self, node: Body) -> Body:
+        flat = dict(node)
+        while "$ref" in flat or "anyOf" in flat:
+            if "$ref" in flat:
+                inner = self._definitions[flat.pop("$ref").removeprefix("#/$defs/")]
+            else:
+                inner = next(branch for branch in flat.pop("anyOf") if branch.get("type") != "null")
+            rules = [*inner.get(_RULES, ()), *flat.get(_RULES, ())]
+            flat = {**inner, **flat, **({_RULES: rules} if rules else {})}
+        return flat
+
+    def _embed(self, part: str, overlay: Body) -> Body:
+        schema = self._parts.part(part)
+        rules = [*schema.get(_RULES, ()), *overlay.pop(_RULES, ())]
+        kept = {_BOUNDS.get(key, key): value for key, value in overlay.items() if key not in _DROPPED | _SHAPE}
+        if kept.get("default", ...) is None:
+            del kept["default"]
+        return {**schema, **kept, **({_RULES: rules} if rules else {})}

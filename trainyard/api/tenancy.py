@@ -1,0 +1,98 @@
+"""Trainyard's own objects: what a tenant may use, and what the platform offers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from trainyard.api.base import Int32, Int64, KubernetesModel, ObjectMeta
+from trainyard.api.constants import PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.api.markers import list_map, rules
+from trainyard.api.rules import ShapeRule
+
+__all__ = ["Platform", "PlatformSpec", "TenantPolicy", "TenantPolicySpec", "Tier"]
+
+_TENANT_NAME = ShapeRule(
+    f"self.metadata.name == '{TENANT_POLICY_NAME}'", f"metadata.name must be {TENANT_POLICY_NAME}", id="TNP-001"
+)
+_DEFAULT_QUEUE = ShapeRule(
+    "!has(self.defaultQueue) || (has(self.queues) && self.defaultQueue in self.queues)",
+    "defaultQueue must be one of queues",
+    id="TNP-002",
+)
+_PLATFORM_NAME = ShapeRule(
+    f"self.metadata.name == '{PLATFORM_NAME}'", f"metadata.name must be {PLATFORM_NAME}", id="PLT-001"
+)
+_SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
+
+_Label = Annotated[str, Field(min_length=1, max_length=63)]
+_Name = Annotated[str, Field(min_length=1, max_length=253)]
+_Resource = Annotated[str, Field(min_length=1, max_length=317)]
+
+
+class TenantPolicySpec(KubernetesModel):
+    """What jobs of a namespace may use; a list that is absent or empty allows nothing."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_DEFAULT_QUEUE))
+
+    queues: list[_Label] = Field(default=[], max_length=64, json_schema_extra=_SET)
+    """Leaf queues."""
+    default_queue: _Label | None = None
+    """Queue of a job that names none."""
+    runtimes: list[_Name] = Field(default=[], max_length=128, json_schema_extra=_SET)
+    """ClusterTrainingRuntimes; ``*`` for all."""
+    priority_classes: list[_Name] = Field(default=[], max_length=64, json_schema_extra=_SET)
+    """PriorityClasses."""
+    service_accounts: list[_Name] = Field(default=[], max_length=128, json_schema_extra=_SET)
+    """ServiceAccounts the pods may run as."""
+    max_accelerators_per_job: Annotated[Int64, Field(ge=0)] | None = None
+    """Most accelerators of one job; no ceiling when absent."""
+
+
+class TenantPolicy(KubernetesModel):
+    """The limits of one tenant's namespace; the only object is named ``tenant``."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_TENANT_NAME))
+
+    api_version: Literal["trainyard.dev/v1alpha1"] = PLATFORM_API_VERSION
+    kind: Literal["TenantPolicy"] = "TenantPolicy"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TenantPolicySpec
+    """What jobs of the namespace may use."""
+
+
+class Tier(KubernetesModel):
+    """One level of the fabric."""
+
+    name: _Label
+    """Name of the level, such as rack."""
+    tier: Annotated[Int32, Field(ge=1)]
+    """Number of the level; 1 is closest to the nodes."""
+
+
+class PlatformSpec(KubernetesModel):
+    """What the platform offers."""
+
+    leaf_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
+    """Queues that take jobs."""
+    accelerator_resources: list[_Resource] = Field(default=[], max_length=32, json_schema_extra=_SET)
+    """Resource names of accelerators."""
+    tiers: list[Tier] = Field(default=[], max_length=16, json_schema_extra=list_map("name"))
+    """Levels of the fabric."""
+    scheduler_features: list[_Label] = Field(default=[], max_length=64, json_schema_extra=_SET)
+    """Scheduler features that are on."""
+    exempt_namespaces: list[_Label] = Field(default=[], max_length=256, json_schema_extra=_SET)
+    """Namespaces that tenant rules do not bind."""
+
+
+class Platform(KubernetesModel):
+    """What the platform offers; the only object is named ``platform``."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_PLATFORM_NAME))
+
+    api_version: Literal["trainyard.dev/v1alpha1"] = PLATFORM_API_VERSION
+    kind: Literal["Platform"] = "Platform"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PlatformSpec
+    """What the platform offers."""

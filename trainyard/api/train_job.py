@@ -1,0 +1,192 @@
+"""The TrainJob: what a data scientist submits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from trainyard.api.base import (
+    Body,
+    Condition,
+    Int32,
+    Int64,
+    KubernetesModel,
+    LocalObjectReference,
+    ObjectMeta,
+    Timestamp,
+)
+from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, GROUP, MANAGED_BY_TRAINER, MULTIKUEUE
+from trainyard.api.markers import EnvList, Image, LongTexts, Name, atomic, embedded, list_map, rules
+from trainyard.api.rules import IMMUTABLE, ShapeRule
+from trainyard.api.runtime_patch import RuntimePatch
+
+__all__ = [
+    "Initializer",
+    "InitializerSource",
+    "JobStatus",
+    "Metric",
+    "RuntimeRef",
+    "TrainJob",
+    "TrainJobSpec",
+    "TrainJobStatus",
+    "Trainer",
+    "TrainerStatus",
+]
+
+_MANAGERS = (MANAGED_BY_TRAINER, MULTIKUEUE)
+_MANAGED_BY = ShapeRule(
+    f"self in [{', '.join(repr(name) for name in _MANAGERS)}]", f"ManagedBy must be {' or '.join(_MANAGERS)} if set"
+)
+_URI = ShapeRule(
+    "self == '' || self.matches('^[A-Za-z][A-Za-z0-9+.-]*://.+$')",
+    "storageUri may be empty, or it must be a valid URI (scheme://...)",
+)
+_NAME_LABEL = ShapeRule(
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", "metadata.name must match RFC 1035 DNS label format"
+)
+_NAME_LENGTH = ShapeRule("size(self.metadata.name) <= 63", "metadata.name must be no more than 63 characters")
+_REPORTED = ShapeRule("has(self.lastUpdatedTime)", "lastUpdatedTime is required when trainerStatus is present")
+
+
+class RuntimeRef(KubernetesModel):
+    """The runtime a TrainJob runs on."""
+
+    name: Name
+    """Name of the runtime."""
+    api_group: Annotated[str, Field(max_length=253)] = GROUP
+    """API group of the runtime."""
+    kind: Annotated[str, Field(max_length=253)] = CLUSTER_TRAINING_RUNTIME
+    """TrainingRuntime or ClusterTrainingRuntime."""
+
+
+class InitializerSource(KubernetesModel):
+    """Where a dataset or a model comes from."""
+
+    storage_uri: Annotated[str | None, Field(max_length=2048, json_schema_extra=rules(_URI))] = None
+    """Address of the data, such as ``hf://user/dataset``."""
+    env: EnvList | None = None
+    """Environment variables of the initializer container."""
+    secret_ref: LocalObjectReference | None = None
+    """Secret whose keys become environment variables of the initializer container."""
+
+
+class Initializer(KubernetesModel):
+    """Steps that run before training."""
+
+    dataset: InitializerSource | None = None
+    """The dataset to fetch."""
+    model: InitializerSource | None = None
+    """The pretrained model to fetch."""
+
+
+class Trainer(KubernetesModel):
+    """What the training nodes run; it wins over the runtime."""
+
+    image: Image | None = None
+    """Container image."""
+    command: LongTexts | None = None
+    """Entry point."""
+    args: LongTexts | None = None
+    """Arguments of the entry point."""
+    env: EnvList | None = None
+    """Environment variables."""
+    num_nodes: Annotated[Int32, Field(ge=1)] | None = None
+    """Number of training nodes."""
+    resources_per_node: Annotated[Body | None, Field(json_schema_extra=embedded("container.resources"))] = None
+    """Compute of one node; each key wins over the runtime's."""
+    num_proc_per_node: Annotated[Int32, Field(ge=1)] | None = None
+    """Training processes on one node."""
+
+
+class TrainJobSpec(KubernetesModel):
+    """What a TrainJob asks for."""
+
+    runtime_ref: Annotated[RuntimeRef, Field(json_schema_extra=rules(IMMUTABLE))]
+    """The runtime."""
+    initializer: Annotated[Initializer | None, Field(json_schema_extra=rules(IMMUTABLE))] = None
+    """Steps that run before training."""
+    trainer: Annotated[Trainer | None, Field(json_schema_extra=rules(IMMUTABLE))] = None
+    """What the training nodes run."""
+    runtime_patches: Annotated[
+        list[RuntimePatch] | None, Field(max_length=16, json_schema_extra=list_map("manager"))
+    ] = None
+    """Changes of the runtime for this job, one entry a manager; later entries win."""
+    suspend: bool = False
+    """Whether the job is held back."""
+    active_deadline_seconds: Annotated[
+        Annotated[Int64, Field(ge=1)] | None, Field(json_schema_extra=rules(IMMUTABLE))
+    ] = None
+    """Seconds the job may run before it fails; counted from the last resume."""
+    managed_by: Annotated[str, Field(max_length=253, json_schema_extra=rules(_MANAGED_BY, IMMUTABLE))] = (
+        MANAGED_BY_TRAINER
+    )
+    """Controller that is in charge of the job."""
+
+
+class JobStatus(KubernetesModel):
+    """Pods of one replicatedJob by state."""
+
+    name: Name
+    """Name of the replicatedJob."""
+    ready: Annotated[Int32, Field(ge=0)]
+    """Jobs whose pods are ready."""
+    succeeded: Annotated[Int32, Field(ge=0)]
+    """Jobs that succeeded."""
+    failed: Annotated[Int32, Field(ge=0)]
+    """Jobs that failed."""
+    active: Annotated[Int32, Field(ge=0)]
+    """Jobs with running pods."""
+    suspended: Annotated[Int32, Field(ge=0)]
+    """Jobs that are held back."""
+
+
+class Metric(KubernetesModel):
+    """One figure the training code reports."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    """Name of the figure."""
+    value: Annotated[str, Field(min_length=1, max_length=64)]
+    """Its value."""
+
+
+class TrainerStatus(KubernetesModel):
+    """What the training code reports about its progress."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_REPORTED))
+
+    progress_percentage: Annotated[Int32, Field(ge=0, le=100)] | None = None
+    """Progress in percent."""
+    estimated_remaining_seconds: Annotated[Int32, Field(ge=0)] | None = None
+    """Seconds left."""
+    metrics: Annotated[list[Metric] | None, Field(max_length=256, json_schema_extra=atomic())] = None
+    """Figures."""
+    last_updated_time: Timestamp | None = None
+    """When it was reported."""
+
+
+class TrainJobStatus(KubernetesModel):
+    """What became of a TrainJob."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    conditions: Annotated[list[Condition] | None, Field(max_length=8, json_schema_extra=list_map("type"))] = None
+    """Suspended, Complete and Failed."""
+    jobs_status: Annotated[list[JobStatus] | None, Field(max_length=100, json_schema_extra=list_map("name"))] = None
+    """Pods by replicatedJob."""
+    trainer_status: TrainerStatus | None = None
+    """Progress, as the training code reports it."""
+
+
+class TrainJob(KubernetesModel):
+    """A training job: which runtime, how many nodes, which code."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_NAME_LABEL, _NAME_LENGTH))
+
+    api_version: Literal["trainer.kubeflow.org/v1alpha1"] = API_VERSION
+    kind: Literal["TrainJob"] = "TrainJob"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TrainJobSpec | None = None
+    """What the job asks for."""
+    status: TrainJobStatus | None = None
+    """What became of it."""

@@ -1,0 +1,62 @@
+"""`trainyard crds`: the CustomResourceDefinitions as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainyard.problem import TrainyardError
+
+__all__ = ["register"]
+
+_JOB_SET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("crds")(_crds)
+
+
+def _crds(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; it is created", file_okay=False)],
+    jobset_crd: Annotated[
+        Path | None, typer.Option("--jobset-crd", help="JobSet's CRD; the pinned version's when absent")
+    ] = None,
+    descriptions: Annotated[
+        bool, typer.Option("--descriptions", help="Keep the texts that kubectl explain shows")
+    ] = False,
+) -> None:
+    """Write the CRDs of the trainer API and of Trainyard, one file each."""
+    import yaml
+
+    from trainyard.api.crds import build
+
+    definitions = build(_job_set_definition(jobset_crd), descriptions=descriptions)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for definition in definitions:
+            path = out / f"{definition['metadata']['name']}.yaml"
+            path.write_text(yaml.safe_dump(definition, sort_keys=True, width=120))
+            typer.echo(str(path))
+    except OSError as error:
+        raise TrainyardError(f"{out} cannot be written: {error.strerror}", fix="choose another folder") from error
+
+
+def _job_set_definition(path: Path | None) -> dict[str, object]:
+    import yaml
+
+    from trainyard.api import documents
+    from trainyard.settings.versions import supported_versions
+    from trainyard.upstream import read
+
+    try:
+        text = path.read_text() if path else read("jobset", supported_versions("jobset")[0], _JOB_SET_CRD)
+        definition = next(iter(documents(text)), None)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise TrainyardError(f"{path} cannot be read: {error}", fix="give JobSet's CRD as YAML") from error
+    names = (definition.get("spec") or {}).get("names") if isinstance(definition, dict) else None
+    if not isinstance(definition, dict) or not isinstance(names, dict) or names.get("kind") != "JobSet":
+        raise TrainyardError(f"{path} is not JobSet's CustomResourceDefinition", fix="give JobSet's CRD as YAML")
+    return definition
