@@ -1,0 +1,268 @@
+"""Admission of TrainJobs: every verdict, with its path and a fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.render.builders import (
+    QUEUE,
+    container,
+    initializer,
+    only,
+    patch,
+    pod_patch,
+    replicated_job,
+    runtime,
+    torch,
+    train_job,
+    trainer,
+    verdict,
+)
+from trainyard.api import TrainJob
+from trainyard.render import Rejected, RenderContext, Rendered, render, validate
+
+RESERVED = ["PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"]
+
+
+def test_a_plain_job_is_fine() -> None:
+    answer = verdict(train_job(), runtime(trainer()))
+    assert (answer.allowed, answer.errors, answer.warnings) == (True, (), ())
+
+
+def test_a_job_without_spec_is_refused() -> None:
+    job = TrainJob.from_body({"metadata": {"name": "job"}})
+    assert only(validate(job, None, RenderContext()).errors).path == "spec.runtimeRef"
+    assert isinstance(render(job, runtime(trainer()), RenderContext()), Rejected)
+
+
+@pytest.mark.parametrize("reference", [{"kind": "Deployment"}, {"apiGroup": "apps"}])
+def test_another_kind_of_runtime_is_refused(reference: dict[str, str]) -> None:
+    job = train_job()
+    body = job.body()
+    body["spec"]["runtimeRef"].update(reference)
+    error = only(validate(TrainJob.from_body(body), None, RenderContext()).errors)
+    assert error.message.startswith("unsupported runtime: ")
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+def test_a_runtime_that_does_not_exist_is_named(kind: str) -> None:
+    error = only(verdict(train_job(kind=kind), None).errors)
+    assert error.path == "spec.runtimeRef"
+    assert f'{kind} "runtime" not found' in error.message
+    assert "must be created before the TrainJob is created" in error.message
+
+
+@pytest.mark.parametrize("cluster", [True, False])
+def test_a_deprecated_runtime_of_either_scope_is_warned_about(cluster: bool) -> None:
+    of = runtime(trainer(), cluster=cluster, labels={"trainer.kubeflow.org/support": "deprecated"})
+    warning = only(verdict(train_job(), of).warnings)
+    assert f'Referenced {of.kind} "runtime" is deprecated' in warning.message
+    assert "runtime-deprecation-policy" in warning.fix
+
+
+@pytest.mark.parametrize(("kind", "config"), [("dataset", "datasetConfig"), ("model", "modelConfig")])
+def test_an_initializer_needs_its_step(kind: str, config: str) -> None:
+    job = train_job(initializer={kind: {"storageUri": "hf://a/b"}})
+    assert config in only(verdict(job, runtime(trainer())).errors).message
+    wrong = replicated_job(f"{kind}-initializer", containers=[container("other")])
+    assert "must have container with name" in only(verdict(job, runtime(wrong, trainer())).errors).message
+    assert verdict(job, runtime(initializer(kind), trainer())).errors == ()
+
+
+def test_an_initializer_without_the_volume_is_warned_about() -> None:
+    bare = replicated_job("dataset-initializer", ancestor="dataset-initializer")
+    answer = verdict(train_job(initializer={"dataset": {}}), runtime(bare, trainer()))
+    assert answer.allowed
+    assert "volumeMount with name - initializer" in only(answer.warnings).message
+
+
+def test_an_initializer_whose_step_is_not_labelled_is_warned_about() -> None:
+    step = initializer()
+    del step["template"]["metadata"]
+    answer = verdict(train_job(initializer={"dataset": {}}), runtime(step, trainer()))
+    assert "has no effect" in only(answer.warnings).message
+
+
+def test_a_trainer_that_no_container_takes_is_warned_about() -> None:
+    answer = verdict(train_job(trainer={"image": "mine"}), runtime(replicated_job("node")))
+    assert only(answer.warnings).path == "spec.trainer"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (pod_patch("absent"), "must not have replicated job that doesn't exist"),
+        (
+            pod_patch(containers=[{"name": "absent"}]),
+            "must not have container that doesn't exist in the runtime job node",
+        ),
+        (pod_patch(initContainers=[{"name": "absent"}]), "must not have initContainer that doesn't exist"),
+        (
+            pod_patch(containers=[{"name": "node", "env": [{"name": "A"}]}]),
+            "must not have envs for the dataset-initializer, model-initializer, node containers",
+        ),
+    ],
+)
+def test_patches_of_what_is_not_there_or_not_theirs_are_refused(target: dict[str, Any], message: str) -> None:
+    error = only(verdict(train_job(runtimePatches=[patch(target)]), runtime(trainer())).errors)
+    assert error.path == "spec.runtimePatches"
+    assert error.message.startswith(message)
+
+
+def test_init_containers_and_containers_share_their_names() -> None:
+    of = runtime(trainer(containers=[container(), container("side")], pod={"initContainers": [container("setup")]}))
+    target = pod_patch(
+        initContainers=[{"name": "setup", "env": [{"name": "A", "value": "1"}]}], containers=[{"name": "side"}]
+    )
+    assert verdict(train_job(runtimePatches=[patch(target)]), of).allowed
+
+
+@pytest.mark.parametrize("manager", ["acme", "acme.io/", "/team", "Acme.io/team", "acme.io/te am"])
+def test_managers_are_domain_prefixed_paths(manager: str) -> None:
+    error = only(verdict(train_job(runtimePatches=[patch(manager=manager)]), runtime(trainer())).errors)
+    assert error.path == "spec.runtimePatches.manager"
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_reserved_variables_are_refused(name: str) -> None:
+    error = only(verdict(train_job(trainer={"env": [{"name": name, "value": "1"}]}), torch()).errors)
+    assert error.path == "spec.trainer.env"
+    assert error.message == f"must not have reserved envs, invalid envs configured: [{name}]"
+    assert verdict(train_job(trainer={"env": [{"name": name, "value": "1"}]}), runtime(trainer())).allowed
+
+
+def test_injection_targets_must_exist() -> None:
+    targets = [{"jobName": "node", "containerNames": ["absent"]}, {"jobName": "absent", "containerNames": ["x"]}]
+    of = runtime(trainer(), mlPolicy={"torch": {"envInjection": {"targets": targets}}})
+    messages = [error.message for error in verdict(train_job(), of).errors]
+    assert messages == [
+        'envInjection target podSet "node" container "absent" not found in runtime template',
+        'envInjection target podSet "absent" container "x" not found in runtime template',
+    ]
+
+
+def test_torchtune_is_refused_rather_than_run_as_plain_torch() -> None:
+    error = only(verdict(train_job(trainer={"command": ["tune", "run"]}), torch()).errors)
+    assert error.path == "spec.trainer.command"
+
+
+@pytest.mark.parametrize("name", ["mpi", "jax", "xgboost", "flux"])
+def test_a_framework_that_is_not_built_is_refused_with_those_that_are(name: str) -> None:
+    error = only(verdict(train_job(), runtime(trainer(), mlPolicy={name: {}})).errors)
+    assert f"spec.mlPolicy.{name}: framework {name} is not supported" in error.message
+    assert error.fix == "use one of torch, plain"
+
+
+def test_two_frameworks_are_refused_with_the_rules_id() -> None:
+    errors = verdict(train_job(), runtime(trainer(), mlPolicy={"torch": {}, "mpi": {}})).errors
+    assert errors[0].rule == "MLP-001"
+    assert "torch, mpi" in errors[0].message
+
+
+def test_another_gang_scheduler_is_refused() -> None:
+    errors = verdict(train_job(), runtime(trainer(), podGroupPolicy={"coscheduling": {}})).errors
+    assert "gang scheduler coscheduling is not supported" in only(errors).message
+
+
+def test_a_runtime_without_jobs_is_refused() -> None:
+    assert "replicatedJobs: is empty" in only(verdict(train_job(), runtime()).errors).message
+
+
+@pytest.mark.parametrize(
+    ("queue", "message"), [("", "must not be empty"), ("Not A Queue", "is not a Volcano queue name")]
+)
+def test_queue_names_that_cannot_be_are_refused(queue: str, message: str) -> None:
+    patches = [patch(metadata={"annotations": {QUEUE: queue}})]
+    error = only(verdict(train_job(runtimePatches=patches), torch(volcano={}), default_queue="q").errors)
+    assert error.path == f"spec.annotations[{QUEUE}]"
+    assert message in error.message
+
+
+def test_priority_classes_of_all_jobs_must_exist() -> None:
+    jobs = (
+        replicated_job("a", pod={"priorityClassName": "system-node-critical"}),
+        trainer(pod={"priorityClassName": "high"}),
+    )
+    of = torch(*jobs, volcano={})
+    assert only(verdict(train_job(), of, priority_classes=frozenset({"low"})).errors).message == (
+        'PriorityClass "high" doesn\'t exist'
+    )
+    assert verdict(train_job(), of, priority_classes=frozenset({"high"})).allowed
+    assert verdict(train_job(), of).allowed
+
+
+@pytest.mark.parametrize(
+    ("length", "nodes", "fits"),
+    [(48, 10, True), (49, 10, False), (47, 11, True), (48, 11, False), (48, 1, True), (49, 1, False)],
+)
+def test_names_fit_what_job_set_builds_from_them(length: int, nodes: int, fits: bool) -> None:
+    answer = verdict(train_job("j" * length, trainer={"numNodes": nodes}), runtime(trainer()))
+    assert answer.allowed is fits
+    if not fits:
+        assert only(answer.errors).path == "metadata.name"
+        assert f"of at most {length - 1} characters" in only(answer.errors).fix
+
+
+def test_the_longest_replicated_job_and_claim_bound_the_name() -> None:
+    steps = runtime(initializer(), trainer())
+    assert verdict(train_job("j" * 33), steps).allowed
+    assert not verdict(train_job("j" * 34), steps).allowed
+    claims = {"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "a" * 30}}]}]}
+    assert verdict(train_job("j" * 32), runtime(trainer(), jobset=claims)).allowed
+    assert "volume claim" in only(verdict(train_job("j" * 33), runtime(trainer(), jobset=claims)).errors).message
+
+
+@pytest.mark.parametrize("name", ["1job", "Job", "job_", "job-", ""])
+def test_names_are_labels(name: str) -> None:
+    assert only(verdict(train_job(name), runtime(trainer())).errors).path == "metadata.name"
+
+
+def test_fields_the_api_does_not_have_are_warned_about() -> None:
+    answer = verdict(train_job(labels={"a": "b"}), runtime(trainer()))
+    assert only(answer.warnings).path == "spec.labels"
+
+
+def test_values_that_cannot_be_read_are_found_with_their_path() -> None:
+    job = train_job(trainer={"resourcesPerNode": {"limits": {"cpu": "many"}}, "env": [{"value": "x"}]})
+    assert [error.path for error in verdict(job, runtime(trainer())).errors] == [
+        "spec.trainer.env[0].name",
+        "spec.trainer.resourcesPerNode.limits[cpu]",
+    ]
+
+
+def test_a_job_of_another_controller_has_no_objects_and_no_error() -> None:
+    job = train_job(managedBy="kueue.x-k8s.io/multikueue")
+    assert render(job, runtime(trainer(), mlPolicy={"flux": {}}), RenderContext()) == Rendered(())
+
+
+PATCH = [patch(pod_patch(nodeSelector={"a": "1"}), time="2026-01-01T00:00:00Z")]
+CHANGED = [patch(pod_patch(nodeSelector={"a": "2"}), time="2026-01-02T00:00:00Z")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "active", "message"),
+    [
+        ({}, {}, (), "can only be modified when the TrainJob is suspended"),
+        ({"suspend": True}, {}, (), None),
+        ({}, {"suspend": True}, (), None),
+        ({"suspend": True}, {}, ("node",), "ReplicatedJob node is still active"),
+    ],
+)
+def test_patches_change_only_while_suspended_and_inactive(
+    before: dict[str, bool], after: dict[str, bool], active: tuple[str, ...], message: str | None
+) -> None:
+    old, new = train_job(runtimePatches=PATCH, **before), train_job(runtimePatches=CHANGED, **after)
+    errors = verdict(new, runtime(trainer()), old=old, active_replicated_jobs=active).errors
+    if message is None:
+        assert errors == ()
+    else:
+        assert message in only(errors).message
+
+
+def test_an_update_that_leaves_the_patches_alone_is_fine() -> None:
+    later = [{**PATCH[0], "time": "2027-01-01T00:00:00Z"}]
+    answer = verdict(train_job(runtimePatches=later), runtime(trainer()), old=train_job(runtimePatches=PATCH))
+    assert answer.allowed
+    assert verdict(train_job(runtimePatches=[]), runtime(trainer()), old=train_job()).allowed

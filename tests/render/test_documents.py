@@ -1,0 +1,106 @@
+"""Rendering files: context, updates, and the answers as golden files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.render.builders import QUEUE, patch, pod_patch, runtime, torch, train_job, trainer
+from trainyard.api import KubernetesModel
+from trainyard.problem import TrainyardError
+from trainyard.render.documents import Answer, render_documents
+
+GOLDEN = Path(__file__).parent / "golden"
+CASES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))
+
+
+def text(*bodies: KubernetesModel | dict[str, object]) -> str:
+    kinds = [
+        {"apiVersion": body.api_version, "kind": body.kind, **body.body()}
+        if isinstance(body, KubernetesModel)
+        else body
+        for body in bodies
+    ]
+    return yaml.safe_dump_all(kinds)
+
+
+def answer(*bodies: KubernetesModel | dict[str, object]) -> Answer:
+    (only,) = render_documents({"file": text(*bodies)})
+    return only
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_files_become_what_was_reviewed(case: str) -> None:
+    """Compare with the golden file; TRAINYARD_UPDATE_GOLDEN=1 writes it anew."""
+    source = (GOLDEN / f"{case}.yaml").read_text()
+    found = {"results": [answer.as_json() for answer in render_documents({case: source})]}
+    golden = GOLDEN / f"{case}.json"
+    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
+        golden.write_text(json.dumps(found, indent=2) + "\n")
+    assert found == json.loads(golden.read_text())
+
+
+def test_the_queue_comes_from_the_tenant_policy_before_the_namespace() -> None:
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "team", "annotations": {QUEUE: "theirs"}},
+    }
+    policy = {
+        "apiVersion": "trainyard.dev/v1alpha1",
+        "kind": "TenantPolicy",
+        "metadata": {"name": "tenant", "namespace": "team"},
+        "spec": {"queues": ["ours"], "defaultQueue": "ours"},
+    }
+    job, of = train_job(), torch(volcano={})
+    assert answer(job, of, namespace).objects[1]["spec"]["queue"] == "theirs"
+    assert answer(job, of, namespace, policy).objects[1]["spec"]["queue"] == "ours"
+
+
+def test_priority_classes_are_checked_when_some_are_there() -> None:
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}, "value": 1}
+    of = torch(trainer(pod={"priorityClassName": "high"}), volcano={})
+    assert answer(train_job(), of).errors == ()
+    assert "PriorityClass" in answer(train_job(), of, priority).errors[0].message
+
+
+def test_a_second_document_is_an_update_of_the_first() -> None:
+    of = runtime(trainer())
+    assert [
+        error.path
+        for error in answer(of, train_job(trainer={"numNodes": 2}), train_job(trainer={"numNodes": 3})).errors
+    ] == ["spec.trainer"]
+    changed = train_job(runtimePatches=[patch(pod_patch(nodeSelector={"a": "1"}))])
+    assert "suspended" in answer(of, train_job(), changed).errors[0].message
+    assert answer(of, train_job(suspend=True), changed).objects
+
+
+def test_a_runtime_that_fits_no_schema_rejects_its_jobs() -> None:
+    broken = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "runtime"},
+        "spec": {"mlPolicy": {"numNodes": "two"}},
+    }
+    (error,) = answer(train_job(), broken).errors
+    assert error.path == "spec.runtimeRef"
+    assert 'ClusterTrainingRuntime "runtime" spec.mlPolicy.numNodes' in error.message
+
+
+def test_a_namespaced_runtime_serves_its_own_namespace() -> None:
+    of = runtime(trainer(), cluster=False)
+    assert answer(of, train_job(kind="TrainingRuntime")).objects
+    body = train_job(kind="TrainingRuntime").body()
+    body["metadata"]["namespace"] = "other"
+    (error,) = answer(of, {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", **body}).errors
+    assert "not found" in error.message
+
+
+@pytest.mark.parametrize("content", ["a: [", "just text", "apiVersion: v1\nkind: Pod\n", "- 1\n"])
+def test_what_is_no_object_is_an_error_that_names_the_file(content: str) -> None:
+    with pytest.raises(TrainyardError, match=r"jobs\.yaml"):
+        render_documents({"jobs.yaml": content})

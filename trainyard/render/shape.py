@@ -1,0 +1,204 @@
+"""The shape of the plain bodies that rendering reads, checked before it reads them.
+
+The API server guarantees this shape for stored objects; a file does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard import quantity
+from trainyard.api import Body
+from trainyard.problem import Problem
+
+__all__ = ["ENV", "JOB_SET_SPEC", "RESOURCES", "VOLUME_MOUNTS", "faults", "pod_fields"]
+
+_NAMES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
+
+
+@dataclass(frozen=True)
+class _Object:
+    fields: Mapping[str, Any]
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _List:
+    item: Any
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """An object whose values are text."""
+
+
+@dataclass(frozen=True)
+class _Amounts:
+    """An object whose values are quantities."""
+
+
+_ANY: Final = _Object({})
+_METADATA: Final = _Object({"name": str, "labels": _Texts(), "annotations": _Texts(), "finalizers": _List(str)})
+_NAMED: Final = _Object({"name": str}, ("name",))
+
+ENV: Final = _List(_Object({"name": str, "value": str, "valueFrom": _ANY}, ("name",)), "name")
+"""Environment variables."""
+
+RESOURCES: Final = _Object({"limits": _Amounts(), "requests": _Amounts(), "claims": _List(_NAMED)})
+"""Compute resources."""
+
+VOLUME_MOUNTS: Final = _List(_Object({"name": str, "mountPath": str}, ("name", "mountPath")))
+"""Volume mounts."""
+
+_CONTAINER: Final = _Object(
+    {
+        "name": str,
+        "image": str,
+        "command": _List(str),
+        "args": _List(str),
+        "env": ENV,
+        "envFrom": _List(_ANY),
+        "ports": _List(_Object({"containerPort": int, "protocol": str, "name": str}, ("containerPort",))),
+        "resources": RESOURCES,
+        "restartPolicy": str,
+        "securityContext": _ANY,
+        "volumeMounts": VOLUME_MOUNTS,
+    },
+    ("name",),
+)
+
+_POD_SPEC: Final = _Object(
+    {
+        "affinity": _ANY,
+        "containers": _List(_CONTAINER, "name"),
+        "imagePullSecrets": _List(_Object({"name": str})),
+        "initContainers": _List(_CONTAINER, "name"),
+        "nodeSelector": _Texts(),
+        "overhead": _Amounts(),
+        "priorityClassName": str,
+        "resources": RESOURCES,
+        "schedulerName": str,
+        "schedulingGates": _List(_NAMED),
+        "securityContext": _ANY,
+        "tolerations": _List(_ANY),
+        "volumes": _List(_NAMED, "name"),
+    },
+    ("containers",),
+)
+
+_POD_TEMPLATE: Final = _Object({"metadata": _METADATA, "spec": _POD_SPEC}, ("spec",))
+_JOB_SPEC: Final = _Object(
+    {"parallelism": int, "completions": int, "completionMode": str, "template": _POD_TEMPLATE}, ("template",)
+)
+_REPLICATED_JOB: Final = _Object(
+    {
+        "name": str,
+        "groupName": str,
+        "replicas": int,
+        "template": _Object({"metadata": _METADATA, "spec": _JOB_SPEC}, ("spec",)),
+        "dependsOn": _List(_Object({"name": str, "status": str}, ("name", "status"))),
+    },
+    ("name", "template"),
+)
+
+JOB_SET_SPEC: Final = _Object(
+    {
+        "replicatedJobs": _List(_REPLICATED_JOB, "name"),
+        "network": _Object({"subdomain": str}),
+        "startupPolicy": _Object({"startupPolicyOrder": str}),
+        "volumeClaimPolicies": _List(_Object({"templates": _List(_Object({"metadata": _METADATA}))})),
+    }
+)
+"""A JobSet specification."""
+
+
+def pod_fields() -> Mapping[str, Any]:
+    """Return the shapes of pod fields by name, for patches of single fields."""
+    return _POD_SPEC.fields
+
+
+def faults(value: Any, shape: Any, path: str) -> Iterator[Problem]:
+    """Yield where a value has not the shape that the API requires.
+
+    Parameters
+    ----------
+    value
+        JSON data without nulls.
+    shape
+        One of the shapes of this module.
+    path
+        Path of the value, for the findings.
+    """
+    if isinstance(shape, _Object):
+        yield from _object_faults(value, shape, path)
+    elif isinstance(shape, _List):
+        yield from _list_faults(value, shape, path)
+    elif isinstance(shape, _Texts):
+        yield from _map_faults(value, path)
+    elif isinstance(shape, _Amounts):
+        yield from _amount_faults(value, path)
+    elif not _is(value, shape):
+        yield _mistyped(value, shape, path)
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _mistyped(value: Any, kind: type, path: str) -> Problem:
+    return Problem(path, f"must be {_NAMES[kind]}, but is {_shown(value)}", "correct the type")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _object_faults(value: Any, shape: _Object, path: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield _mistyped(value, dict, path)
+        return
+    for name in shape.required:
+        if name not in value:
+            yield Problem(f"{path}.{name}", "Field required", "add it")
+    for name, inner in shape.fields.items():
+        if name in value:
+            yield from faults(value[name], inner, f"{path}.{name}")
+
+
+def _list_faults(value: Any, shape: _List, path: str) -> Iterator[Problem]:
+    if not isinstance(value, list):
+        yield _mistyped(value, list, path)
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        yield from faults(item, shape.item, f"{path}[{index}]")
+        key = item.get(shape.key) if shape.key and isinstance(item, dict) else None
+        if isinstance(key, str):
+            if key in seen:
+                yield Problem(f"{path}[{index}].{shape.key}", f"{key!r} is there twice", "keep one of them")
+            seen.add(key)
+
+
+def _map_faults(value: Any, path: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield _mistyped(value, dict, path)
+        return
+    for name, text in value.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            yield Problem(f"{path}[{name}]", f"must be text, but is {_shown(text)}", "put it in quotes")
+
+
+def _amount_faults(value: Body | Any, path: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield _mistyped(value, dict, path)
+        return
+    for name, amount in value.items():
+        try:
+            if quantity.parse(amount) < 0:
+                yield Problem(f"{path}[{name}]", f"{amount!r} is negative", "use zero or more")
+        except ValueError as error:
+            yield Problem(f"{path}[{name}]", str(error), "write a Kubernetes quantity")

@@ -1,0 +1,116 @@
+"""The runtime snapshot: the runtime a TrainJob started with, kept beside it so that later edits do not change it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, documents, parse
+from trainyard.api.constants import GROUP, SNAPSHOT_KEY, SNAPSHOT_SUFFIX
+from trainyard.problem import TrainyardError
+from trainyard.render.plan import Plan
+
+__all__ = ["read_snapshot", "snapshot", "snapshot_name"]
+
+_MODELS: Final[Mapping[str, type[TrainingRuntime] | type[ClusterTrainingRuntime]]] = {
+    "TrainingRuntime": TrainingRuntime,
+    "ClusterTrainingRuntime": ClusterTrainingRuntime,
+}
+_KEPT_METADATA: Final = ("name", "namespace", "uid", "generation", "labels", "annotations")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_FIX: Final = "delete the ConfigMap; it is made again from the runtime"
+
+
+def snapshot_name(train_job: str) -> str:
+    """Return the name of the ConfigMap that holds the snapshot."""
+    return f"{train_job}{SNAPSHOT_SUFFIX}"
+
+
+def snapshot(plan: Plan) -> Body:
+    """Return the ConfigMap: one key with the runtime as JSON, which is YAML too."""
+    text = json.dumps(_kept(plan.runtime), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": plan.metadata(snapshot_name(plan.name)),
+        "data": {SNAPSHOT_KEY: text},
+    }
+
+
+def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime:
+    """Return the runtime of a snapshot.
+
+    Parameters
+    ----------
+    config_map
+        The ConfigMap, written by this project or by upstream.
+    train_job
+        The TrainJob it must belong to.
+
+    Raises
+    ------
+    TrainyardError
+        The snapshot belongs to another object, cannot be read, or holds another runtime than the TrainJob names.
+    """
+    if _controller(config_map) != train_job.metadata.uid:
+        raise TrainyardError(
+            "invalid runtime snapshot: a snapshot configmap exists but is owned by another object", fix=_FIX
+        )
+    text = (config_map.get("data") or {}).get(SNAPSHOT_KEY)
+    if not isinstance(text, str):
+        raise TrainyardError(
+            f'invalid runtime snapshot: snapshot ConfigMap missing "{SNAPSHOT_KEY}" data key', fix=_FIX
+        )
+    return _expected(_read(text), train_job)
+
+
+def _kept(runtime: Runtime) -> Body:
+    body = {"apiVersion": runtime.api_version, "kind": runtime.kind, **runtime.body()}
+    metadata = {name: value for name, value in (body.get("metadata") or {}).items() if name in _KEPT_METADATA}
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    metadata.pop("annotations", None)
+    return {**body, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def _controller(config_map: Mapping[str, Any]) -> str | None:
+    owners = (config_map.get("metadata") or {}).get("ownerReferences") or ()
+    return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+
+
+def _read(text: str) -> Body:
+    try:
+        return json.loads(text)  # type: ignore[no-any-return]
+    except ValueError:
+        pass
+    try:
+        loaded = next(iter(documents(text)), None)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise TrainyardError(
+            f"invalid runtime snapshot: unable to unmarshal the snapshot: {reason}", fix=_FIX
+        ) from error
+    if not isinstance(loaded, dict):
+        raise TrainyardError(
+            "invalid runtime snapshot: unable to unmarshal the snapshot: it is not an object", fix=_FIX
+        )
+    return loaded
+
+
+def _expected(body: Any, train_job: TrainJob) -> Runtime:
+    body = body if isinstance(body, dict) else {}
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    found = (name, str(body.get("apiVersion", "")).partition("/")[0], body.get("kind"))
+    reference = train_job.spec.runtime_ref if train_job.spec else None
+    wanted = (reference.name, reference.api_group, reference.kind) if reference else ("", GROUP, "")
+    if found != wanted or str(found[2]) not in _MODELS:
+        raise TrainyardError(
+            "invalid runtime snapshot: the snapshot refers to the wrong runtime: "
+            "expecting a runtime with name, api group and kind of "
+            f"{', '.join(map(repr, wanted))} but found {', '.join(map(repr, found))}",
+            fix=_FIX,
+        )
+    return parse(_MODELS[str(found[2])], body)
