@@ -1,0 +1,298 @@
+"""An API server in memory, spoken to over real HTTP: pages, watches, applies, preconditions, and faults on request."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from trainyard.kube import Client, Connection
+
+Body = dict[str, Any]
+Fault = Callable[["FakeApi", web.Request], web.StreamResponse | None]
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class FakeApi:
+    """Objects by (collection path without namespace, namespace, name); every write has its own resourceVersion."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str], Body] = {}
+        self.version = 10
+        self.last: dict[str, int] = {}
+        self.log: list[tuple[int, str, str, Body]] = []
+        self.requests: list[tuple[str, str]] = []
+        self.writes: list[tuple[str, str]] = []
+        self.fault: Fault | None = None
+        self.after_write: Callable[[FakeApi], None] | None = None
+        self.unserved: set[str] = set()
+        self.compacted = 0
+        self.port = 0
+        self._uids = 0
+        self._news = asyncio.Event()
+        self._continues: dict[str, list[Body]] = {}
+        self._cut = asyncio.Event()
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(f"http://127.0.0.1:{self.port}")
+
+    def client(self, **options: Any) -> Client:
+        return Client(self.connection, **options)
+
+    def find(self, plural: str, name: str, namespace: str = "") -> Body | None:
+        found = [
+            body
+            for (path, ns, n), body in self.objects.items()
+            if path.endswith("/" + plural) and (ns, n) == (namespace, name)
+        ]
+        return found[0] if found else None
+
+    def of(self, plural: str) -> list[Body]:
+        return [body for (path, _, _), body in sorted(self.objects.items()) if path.endswith("/" + plural)]
+
+    def compact(self) -> None:
+        """Forget the history: watches from before are answered 410."""
+        self.compacted = self.version
+
+    def cut_watches(self) -> None:
+        """End every open watch in the middle of a line."""
+        self._cut.set()
+        self._cut = asyncio.Event()
+
+    def put(self, path: str, body: Body, *, status: bool = True) -> Body:
+        """Store an object as another client would."""
+        metadata = body["metadata"]
+        key = path, metadata.get("namespace", ""), metadata["name"]
+        old = self.objects.get(key)
+        new = copy.deepcopy(body)
+        self.version += 1
+        self.last[path] = self.version
+        if old is None:
+            self._uids += 1
+            new["metadata"].setdefault("uid", f"uid-{self._uids}")
+            new["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+            new["metadata"]["generation"] = 1
+        else:
+            for name in ("uid", "creationTimestamp"):
+                new["metadata"][name] = old["metadata"][name]
+            changed = old.get("spec") != new.get("spec")
+            new["metadata"]["generation"] = old["metadata"]["generation"] + (1 if changed else 0)
+        new["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[key] = new
+        self._tell("ADDED" if old is None else "MODIFIED", path, new)
+        return new
+
+    def remove(self, path: str, namespace: str, name: str) -> None:
+        body = copy.deepcopy(self.objects.pop((path, namespace, name)))
+        self.version += 1
+        self.last[path] = self.version
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self._tell("DELETED", path, body)
+
+    def _tell(self, kind: str, path: str, body: Body) -> None:
+        self.log.append((self.version, kind, path, copy.deepcopy(body)))
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append((request.method, request.path_qs))
+        if self.fault is not None:
+            answer = self.fault(self, request)
+            if answer is not None:
+                return answer
+        path, namespace, name, sub = parse_path(request.path)
+        if path.rsplit("/", 1)[-1] in self.unserved:
+            return error(404, "NotFound", "the server could not find the requested resource")
+        if request.method == "GET":
+            if name:
+                body = self.objects.get((path, namespace, name))
+                return web.json_response(body) if body else error(404, "NotFound", f"{name} not found")
+            if request.query.get("watch") == "true":
+                return await self._watch(request, path, namespace)
+            return self._list(request, path, namespace)
+        answer = await self._write(request, path, namespace, name, sub)
+        if answer.status < 300:
+            self.writes.append((request.method, request.path))
+            if self.after_write is not None:
+                self.after_write(self)
+        return answer
+
+    async def _write(self, request: web.Request, path: str, namespace: str, name: str, sub: str) -> web.Response:
+        sent = await request.json()
+        held = self.objects.get((path, namespace, name))
+        if request.method == "POST":
+            name = sent["metadata"]["name"]
+            if (path, namespace, name) in self.objects:
+                return error(409, "AlreadyExists", f"{name} already exists")
+            return web.json_response(self.put(path, sent), status=201)
+        if request.method == "DELETE":
+            if held is None:
+                return error(404, "NotFound", f"{name} not found")
+            wanted = (sent.get("preconditions") or {}).get("uid")
+            if wanted and wanted != held["metadata"]["uid"]:
+                return error(409, "Conflict", "uid does not match")
+            self.remove(path, namespace, name)
+            return web.json_response({"kind": "Status", "status": "Success"})
+        apply = "apply-patch" in request.headers["Content-Type"]
+        if held is None and not apply:
+            return error(404, "NotFound", f"{name} not found")
+        wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
+        for field in ("resourceVersion", "uid"):
+            if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
+                return error(409, "Conflict", f"{field} does not match")
+        if held is None:
+            return web.json_response(self.put(path, sent), status=201)
+        if "json-patch" in request.headers["Content-Type"]:
+            new = json_patched(held, sent)
+            if new is None:
+                return error(422, "Invalid", "test failed")
+        elif request.method == "PUT":
+            new = sent
+        else:
+            new = merged(held, sent)
+        if sub == "status":
+            new = {**held, "status": new.get("status", {})}
+        if {**new, "metadata": 0} == {**held, "metadata": 0} and not isinstance(sent, list):
+            return web.json_response(held)
+        return web.json_response(self.put(path, new))
+
+    def _list(self, request: web.Request, path: str, namespace: str) -> web.Response:
+        token = request.query.get("continue")
+        if token:
+            if token not in self._continues:
+                return error(410, "Expired", "the continue token is too old")
+            items = self._continues.pop(token)
+        else:
+            items = [
+                body
+                for (p, ns, _), body in sorted(self.objects.items())
+                if p == path and (not namespace or ns == namespace)
+            ]
+            items = [body for body in items if selected(body, request)]
+        limit = int(request.query.get("limit", 0)) or len(items)
+        metadata = {"resourceVersion": str(self.version)}
+        if len(items) > limit:
+            metadata["continue"] = f"c{len(self._continues)}-{self.version}"
+            self._continues[metadata["continue"]] = items[limit:]
+        return web.json_response({"kind": "List", "metadata": metadata, "items": items[:limit]})
+
+    def expire_pages(self) -> None:
+        self._continues.clear()
+
+    async def _watch(self, request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        version = int(request.query["resourceVersion"])
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        if version < self.compacted:
+            gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+            await response.write(line("ERROR", gone))
+            return response
+        cut = asyncio.ensure_future(self._cut.wait())
+        try:
+            while not cut.done():
+                for at, kind, where, body in self.log:
+                    inside = where == path and (not namespace or body["metadata"].get("namespace", "") == namespace)
+                    if at > version and inside and selected(body, request):
+                        await response.write(line(kind, body))
+                version = max(version, self.log[-1][0] if self.log else 0)
+                bookmark = {"metadata": {"resourceVersion": str(max(version, self.version))}}
+                await response.write(line("BOOKMARK", bookmark))
+                news = asyncio.ensure_future(self._news.wait())
+                await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+            await response.write(b'{"type":"MODI')
+        except ConnectionError:
+            pass
+        finally:
+            cut.cancel()
+        return response
+
+
+@asynccontextmanager
+async def serving(api: FakeApi) -> AsyncIterator[FakeApi]:
+    app = web.Application(client_max_size=1 << 24)
+    app.router.add_route("*", "/{tail:.*}", api.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    api.port = runner.addresses[0][1]
+    try:
+        yield api
+    finally:
+        api.cut_watches()
+        await runner.cleanup()
+
+
+def parse_path(path: str) -> tuple[str, str, str, str]:
+    parts = path.strip("/").split("/")
+    base = 2 if parts[0] == "api" else 3
+    prefix, rest = parts[:base], parts[base:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    rest = [*rest, "", ""]
+    return "/" + "/".join([*prefix, rest[0]]), namespace, rest[1], rest[2]
+
+
+def selected(body: Body, request: web.Request) -> bool:
+    field = request.query.get("fieldSelector", "")
+    if field.startswith("metadata.name=") and body["metadata"]["name"] != field.partition("=")[2]:
+        return False
+    labels = body["metadata"].get("labels") or {}
+    wanted = [term.split("=") for term in request.query.get("labelSelector", "").split(",") if term]
+    return all(labels.get(name) == value for name, value in wanted)
+
+
+def merged(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return copy.deepcopy(new)
+    result = copy.deepcopy(old)
+    for name, value in new.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(old.get(name), value)
+    return result
+
+
+def json_patched(body: Body, operations: list[Body]) -> Body | None:
+    body = copy.deepcopy(body)
+    for operation in operations:
+        *parents, last = operation["path"].strip("/").split("/")
+        target: Any = body
+        for part in parents:
+            target = target[int(part)] if isinstance(target, list) else target[part]
+        if operation["op"] == "test":
+            if target.get(last) != operation["value"]:
+                return None
+        else:
+            target[last] = operation["value"]
+    return body
+
+
+def line(kind: str, body: Body) -> bytes:
+    return json.dumps({"type": kind, "object": body}).encode() + b"\n"
+
+
+def error(status: int, reason: str, message: str, **headers: str) -> web.Response:
+    body = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
+    return web.json_response(
+        body, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+
+
+async def eventually(probe: Callable[[], Any], *, within: float = 5.0) -> Any:
+    """Return the first true answer of a probe."""
+    async with asyncio.timeout(within):
+        while True:
+            answer = probe()
+            if answer:
+                return answer
+            await asyncio.sleep(0.002)

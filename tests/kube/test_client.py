@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.kube.fake_api import FakeApi, error
+from trainyard import pki
+from trainyard.kube import ApiError, Client, Connection, FencedError, Resource, TransportError, credentials
+from trainyard.problem import TrainyardError
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+PATH = "/api/v1/configmaps"
+
+
+def config_map(name: str, **data: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}, "data": data}
+
+
+def test_paths_follow_group_namespace_name_and_subresource() -> None:
+    assert CONFIG_MAPS.path(namespace="ns", name="a") == "/api/v1/namespaces/ns/configmaps/a"
+    assert CONFIG_MAPS.path() == "/api/v1/configmaps"
+    assert NODES.path(name="n", subresource="status") == "/api/v1/nodes/n/status"
+    assert JOB_SETS.path(namespace="ns") == "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets"
+    with pytest.raises(ValueError, match="namespace"):
+        JOB_SETS.path(name="a")
+
+
+async def test_objects_go_through_their_life(api: FakeApi) -> None:
+    async with api.client() as client:
+        created = await client.create(CONFIG_MAPS, config_map("a", x="1"))
+        assert (await client.get(CONFIG_MAPS, "a", namespace="ns")) == created
+        applied = await client.apply(CONFIG_MAPS, config_map("a", y="2"), field_manager="me")
+        assert applied["data"] == {"x": "1", "y": "2"}
+        patched = await client.merge_patch(CONFIG_MAPS, "a", {"data": {"x": None}}, namespace="ns")
+        assert patched["data"] == {"y": "2"}
+        with pytest.raises(ApiError) as conflict:
+            await client.replace(CONFIG_MAPS, created)
+        assert conflict.value.conflict
+        with pytest.raises(ApiError):
+            await client.delete(CONFIG_MAPS, "a", namespace="ns", uid="another")
+        assert await client.delete(CONFIG_MAPS, "a", namespace="ns", uid=created["metadata"]["uid"])
+        assert not await client.delete(CONFIG_MAPS, "a", namespace="ns")
+        assert await client.find(CONFIG_MAPS, "a", namespace="ns") is None
+
+
+async def test_apply_is_json_with_manager_and_force(api: FakeApi) -> None:
+    types: list[str] = []
+    api.fault = lambda fake, request: types.append(request.headers["Content-Type"])
+    async with api.client() as client:
+        await client.apply(CONFIG_MAPS, config_map("a"), field_manager="trainer")
+    assert types == ["application/apply-patch+yaml"]
+    assert api.requests == [("PATCH", "/api/v1/namespaces/ns/configmaps/a?fieldManager=trainer&force=true")]
+
+
+async def test_a_list_longer_than_one_page_is_complete(api: FakeApi) -> None:
+    for number in range(23):
+        api.put(PATH, config_map(f"c{number:02}"))
+    async with api.client() as client:
+        found = await client.list(CONFIG_MAPS, limit=5)
+    assert [body["metadata"]["name"] for body in found] == [f"c{number:02}" for number in range(23)]
+    assert {body["kind"] for body in found} == {"ConfigMap"}
+
+
+async def test_a_list_whose_pages_expire_is_fetched_in_one_piece(api: FakeApi) -> None:
+    for number in range(9):
+        api.put(PATH, config_map(f"c{number}"))
+
+    def expire(fake: FakeApi, request: web.Request) -> None:
+        if "continue" in request.query:
+            fake.expire_pages()
+
+    api.fault = expire
+    async with api.client() as client:
+        assert len(await client.list(CONFIG_MAPS, limit=4)) == 9
+
+
+async def test_throttling_is_waited_out_as_long_as_the_server_asks(api: FakeApi) -> None:
+    answers = [
+        error(429, "TooManyRequests", "later", Retry_After="0.05"),
+        error(429, "TooManyRequests", "later", Retry_After="0"),
+    ]
+    api.fault = lambda fake, request: answers.pop() if answers else None
+    async with api.client() as client:
+        await client.create(CONFIG_MAPS, config_map("a"))
+    assert len(api.requests) == 3
+
+
+async def test_throttling_beyond_patience_is_an_error(api: FakeApi) -> None:
+    api.fault = lambda fake, request: error(429, "TooManyRequests", "later", Retry_After="60")
+    async with api.client(patience=1) as client:
+        with pytest.raises(ApiError) as refused:
+            await client.create(CONFIG_MAPS, config_map("a"))
+    assert refused.value.retry_after == 60
+
+
+async def test_a_write_without_an_answer_is_not_repeated(api: FakeApi) -> None:
+    def cut(fake: FakeApi, request: web.Request) -> None:
+        assert request.transport is not None
+        request.transport.close()
+
+    api.fault = cut
+    async with api.client() as client:
+        with pytest.raises(TransportError):
+            await client.apply(CONFIG_MAPS, config_map("a"), field_manager="me")
+    assert len(api.requests) == 1
+
+
+async def test_a_server_that_does_not_answer_times_out() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with Client(Connection(f"http://127.0.0.1:{port}"), timeout=0.05) as client:
+        with pytest.raises(TransportError):
+            await client.get(NODES, "n")
+    server.close()
+
+
+async def test_fenced_writes_are_not_sent_and_reads_are(api: FakeApi) -> None:
+    allowed = True
+    async with api.client() as client:
+        fenced = client.fenced(lambda: allowed)
+        await fenced.create(CONFIG_MAPS, config_map("a"))
+        allowed = False
+        with pytest.raises(FencedError):
+            await fenced.create(CONFIG_MAPS, config_map("b"))
+        assert (await fenced.get(CONFIG_MAPS, "a", namespace="ns"))["metadata"]["name"] == "a"
+        await client.create(CONFIG_MAPS, config_map("b"))
+
+
+async def test_a_write_that_waits_for_a_throttled_server_is_fenced_again(api: FakeApi) -> None:
+    state = {"leads": True}
+
+    def throttle(fake: FakeApi, request: web.Request) -> web.StreamResponse:
+        state["leads"] = False
+        return error(429, "TooManyRequests", "later", Retry_After="0.01")
+
+    api.fault = throttle
+    async with api.client() as client:
+        with pytest.raises(FencedError):
+            await client.fenced(lambda: state["leads"]).create(CONFIG_MAPS, config_map("a"))
+    assert len(api.requests) == 1
+
+
+async def test_a_rotated_token_file_is_read_again_when_the_old_token_is_refused(api: FakeApi, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"tokenFile": str(token)})
+    valid = "old"
+    api.fault = lambda fake, request: (
+        None if request.headers.get("Authorization") == f"Bearer {valid}" else error(401, "Unauthorized", "")
+    )
+    async with Client.from_kubeconfig(config) as client:
+        await client.create(CONFIG_MAPS, config_map("a"))
+        valid = "new"
+        token.write_text("new\n")
+        await client.create(CONFIG_MAPS, config_map("b"))
+        valid = "neither"
+        with pytest.raises(ApiError) as refused:
+            await client.create(CONFIG_MAPS, config_map("c"))
+    assert refused.value.status == 401
+    assert len(api.writes) == 2
+
+
+def kubeconfig(folder: Path, server: str, user: dict[str, object], **cluster: object) -> Path:
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("server", "cluster", "user", "said"),
+    [
+        ("https://api", {"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify"),
+        ("http://api.example.com", {}, {}, "not encrypted"),
+        ("https://api", {}, {"username": "u", "password": "p"}, "not supported"),
+        ("https://api", {"certificate-authority": "/does/not/exist"}, {}, "unusable certificate"),
+    ],
+)
+def test_connections_that_would_not_be_safe_are_refused(
+    tmp_path: Path, server: str, cluster: dict[str, object], user: dict[str, object], said: str
+) -> None:
+    with pytest.raises(TrainyardError, match=said):
+        credentials.kubeconfig(kubeconfig(tmp_path, server, user, **cluster))
+
+
+def test_a_kubeconfig_without_the_context_names_the_fix(tmp_path: Path) -> None:
+    with pytest.raises(TrainyardError, match="nope"):
+        credentials.kubeconfig(kubeconfig(tmp_path, "https://api", {}), "nope")
+    with pytest.raises(TrainyardError, match="not found"):
+        credentials.kubeconfig(tmp_path / "missing")
+
+
+def test_client_certificates_are_loaded_and_servers_verified(tmp_path: Path) -> None:
+    now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    ca = pki.authority("ca", now=now, lifetime=life)
+    pair = pki.issue(ca, "me", now=now, lifetime=life, client=True)
+    user = {
+        "client-certificate-data": base64.b64encode(pair.certificate).decode(),
+        "client-key-data": base64.b64encode(pair.key).decode(),
+    }
+    trust = {"certificate-authority-data": base64.b64encode(ca.certificate).decode()}
+    connection = credentials.kubeconfig(kubeconfig(tmp_path, "https://127.0.0.1:1", user, **trust))
+    assert connection.tls is not None
+    assert connection.tls.check_hostname
+    assert [entry["subject"] for entry in connection.tls.get_ca_certs()]
+
+
+async def test_an_exec_plugin_prints_the_token(api: FakeApi, tmp_path: Path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text('#!/bin/sh\necho \'{"status": {"token": "t0ken"}}\'\n')
+    script.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}}
+    api.fault = lambda fake, request: (
+        None if request.headers.get("Authorization") == "Bearer t0ken" else error(401, "Unauthorized", "")
+    )
+    async with Client.from_kubeconfig(kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", user)) as client:
+        await client.create(CONFIG_MAPS, config_map("a"))

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.kube.fake_api import FakeApi, error, eventually, line
+from trainyard.kube import Backoff, Change, Informer, Resource
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+PATH = "/api/v1/configmaps"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}, "data": data}
+
+
+class Running:
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.changes: list[str] = []
+        informer.subscribe(self._keep)
+
+    def _keep(self, change: Change) -> None:
+        kind = "added" if change.old is None else "deleted" if change.new is None else "modified"
+        self.changes.append(f"{kind} {change.key[1]}")
+
+    def names(self) -> list[str]:
+        return sorted(item["metadata"]["name"] for item in self.informer.store)
+
+
+@asynccontextmanager
+async def running(api: FakeApi, **options: Any) -> AsyncIterator[Running]:
+    async with api.client() as client:
+        informer = Informer(client, CONFIG_MAPS, backoff=Backoff(0.005, 0.02), missing_retry=0.02, **options)
+        state = Running(informer)
+        task = asyncio.create_task(informer.run())
+        try:
+            yield state
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_long_collection_is_complete_and_then_followed(api: FakeApi) -> None:
+    for number in range(12):
+        api.put(PATH, config_map(f"c{number:02}"))
+    async with running(api, page_size=5) as state:
+        await eventually(lambda: state.informer.synced)
+        assert len(state.names()) == 12
+        api.put(PATH, config_map("new"))
+        api.remove(PATH, "ns", "c00")
+        await eventually(lambda: "new" in state.names() and "c00" not in state.names())
+    assert state.changes[-2:] == ["added new", "deleted c00"]
+    assert sum("limit=5" in path for _, path in api.requests) == 3
+
+
+async def test_pages_that_expire_are_fetched_again_in_one_piece(api: FakeApi) -> None:
+    for number in range(7):
+        api.put(PATH, config_map(f"c{number}"))
+
+    def expire(fake: FakeApi, request: web.Request) -> None:
+        if "continue" in request.query:
+            fake.expire_pages()
+
+    api.fault = expire
+    async with running(api, page_size=3) as state:
+        await eventually(lambda: state.informer.synced)
+        assert len(state.names()) == 7
+
+
+async def test_a_watch_resumes_where_it_was_cut_without_a_new_list(api: FakeApi) -> None:
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        for number in range(3):
+            api.put(PATH, config_map(f"c{number}"))
+            await eventually(lambda number=number: f"c{number}" in state.names())
+            api.cut_watches()
+        api.put(PATH, config_map("last"))
+        await eventually(lambda: "last" in state.names())
+    assert state.informer.relists == {"start": 1}
+    assert len(state.changes) == 4
+
+
+async def test_deletions_missed_behind_an_expired_version_are_told(api: FakeApi) -> None:
+    api.put(PATH, config_map("stays"))
+    api.put(PATH, config_map("goes"))
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        blocked = True
+        api.fault = lambda fake, request: error(503, "ServiceUnavailable", "down") if blocked else None
+        api.cut_watches()
+        api.remove(PATH, "ns", "goes")
+        api.put(PATH, config_map("comes"))
+        api.compact()
+        api.log.clear()
+        blocked = False
+        await eventually(lambda: state.names() == ["comes", "stays"])
+    assert "deleted goes" in state.changes
+    assert state.changes.count("added stays") == 1
+    assert state.informer.relists["expired"] == 1
+
+
+async def test_a_resource_that_is_not_served_yet_is_empty_until_it_appears(api: FakeApi) -> None:
+    api.unserved.add("configmaps")
+    async with running(api) as state:
+        await eventually(lambda: state.informer.missing)
+        assert state.informer.settled
+        assert not state.informer.synced
+        api.unserved.clear()
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: state.informer.synced and state.names() == ["a"])
+        assert not state.informer.missing
+        api.unserved.add("configmaps")
+        api.cut_watches()
+        await eventually(lambda: state.changes[-1] == "deleted a")
+
+
+async def test_other_errors_are_waited_out_and_never_end_the_informer(api: FakeApi) -> None:
+    answers = [
+        error(500, "InternalError", ""),
+        error(403, "Forbidden", ""),
+        error(429, "TooManyRequests", "", Retry_After="0.01"),
+        web.Response(text="<html>"),
+    ]
+    api.fault = lambda fake, request: answers.pop() if answers else None
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+    assert not answers
+
+
+async def test_an_error_event_that_is_not_an_expiry_resumes_the_watch(api: FakeApi) -> None:
+    streams = 0
+
+    async def broken(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(line("ERROR", {"code": 500, "reason": "InternalError", "message": "etcd"}))
+        return response
+
+    original = api._watch
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        nonlocal streams
+        streams += 1
+        return await (broken(request) if streams <= 2 else original(request, path, namespace))
+
+    api._watch = watch  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: streams == 3)
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: state.names() == ["a"])
+    assert state.informer.relists == {"start": 1}
+
+
+async def test_a_silent_watch_is_cut_and_resumed(api: FakeApi) -> None:
+    streams = 0
+    original = api._watch
+
+    async def silent(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        nonlocal streams
+        streams += 1
+        if streams > 1:
+            return await original(request, path, namespace)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(30)
+        return response
+
+    api._watch = silent  # type: ignore[method-assign]
+    async with running(api, inactivity=0.05) as state:
+        await eventually(lambda: streams >= 2)
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: state.names() == ["a"])
+    assert state.informer.relists == {"start": 1}
+
+
+async def test_events_survive_any_cut_of_the_bytes_and_truncated_lines_are_not_events(api: FakeApi) -> None:
+    item = {**config_map("grüße"), "data": {"text": "Ähre 训练 🚂"}}
+    item["metadata"]["resourceVersion"] = "50"
+    payload = json.dumps({"type": "ADDED", "object": item}, ensure_ascii=False).encode() + b"\n"
+    truncated = line(
+        "ADDED", {**config_map("half"), "metadata": {"name": "half", "namespace": "ns", "resourceVersion": "51"}}
+    )[:-9]
+
+    async def pieces(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if int(request.query["resourceVersion"]) >= 50:
+            await asyncio.sleep(30)
+        for start in range(0, len(payload), 3):
+            await response.write(payload[start : start + 3])
+            await asyncio.sleep(0)
+        await response.write(truncated)
+        return response
+
+    api._watch = pieces  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: state.names())
+        assert state.informer.store.get("ns", "grüße")["data"] == {"text": "Ähre 训练 🚂"}  # type: ignore[index]
+        await asyncio.sleep(0.05)
+        assert state.names() == ["grüße"]
+
+
+async def test_repeated_and_late_events_are_told_once(api: FakeApi) -> None:
+    def versioned(version: int, text: str) -> dict[str, Any]:
+        item = config_map("a", text=text)
+        item["metadata"]["resourceVersion"] = str(version)
+        return item
+
+    sent = [
+        ("ADDED", versioned(20, "x")),
+        ("ADDED", versioned(20, "x")),
+        ("MODIFIED", versioned(22, "z")),
+        ("MODIFIED", versioned(21, "y")),
+    ]
+
+    async def repeat(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if int(request.query["resourceVersion"]) < 20:
+            for kind, item in sent:
+                await response.write(line(kind, item))
+        await asyncio.sleep(30)
+        return response
+
+    api._watch = repeat  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: len(state.changes) == 2)
+        await asyncio.sleep(0.02)
+    assert state.changes == ["added a", "modified a"]
+    assert state.informer.store.get("ns", "a")["data"] == {"text": "z"}  # type: ignore[index]
+
+
+async def test_a_server_restored_from_a_backup_is_believed(api: FakeApi) -> None:
+    api.version = 1000
+    api.put(PATH, config_map("lost"))
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        api.objects.clear()
+        api.log.clear()
+        api.version = 100
+        api.put(PATH, config_map("kept"))
+        message = "Too large resource version: 1001, current: 101"
+        future = lambda request: int(request.query.get("resourceVersion") or 0) > 1000  # noqa: E731
+        api.fault = lambda fake, request: error(504, "Timeout", message) if future(request) else None
+        api.cut_watches()
+        await eventually(lambda: state.names() == ["kept"])
+        api.put(PATH, config_map("next"))
+        await eventually(lambda: state.names() == ["kept", "next"])
+
+
+async def test_a_failing_handler_does_not_stop_the_informer(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(api) as state:
+
+        def fail(change: Change) -> None:
+            raise RuntimeError("boom")
+
+        state.informer.subscribe(fail)
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: state.names() == ["a"])
+        api.put(PATH, config_map("b"))
+        await eventually(lambda: state.names() == ["a", "b"])
+    assert "boom" in caplog.text

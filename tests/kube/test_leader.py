@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.kube.fake_api import FakeApi, error
+from trainyard.kube import Client, FencedError, LeaderElector, LeadershipLostError, Resource
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAME, NAMESPACE = "trainer.kubeflow.org", "kubeflow-system"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def candidate(client: Client, identity: str, clock: Clock) -> LeaderElector:
+    return LeaderElector(client, name=NAME, namespace=NAMESPACE, identity=identity, clock=clock)
+
+
+async def test_one_candidate_leads_and_the_other_waits(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        assert first.is_leader()
+        assert not await second._attempt()
+        assert not second.is_leader()
+        lease = api.find("leases", NAME, NAMESPACE)
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"] == "a"
+        assert lease["spec"]["leaseDurationSeconds"] == 15
+
+
+async def test_a_lease_is_taken_over_only_after_it_was_seen_unrenewed_for_its_whole_time(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        assert not await second._attempt()
+        clock.now += 9
+        await first._attempt()
+        clock.now += 9
+        assert not await second._attempt()
+        clock.now += 14
+        assert not first.is_leader()
+        assert not await second._attempt()
+        clock.now += 2
+        assert await second._attempt()
+        assert second.is_leader()
+        lease = api.find("leases", NAME, NAMESPACE)
+        assert lease is not None
+        assert lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_leader_that_was_paused_does_not_write_and_gives_up(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        assert not await second._attempt()
+        writer = client.fenced(first.is_leader)
+        clock.now += 16
+        assert await second._attempt()
+        with pytest.raises(FencedError):
+            await writer.create(CONFIG_MAPS, {"metadata": {"name": "x", "namespace": "ns"}})
+        with pytest.raises(LeadershipLostError):
+            await first.hold()
+        assert api.find("configmaps", "x", "ns") is None
+
+
+async def test_a_leader_that_cannot_renew_gives_up_before_others_may_start(api: FakeApi) -> None:
+    clock = Clock()
+    changes: list[bool] = []
+    async with api.client() as client:
+        elector = LeaderElector(
+            client,
+            name=NAME,
+            namespace=NAMESPACE,
+            identity="a",
+            lease_seconds=15,
+            renew_seconds=10,
+            retry_seconds=0.001,
+            clock=clock,
+            on_change=changes.append,
+        )
+        await elector.acquire()
+
+        def fail(fake: FakeApi, request: object) -> object:
+            clock.now += 3
+            return error(503, "ServiceUnavailable", "down")
+
+        api.fault = fail  # type: ignore[assignment]
+        started = clock.now
+        with pytest.raises(LeadershipLostError):
+            await asyncio.wait_for(elector.hold(), 5)
+        assert clock.now - started < 15
+    assert changes == [True, False]
+
+
+async def test_of_two_who_see_no_lease_one_leads(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        electors = [candidate(client, name, clock) for name in "abcd"]
+        won = await asyncio.gather(*(elector._attempt() for elector in electors))
+    assert sum(won) == 1
+    assert sum(elector.is_leader() for elector in electors) == 1
+
+
+async def test_a_released_lease_is_taken_at_once(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        first, second = candidate(client, "a", clock), candidate(client, "b", clock)
+        await first.acquire()
+        await first.release()
+        assert not first.is_leader()
+        assert await second._attempt()
+        await first.release()
+        assert second.is_leader()
+
+
+async def test_a_missing_namespace_is_waited_for(api: FakeApi) -> None:
+    api.fault = lambda fake, request: (
+        error(404, "NotFound", "namespaces not found") if request.method == "POST" else None
+    )
+    async with api.client() as client:
+        elector = candidate(client, "a", Clock())
+        assert not await elector._attempt()
+        api.fault = None
+        assert await elector._attempt()

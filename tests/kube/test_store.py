@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainyard.kube import Store
+
+
+def body(name: str, version: int, **extra: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "ns", "resourceVersion": str(version), **extra}}
+
+
+def test_older_and_repeated_events_are_no_news() -> None:
+    store = Store()
+    assert store.put(body("a", 5)) is not None
+    assert store.put(body("a", 5)) is None
+    assert store.put(body("a", 4)) is None
+    assert store.put(body("a", 6)) is not None
+
+
+def test_managed_fields_are_not_kept() -> None:
+    store = Store()
+    store.put(body("a", 1, managedFields=[{"manager": "x"}]))
+    assert store.get("ns", "a") == body("a", 1)
+
+
+def test_an_own_write_is_read_at_once_and_its_echo_is_no_news() -> None:
+    store = Store()
+    store.fold(body("a", 7))
+    assert store.get("ns", "a") == body("a", 7)
+    assert store.put(body("a", 7)) is None
+
+
+def test_a_late_response_about_a_deleted_object_does_not_bring_it_back() -> None:
+    store = Store()
+    store.put(body("a", 5))
+    store.remove(body("a", 6))
+    store.observe(6)
+    assert store.fold(body("a", 5)) is None
+    assert store.get("ns", "a") is None
+    assert store.fold(body("a", 9)) is not None
+
+
+def test_a_repeated_deletion_does_not_remove_the_successor() -> None:
+    store = Store()
+    store.put(body("a", 5))
+    store.remove(body("a", 6))
+    store.put(body("a", 8))
+    assert store.remove(body("a", 6)) is None
+    assert store.get("ns", "a") is not None
+
+
+def test_a_complete_list_removes_what_it_does_not_name_but_keeps_newer_own_writes() -> None:
+    store = Store()
+    store.put(body("old", 3))
+    store.fold(body("new", 12))
+    changes = store.retain([], 10)
+    assert [change.key[1] for change in changes] == ["old"]
+    assert store.keys() == [("ns", "new")]
+
+
+def test_indexes_follow_the_objects() -> None:
+    store = Store({"label": lambda item: [item["metadata"].get("label", "")]})
+    store.put(body("a", 1, label="x"))
+    store.put(body("b", 2, label="x"))
+    assert [item["metadata"]["name"] for item in store.indexed("label", "x")] == ["a", "b"]
+    store.put(body("a", 3, label="y"))
+    assert [item["metadata"]["name"] for item in store.indexed("label", "x")] == ["b"]
+    store.remove(body("b", 4))
+    assert store.indexed("label", "x") == []
+
+
+STEP = st.tuples(st.sampled_from("abc"), st.booleans())
+DELIVERY = st.tuples(st.booleans(), st.integers(0, 30))
+
+
+@given(st.lists(STEP, max_size=15), st.lists(DELIVERY, max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_any_order_of_delivery_ends_with_what_the_server_holds(
+    steps: list[tuple[str, bool]], deliveries: list[tuple[bool, int]]
+) -> None:
+    """Events come in order and may repeat; responses of own writes come at any time after their commit."""
+    history: list[tuple[bool, dict[str, Any]]] = []
+    truth: dict[str, int] = {}
+    for version, (name, delete) in enumerate(steps, 1):
+        gone = delete and name in truth
+        if gone:
+            del truth[name]
+        else:
+            truth[name] = version
+        history.append((gone, body(name, version)))
+    store = Store()
+    told = 0
+
+    def tell(index: int) -> None:
+        gone, item = history[index]
+        store.remove(dict(item)) if gone else store.put(dict(item))
+        store.observe(index + 1)
+
+    for watch, number in deliveries:
+        if watch and told < len(history):
+            tell(told)
+            told += 1
+        elif watch and told:
+            tell(number % told)
+        elif history:
+            gone, item = history[number % len(history)]
+            if not gone:
+                store.fold(dict(item))
+    for index in range(told, len(history)):
+        tell(index)
+    held = {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in store}
+    assert held == truth
+
+
+def test_a_repeated_event_of_a_deleted_object_does_not_bring_it_back() -> None:
+    store = Store()
+    for version, deliver in ((5, store.put), (6, store.remove)):
+        deliver(body("a", version))
+        store.observe(version)
+    assert store.put(body("a", 5)) is None
+    assert len(store) == 0

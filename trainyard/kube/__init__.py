@@ -1,0 +1,38 @@
+"""A small asynchronous Kubernetes runtime; it knows nothing of training."""
+
+from trainyard.kube.backoff import Backoff
+from trainyard.kube.client import Client, Listing
+from trainyard.kube.credentials import Connection
+from trainyard.kube.errors import ApiError, FencedError, TransportError, WatchBrokenError
+from trainyard.kube.events import EventRecorder
+from trainyard.kube.informer import Informer
+from trainyard.kube.leader import LeaderElector, LeadershipLostError
+from trainyard.kube.queue import QueueClosedError, WorkQueue
+from trainyard.kube.resource import Key, Object, Resource, controller_of, key_of, uid_of, version_of
+from trainyard.kube.store import Change, Store
+
+__all__ = [
+    "ApiError",
+    "Backoff",
+    "Change",
+    "Client",
+    "Connection",
+    "EventRecorder",
+    "FencedError",
+    "Informer",
+    "Key",
+    "LeaderElector",
+    "LeadershipLostError",
+    "Listing",
+    "Object",
+    "QueueClosedError",
+    "Resource",
+    "Store",
+    "TransportError",
+    "WatchBrokenError",
+    "WorkQueue",
+    "controller_of",
+    "key_of",
+    "uid_of",
+    "version_of",
+]

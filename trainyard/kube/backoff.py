@@ -1,0 +1,36 @@
+"""How long to wait before the next attempt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+__all__ = ["Backoff"]
+
+
+class Backoff:
+    """Jittered exponential backoff: a random time between half and all of a bound that doubles.
+
+    Parameters
+    ----------
+    base, maximum
+        First and largest bound, in seconds.
+    uniform
+        Source of randomness: a number between 0 and 1.
+    """
+
+    def __init__(self, base: float, maximum: float, *, uniform: Callable[[], float] = random.random) -> None:
+        self._base = base
+        self._maximum = maximum
+        self._uniform = uniform
+        self.failures = 0
+
+    def next(self) -> float:
+        """Return the seconds to wait after one more failure."""
+        bound = min(self._maximum, self._base * 2.0 ** min(self.failures, 62))
+        self.failures += 1
+        return bound * (0.5 + 0.5 * self._uniform())
+
+    def reset(self) -> None:
+        """Forget the failures after a success."""
+        self.failures = 0

@@ -1,0 +1,321 @@
+"""The API client: plain dictionaries in and out, server-side apply, and no retry that could do a thing twice."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from trainyard.kube import credentials
+from trainyard.kube.errors import ApiError
+from trainyard.kube.resource import Object, Resource
+from trainyard.kube.stream import WatchEvent, events
+from trainyard.kube.transport import JSON, Transport
+
+__all__ = ["Client", "Listing"]
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One page of a collection and where the collection stood."""
+
+    items: tuple[Object, ...]
+    resource_version: str
+    continues: str | None = None
+
+
+class Client:
+    """One API server.
+
+    Parameters
+    ----------
+    connection
+        Address, trust and credentials.
+    user_agent
+        Name shown in audit logs.
+    timeout
+        Seconds one request may take, waiting for a throttled server not counted.
+    patience
+        Seconds a throttled request (429) is repeated before its error is raised.
+    concurrency
+        Requests in flight at the same time; watches do not count.
+    observe
+        Called with method, resource and status code (0: no answer) of every request.
+    """
+
+    def __init__(
+        self,
+        connection: credentials.Connection,
+        *,
+        user_agent: str = "trainyard",
+        timeout: float = 30.0,
+        patience: float = 30.0,
+        concurrency: int = 64,
+        observe: Callable[[str, str, int], None] | None = None,
+    ) -> None:
+        self.connection = connection
+        self._transport = Transport(
+            connection,
+            user_agent=user_agent,
+            timeout=timeout,
+            patience=patience,
+            concurrency=concurrency,
+            observe=observe or (lambda method, resource, code: None),
+        )
+
+    @classmethod
+    def from_kubeconfig(cls, path: str | Path, context: str | None = None, **options: Any) -> Client:
+        """Return a client for a context of a kubeconfig file (the current one by default)."""
+        return cls(credentials.kubeconfig(path, context), **options)
+
+    @classmethod
+    def in_cluster(cls, **options: Any) -> Client:
+        """Return a client that speaks as the pod's ServiceAccount."""
+        return cls(credentials.in_cluster(), **options)
+
+    def fenced(self, allowed: Callable[[], bool]) -> Client:
+        """Return a view of this client that asks before every write, each repetition included.
+
+        Writes raise `FencedError` while ``allowed()`` is false.
+        """
+        view = copy.copy(self)
+        view._transport = self._transport.fenced(allowed)
+        return view
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
+        """Return one object.
+
+        Raises
+        ------
+        ApiError
+            With status 404 if it does not exist.
+        """
+        return await self.request("GET", resource.path(namespace=namespace, name=name), resource=resource)
+
+    async def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
+        """Return one object, None where it does not exist."""
+        try:
+            return await self.get(resource, name, namespace=namespace)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def page(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        limit: int = 500,
+        continues: str | None = None,
+    ) -> Listing:
+        """Return one page of a collection; a limit of 0 asks for everything at once."""
+        query = _selection(label_selector, field_selector)
+        if limit:
+            query["limit"] = str(limit)
+        if continues:
+            query["continue"] = continues
+        body = await self.request("GET", resource.path(namespace=namespace), resource=resource, query=query)
+        stamp = {"apiVersion": resource.api_version, "kind": resource.kind}
+        items = tuple({**stamp, **item} for item in body.get("items") or ())
+        metadata = body.get("metadata") or {}
+        return Listing(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or None)
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        limit: int = 500,
+    ) -> list[Object]:
+        """Return a whole collection, fetched in pages; started over in one piece if the pages expire meanwhile."""
+        selection = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
+        found: list[Object] = []
+        continues: str | None = None
+        while True:
+            try:
+                page = await self.page(resource, limit=limit, continues=continues, **selection)
+            except ApiError as error:
+                if not (error.expired and continues):
+                    raise
+                return list((await self.page(resource, limit=0, **selection)).items)
+            found += page.items
+            continues = page.continues
+            if not continues:
+                return found
+
+    async def create(self, resource: Resource, body: Mapping[str, Any], *, field_manager: str | None = None) -> Object:
+        """Create an object; status 409 if it exists."""
+        query = {"fieldManager": field_manager} if field_manager else {}
+        path = resource.path(namespace=body["metadata"].get("namespace"))
+        return await self.request("POST", path, resource=resource, body=body, query=query)
+
+    async def create_subresource(
+        self, resource: Resource, name: str, subresource: str, body: Mapping[str, Any], *, namespace: str | None = None
+    ) -> Object:
+        """POST to a subresource, for instance ``token`` of a ServiceAccount or ``eviction`` of a Pod."""
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        return await self.request("POST", path, resource=resource, body=body)
+
+    async def replace(self, resource: Resource, body: Mapping[str, Any]) -> Object:
+        """Replace an object; its resourceVersion, if present, is a precondition (409)."""
+        metadata = body["metadata"]
+        path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"])
+        return await self.request("PUT", path, resource=resource, body=body)
+
+    async def apply(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        field_manager: str,
+        force: bool = True,
+        subresource: str | None = None,
+    ) -> Object:
+        """Apply an object server-side: create it or own the named fields of it."""
+        metadata = body["metadata"]
+        path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"], subresource=subresource)
+        query = {"fieldManager": field_manager, "force": "true" if force else "false"}
+        return await self.request("PATCH", path, resource=resource, body=body, query=query, content_type=_APPLY)
+
+    async def merge_patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+    ) -> Object:
+        """Merge a patch into an object; ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions."""
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        query = {"fieldManager": field_manager} if field_manager else {}
+        return await self.request("PATCH", path, resource=resource, body=patch, query=query, content_type=_MERGE)
+
+    async def json_patch(
+        self,
+        resource: Resource,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+    ) -> Object:
+        """Apply RFC 6902 operations; a failed ``test`` is status 422."""
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        query = {"fieldManager": field_manager} if field_manager else {}
+        return await self.request(
+            "PATCH", path, resource=resource, body=operations, query=query, content_type=_JSON_PATCH
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str = "Background",
+    ) -> bool:
+        """Delete an object; return False where it did not exist.
+
+        Parameters
+        ----------
+        uid, resource_version
+            Preconditions: only this incarnation, only this version (status 409 otherwise).
+        propagation
+            Background, Foreground or Orphan.
+        """
+        asked = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {field: value for field, value in asked.items() if value}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if preconditions:
+            body["preconditions"] = preconditions
+        try:
+            await self.request("DELETE", resource.path(namespace=namespace, name=name), resource=resource, body=body)
+        except ApiError as error:
+            if error.not_found:
+                return False
+            raise
+        return True
+
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        lasting: int = 300,
+        inactivity: float = 130.0,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Yield what happens after a resourceVersion until the server ends the stream.
+
+        Parameters
+        ----------
+        lasting
+            Seconds after which the server ends the stream.
+        inactivity
+            Seconds of silence after which the stream counts as broken (bookmarks come about once a minute).
+
+        Raises
+        ------
+        ApiError
+            If the server refuses or reports an error in the stream; `ApiError.expired` asks for a new list.
+        WatchBrokenError, TransportError
+            If the stream broke; resume from the last version seen.
+        """
+        query = _selection(label_selector, field_selector)
+        query |= {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
+        query["timeoutSeconds"] = str(lasting)
+        path = resource.path(namespace=namespace)
+        async with self._transport.stream(path, resource=resource, query=query) as content:
+            async for event in events(content, inactivity=inactivity):
+                yield event
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        resource: Resource | None = None,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Object:
+        """Send any request whose answer is JSON and return the answer."""
+        return await self._transport.request(
+            method, path, resource=resource, body=body, query=query, content_type=content_type
+        )
+
+
+def _selection(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
+    asked = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {field: value for field, value in asked.items() if value}

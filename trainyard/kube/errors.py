@@ -1,0 +1,55 @@
+"""What can go wrong between a program and the API server."""
+
+from __future__ import annotations
+
+__all__ = ["ApiError", "FencedError", "TransportError", "WatchBrokenError"]
+
+
+class ApiError(Exception):
+    """The API server answered with an error.
+
+    Parameters
+    ----------
+    status
+        HTTP status code.
+    reason
+        Machine-readable reason of the Status object (``NotFound``, ``Conflict``, …).
+    message
+        Text of the Status object.
+    retry_after
+        Seconds after which the server asks to try again, None where it does not say.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+    @property
+    def not_found(self) -> bool:
+        """Whether the object, or its whole kind, does not exist."""
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Whether a precondition failed or the object exists already."""
+        return self.status == 409
+
+    @property
+    def expired(self) -> bool:
+        """Whether the resourceVersion or continue token is too old to be served."""
+        return self.status == 410 or self.reason in ("Expired", "Gone")
+
+
+class TransportError(Exception):
+    """No answer: the connection failed, broke or timed out; a write may or may not have happened."""
+
+
+class WatchBrokenError(Exception):
+    """A watch stream ended in the middle of an event, went silent or said something unreadable."""
+
+
+class FencedError(Exception):
+    """A write was not sent because its writer is no longer allowed to write."""

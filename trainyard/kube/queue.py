@@ -1,0 +1,201 @@
+"""A queue of keys to work on: each key at most once at a time, never lost, later where it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from trainyard.kube.backoff import Backoff
+
+__all__ = ["QueueClosedError", "WorkQueue"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosedError(Exception):
+    """The queue was closed and hands out no more work."""
+
+
+class WorkQueue(Generic[K]):
+    """The contract of client-go's work queue, for one event loop.
+
+    A key that is added while it waits is there once; one that is added while it is worked on is handed out again
+    afterwards. Lanes have priority: lane 0 is served before lane 1.
+
+    Parameters
+    ----------
+    lanes
+        Number of priority lanes.
+    base, maximum
+        Bounds of the per-key backoff of `retry`, in seconds.
+    clock
+        Monotonic seconds.
+    uniform
+        Randomness of the backoff.
+    """
+
+    def __init__(
+        self,
+        *,
+        lanes: int = 2,
+        base: float = 0.005,
+        maximum: float = 1000.0,
+        clock: Callable[[], float] = time.monotonic,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self._lanes: list[deque[K]] = [deque() for _ in range(lanes)]
+        self._waiting: dict[K, int] = {}
+        self._processing: set[K] = set()
+        self._delayed: list[tuple[float, int, K]] = []
+        self._due: dict[K, float] = {}
+        self._order = itertools.count()
+        self._backoffs: dict[K, Backoff] = {}
+        self._limits = (base, maximum, uniform)
+        self._clock = clock
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Return how many keys are ready to be worked on."""
+        return len(self._waiting) - len(self._processing & self._waiting.keys())
+
+    @property
+    def processing(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._processing)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time."""
+        return len(self._due)
+
+    def failures(self, key: K) -> int:
+        """Return how often a key was retried since it was last forgotten."""
+        backoff = self._backoffs.get(key)
+        return backoff.failures if backoff else 0
+
+    def add(self, key: K, *, lane: int = 0) -> bool:
+        """Ask for work on a key; return False where it was asked for already, at least as urgently."""
+        if self._closed:
+            return False
+        held = self._waiting.get(key)
+        if held is not None and held <= lane:
+            return False
+        self._waiting[key] = lane
+        if key not in self._processing:
+            self._lanes[lane].append(key)
+            self._wake()
+        return True
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Ask for work on a key after a delay in seconds; the earliest of several times counts."""
+        if delay <= 0:
+            self.add(key)
+            return
+        due = self._clock() + delay
+        if self._closed or due >= self._due.get(key, float("inf")):
+            return
+        self._due[key] = due
+        heapq.heappush(self._delayed, (due, next(self._order), key))
+        self._arm()
+
+    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+        """Ask for work on a key after its backoff; return the delay in seconds."""
+        base, maximum, uniform = self._limits
+        delay = max(at_least, self._backoffs.setdefault(key, Backoff(base, maximum, uniform=uniform)).next())
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Reset a key's backoff after a success."""
+        self._backoffs.pop(key, None)
+
+    def pop(self) -> K | None:
+        """Take the next key that is ready, None where there is none."""
+        self._promote()
+        for lane, ready in enumerate(self._lanes):
+            while ready:
+                key = ready.popleft()
+                if self._waiting.get(key) != lane or key in self._processing:
+                    continue
+                del self._waiting[key]
+                self._processing.add(key)
+                return key
+        return None
+
+    async def get(self) -> K:
+        """Wait for a key; call `done` after the work on it.
+
+        Raises
+        ------
+        QueueClosedError
+            After `close`.
+        """
+        while not self._closed:
+            key = self.pop()
+            if key is not None:
+                return key
+            self._arm()
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                if getter.done() and not getter.cancelled():
+                    self._wake()
+                raise
+        raise QueueClosedError
+
+    def done(self, key: K) -> None:
+        """Say that the work on a key has ended; hands it out again if it was asked for meanwhile."""
+        self._processing.discard(key)
+        lane = self._waiting.get(key)
+        if lane is not None:
+            self._lanes[lane].append(key)
+            self._wake()
+
+    def close(self) -> None:
+        """Hand out no more work and wake everybody who waits for it."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._getters:
+            self._wake()
+
+    def _promote(self) -> None:
+        now = self._clock()
+        while self._delayed and self._delayed[0][0] <= now:
+            due, _, key = heapq.heappop(self._delayed)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.add(key)
+
+    def _arm(self) -> None:
+        if not self._delayed or self._closed:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(max(0.0, self._delayed[0][0] - self._clock()), self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._promote()
+        self._arm()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return

@@ -1,0 +1,84 @@
+"""Addressing: which URL an object lives at, and how an object is named in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+__all__ = ["Key", "Object", "Resource", "controller_of", "key_of", "uid_of", "version_of"]
+
+Object = dict[str, Any]
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One served resource.
+
+    Parameters
+    ----------
+    group
+        API group, empty for the core group.
+    version
+        API version.
+    plural
+        Lower-case plural, as in URLs.
+    kind
+        Kind of its objects.
+    namespaced
+        Whether its objects live in namespaces.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """Return ``group/version``, or the bare version of the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the URL path of a collection, an object or a subresource.
+
+        Raises
+        ------
+        ValueError
+            If an object of a namespaced resource is addressed without its namespace.
+        """
+        if self.namespaced and name is not None and not namespace:
+            raise ValueError(f"{self} {name}: a namespace is needed")
+        parts = ["api", self.version] if not self.group else ["apis", self.group, self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [self.plural, *([name] if name else []), *([subresource] if subresource else [])]
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def key_of(body: Mapping[str, Any]) -> Key:
+    """Return (namespace, name); the namespace of a cluster-scoped object is empty."""
+    metadata = body["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+def uid_of(body: Mapping[str, Any]) -> str:
+    """Return the uid, empty for an object that was never stored."""
+    return str(body["metadata"].get("uid") or "")
+
+
+def version_of(body: Mapping[str, Any]) -> int:
+    """Return the resourceVersion as a number: versions of one resource are ordered."""
+    return int(body["metadata"].get("resourceVersion") or 0)
+
+
+def controller_of(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the owner reference of the object's controller."""
+    owners = body["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)

@@ -1,0 +1,68 @@
+"""Reading a watch: one JSON event a line, however the network cuts the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+import orjson
+
+from trainyard.kube.errors import ApiError, WatchBrokenError
+from trainyard.kube.resource import Object
+
+__all__ = ["WatchEvent", "events"]
+
+_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """One event: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+
+    kind: str
+    object: Object
+
+
+async def events(content: aiohttp.StreamReader, *, inactivity: float) -> AsyncIterator[WatchEvent]:
+    """Yield the events of a watch response.
+
+    Raises
+    ------
+    ApiError
+        For an ERROR event.
+    WatchBrokenError
+        If the stream is silent for ``inactivity`` seconds, breaks, ends inside a line, or holds something unreadable.
+    """
+    rest = b""
+    while True:
+        try:
+            async with asyncio.timeout(inactivity):
+                chunk = await content.readany()
+        except TimeoutError as error:
+            raise WatchBrokenError(f"nothing heard for {inactivity:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise WatchBrokenError(str(error) or type(error).__name__) from error
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield _decode(line)
+    if rest.strip():
+        raise WatchBrokenError("the stream ended inside an event")
+
+
+def _decode(line: bytes) -> WatchEvent:
+    try:
+        event = orjson.loads(line)
+        kind, body = event["type"], event["object"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise WatchBrokenError(f"unreadable event: {line[:200]!r}") from error
+    if kind == "ERROR":
+        code = int(body.get("code") or 500)
+        raise ApiError(code, str(body.get("reason") or "Unknown"), str(body.get("message") or ""))
+    if kind not in _KINDS:
+        raise WatchBrokenError(f"unknown event {kind!r}")
+    return WatchEvent(kind, body)

@@ -1,0 +1,184 @@
+"""HTTP to one API server: credentials, fencing, throttling; never a repetition that could do a thing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+
+from trainyard.kube.credentials import Connection
+from trainyard.kube.errors import ApiError, FencedError, TransportError
+from trainyard.kube.resource import Object, Resource
+
+__all__ = ["JSON", "Transport"]
+
+JSON = "application/json"
+_READS = ("GET", "HEAD")
+
+
+class Transport:
+    """The connections to one API server; see `trainyard.kube.client.Client` for the parameters."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        timeout: float,
+        patience: float,
+        concurrency: int,
+        observe: Callable[[str, str, int], None],
+    ) -> None:
+        self._connection = connection
+        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        self._timeout = timeout
+        self._patience = patience
+        self._slots = asyncio.Semaphore(concurrency)
+        self._observe = observe
+        self._fence: Callable[[], bool] | None = None
+        self._sessions: list[aiohttp.ClientSession] = []
+
+    def fenced(self, allowed: Callable[[], bool]) -> Transport:
+        """Return a view that shares the connections and asks before every write."""
+        view = copy.copy(self)
+        view._fence = allowed
+        return view
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._sessions:
+            await self._sessions.pop().close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        resource: Resource | None = None,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Object:
+        """Send one request, again while the server is throttling, and return the decoded answer."""
+        data = None if body is None else orjson.dumps(body)
+        headers = {"Content-Type": content_type} if data is not None else {}
+        limits = aiohttp.ClientTimeout(total=self._timeout)
+        give_up = time.monotonic() + self._patience
+        while True:
+            async with self._slots:
+                response = await self._send(
+                    method, path, resource, query=query, data=data, headers=headers, limits=limits
+                )
+                try:
+                    payload = await response.read()
+                except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                    raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+                finally:
+                    response.release()
+            if response.status < 400:
+                return _decoded(payload, f"{method} {path}")
+            failure = _failure(response, payload)
+            wait = failure.retry_after
+            if failure.status != 429 or wait is None or time.monotonic() + wait > give_up:
+                raise failure
+            await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, resource: Resource, query: Mapping[str, str]
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open a response of unknown length; leaving the context cuts it."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout)
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._send("GET", path, resource, query=query, data=None, headers={}, limits=limits)
+        except TimeoutError as error:
+            raise TransportError(f"GET {path}: no answer within {self._timeout:g} s") from error
+        try:
+            if response.status != 200:
+                raise _failure(response, await response.read())
+            yield response.content
+        finally:
+            response.close()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        resource: Resource | None,
+        *,
+        query: Mapping[str, str] | None,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        source = self._connection.token
+        token = await source(False) if source else None
+        response = await self._once(
+            method, path, resource, token, query=query, data=data, headers=headers, limits=limits
+        )
+        if response.status != 401 or source is None:
+            return response
+        response.release()
+        token = await source(True)
+        return await self._once(method, path, resource, token, query=query, data=data, headers=headers, limits=limits)
+
+    async def _once(
+        self, method: str, path: str, resource: Resource | None, token: str | None, **parts: Any
+    ) -> aiohttp.ClientResponse:
+        if method not in _READS and self._fence is not None and not self._fence():
+            raise FencedError(f"{method} {path} was not sent: this process no longer leads")
+        headers = dict(parts["headers"]) | ({"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            response = await self._session().request(
+                method,
+                self._connection.server + path,
+                params=parts["query"],
+                data=parts["data"],
+                headers=headers,
+                timeout=parts["limits"],
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._observe(method, str(resource or path), 0)
+            raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+        self._observe(method, str(resource or path), response.status)
+        return response
+
+    def _session(self) -> aiohttp.ClientSession:
+        if not self._sessions:
+            tls = self._connection.tls
+            connector = aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True)
+            self._sessions.append(aiohttp.ClientSession(connector=connector, headers=self._headers))
+        return self._sessions[0]
+
+
+def _decoded(payload: bytes, what: str) -> Object:
+    try:
+        decoded = orjson.loads(payload) if payload else {}
+    except orjson.JSONDecodeError as error:
+        raise TransportError(f"{what}: the answer is not JSON: {payload[:200]!r}") from error
+    if not isinstance(decoded, dict):
+        raise TransportError(f"{what}: the answer is not an object")
+    return decoded
+
+
+def _failure(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
+    try:
+        status = orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": payload[:500].decode(errors="replace").strip()}
+    retry_after: float | None
+    try:
+        retry_after = float(response.headers["Retry-After"])
+    except (KeyError, ValueError):
+        retry_after = 1.0 if response.status == 429 else None
+    reason = status.get("reason") or response.reason or "Unknown"
+    return ApiError(response.status, str(reason), str(status.get("message") or ""), retry_after=retry_after)
