@@ -1,0 +1,142 @@
+"""A controller on an API server in memory, driven until nothing changes any more."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.kube.fake_api import FakeApi, eventually
+from trainyard.controller.manager import Manager
+from trainyard.controller.metrics import Metrics
+from trainyard.controller.reconcile import Reconciler
+from trainyard.controller.view import ClusterView
+from trainyard.kube import EventRecorder, Informer
+
+Body = dict[str, Any]
+TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
+TRAIN_JOBS = f"{TRAINER}/trainjobs"
+CLUSTER_RUNTIMES = f"{TRAINER}/clustertrainingruntimes"
+JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+CONFIG_MAPS = "/api/v1/configmaps"
+POLICIES = "/apis/trainyard.dev/v1alpha1/tenantpolicies"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+
+def runtime(name: str = "torch", *, gang: bool = True, image: str = "image:1") -> Body:
+    container = {"name": "node", "image": image, "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    job = {
+        "name": "node",
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        },
+    }
+    spec: Body = {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [job]}}}
+    if gang:
+        spec["podGroupPolicy"] = {"volcano": {}}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": name, "uid": f"uid-of-{name}"},
+        "spec": spec,
+    }
+
+
+def train_job(name: str = "job", **spec: Any) -> Body:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 2}, **spec},
+    }
+
+
+class Controller:
+    """One process of the controller."""
+
+    def __init__(self, api: FakeApi, clock: Clock) -> None:
+        self.api = api
+        self.client = api.client(patience=0)
+        self.view = ClusterView(self.client)
+        self.events = EventRecorder(self.client, component="trainjob_controller", clock=clock)
+        self.metrics = Metrics()
+        reconciler = Reconciler(self.client, self.view, self.events, clock=clock)
+        self.manager = Manager(self.view, reconciler, self.metrics, workers=4)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self.tasks = [asyncio.create_task(informer.run()) for informer in self.view.informers]
+        self.tasks.append(asyncio.create_task(self.events.run()))
+        await self.view.wait_settled()
+        self.tasks.append(asyncio.create_task(self.manager.run()))
+
+    async def kill(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.client.close()
+
+    async def settle(self) -> None:
+        """Wait until everything written was seen and there is nothing to do; work due within a second counts."""
+        await eventually(self._settled)
+        await self.events.flush()
+
+    def _settled(self) -> bool:
+        queue = self.manager.queue
+        soon = any(due - queue._clock() < 1 for due in queue._due.values())
+        return self._current() and not (len(queue) or queue.processing or soon)
+
+    def _current(self) -> bool:
+        return all(self._told(informer) for informer in self.view.informers)
+
+    def _told(self, informer: Informer) -> bool:
+        path = informer.resource.path()
+        return informer.store.observed >= self.api.last.get(path, 0)
+
+
+@asynccontextmanager
+async def controller(api: FakeApi, clock: Clock | None = None) -> AsyncIterator[Controller]:
+    process = Controller(api, clock or Clock())
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.kill()
+
+
+def change(api: FakeApi, path: str, plural: str, name: str, namespace: str = "team", **parts: Any) -> Body:
+    """Merge changes into an object's spec or status as another client would."""
+    body = api.find(plural, name, namespace)
+    assert body is not None
+    new = {**body, **{part: {**(body.get(part) or {}), **values} for part, values in parts.items()}}
+    return api.put(path, new)
+
+
+def conditions(api: FakeApi, name: str = "job") -> dict[str, tuple[str, str]]:
+    body = api.find("trainjobs", name, "team")
+    assert body is not None
+    found = (body.get("status") or {}).get("conditions") or []
+    return {entry["type"]: (entry["status"], entry["reason"]) for entry in found}
+
+
+def job_set_status(kind: str, reason: str, message: str) -> Body:
+    condition = {
+        "type": kind,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:05:00Z",
+    }
+    counts = {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+    return {"conditions": [condition], "replicatedJobsStatus": [counts]}

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import asyncio
+import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, train_job
+from tests.kube.fake_api import FakeApi, eventually
+from trainyard.controller.application import Controller
+from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
+from trainyard.controller.permissions import cluster_rules, namespaced_rules
+from trainyard.controller.start import chosen
+from trainyard.problem import TrainyardError
+
+LOCAL = Listener(host="127.0.0.1", port=0)
+OURS = Certificate(
+    secret=SERVING_SECRET,
+    namespace="kubeflow-system",
+    dns_names=("localhost",),
+    ip_addresses=("127.0.0.1",),
+    mutating_webhook_configurations=("defaulter.trainer.kubeflow.org",),
+)
+
+
+def configuration(**changes: Any) -> Configuration:
+    return Configuration(webhook=LOCAL, health=LOCAL, metrics=LOCAL, workers=2, **changes)
+
+
+async def get(port: int, path: str, *, tls: bool = False) -> tuple[int, str]:
+    scheme = "https" if tls else "http"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{scheme}://127.0.0.1:{port}{path}", ssl=False) as response,
+    ):
+        return response.status, await response.text()
+
+
+async def test_without_webhooks_it_needs_nothing_but_the_kinds(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    controller = Controller(configuration(webhooks=False), api.connection)
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: api.find("jobsets", "job", "team"))
+    await eventually(lambda: "metrics" in controller.ports)
+    assert await get(controller.ports["health"], "/healthz") == (200, "ok")
+    assert await get(controller.ports["health"], "/readyz") == (200, "ok")
+    _, text = await get(controller.ports["metrics"], "/metrics")
+    assert 'controller_runtime_reconcile_total{controller="trainjob_controller",result="success"}' in text
+    assert 'rest_client_requests_total{code="201",method="PATCH",resource="jobsets.jobset.x-k8s.io"} 1.0' in text
+    controller.stop()
+    await asyncio.wait_for(running, 5)
+    assert api.of("leases") == []
+    assert api.of("secrets") == []
+
+
+async def test_two_replicas_serve_one_leads_and_hands_over_when_it_stops(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    settings = configuration(
+        certificates=(OURS,), leader_election=LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.05)
+    )
+    first = Controller(settings, api.connection)
+    running = [asyncio.create_task(first.run())]
+    await eventually(lambda: api.of("leases"))
+    status, text = await get(first.ports["health"], "/readyz")
+    assert (status, text) == (503, "waiting for: certificate, webhook server")
+    api.put("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}})
+    second = Controller(settings, api.connection)
+    running.append(asyncio.create_task(second.run()))
+    await eventually(lambda: first.ready() and second.ready())
+    holder = api.of("leases")[0]["spec"]["holderIdentity"]
+    for replica in (first, second):
+        assert (await get(replica.ports["webhook"], "/nothing", tls=True))[0] == 404
+    first.stop()
+    await asyncio.wait_for(running[0], 5)
+    api.put(TRAIN_JOBS, train_job())
+    await eventually(lambda: api.find("jobsets", "job", "team"))
+    assert api.of("leases")[0]["spec"]["holderIdentity"] not in ("", holder)
+    second.stop()
+    await asyncio.wait_for(running[1], 5)
+    assert api.of("leases")[0]["spec"]["holderIdentity"] == ""
+
+
+async def test_a_lease_taken_by_somebody_else_ends_the_process(api: FakeApi) -> None:
+    settings = configuration(
+        webhooks=False,
+        leader_election=LeaderElection(enabled=True, lease_seconds=3, renew_seconds=2, retry_seconds=0.02),
+    )
+    controller = Controller(settings, api.connection)
+    running = asyncio.create_task(controller.run())
+    [lease] = await eventually(lambda: api.of("leases"))
+    renewed = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {**lease["spec"], "holderIdentity": "another", "renewTime": renewed}
+    api.put("/apis/coordination.k8s.io/v1/leases", {**lease, "spec": spec})
+    with pytest.raises(TrainyardError, match="leadership was lost"):
+        await asyncio.wait_for(running, 5)
+
+
+async def test_a_port_that_is_taken_is_one_clear_message(api: FakeApi) -> None:
+    taken = Listener(host="127.0.0.1", port=api.port)
+    with pytest.raises(TrainyardError, match=f"health: cannot listen on 127.0.0.1:{api.port}"):
+        await Controller(configuration(webhooks=False).model_copy(update={"health": taken}), api.connection).run()
+
+
+def test_a_configuration_file_survives_writing_and_reading(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    written = Configuration(namespace="trainer", workers=4, certificates=(OURS,), webhook=Listener(port=1234))
+    path.write_text(written.as_yaml())
+    assert Configuration.load(path) == written
+
+
+def test_a_wrong_configuration_names_every_field(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("workers: 0\nwebhook: {port: 99999}\nunknown: 1\n")
+    with pytest.raises(TrainyardError) as refused:
+        Configuration.load(path)
+    assert {problem.path for problem in refused.value.problems} == {"workers", "webhook.port", "unknown"}
+
+
+def test_flags_win_over_the_file() -> None:
+    found = chosen(
+        Configuration(webhook=Listener(port=1)),
+        webhooks=False,
+        host="127.0.0.1",
+        ports={"webhook": None, "health": 5, "metrics": None},
+    )
+    assert (found.webhook.host, found.webhook.port, found.health.port, found.metrics.port) == ("127.0.0.1", 1, 5, 8443)
+    assert not found.elects
+    assert Configuration().elects
+
+
+def test_secrets_are_permitted_by_name_only_and_nothing_is_a_wildcard() -> None:
+    settings = Configuration(
+        certificates=(OURS, OURS.model_copy(update={"secret": "other", "namespace": "volcano-system"}))
+    )
+    assert not [rule for rule in cluster_rules(settings) if "secrets" in rule["resources"]]
+    for namespace, names in (
+        ("kubeflow-system", [SERVING_SECRET, "trainyard-webhook-ca"]),
+        ("volcano-system", ["other"]),
+    ):
+        rules = namespaced_rules(namespace, settings)
+        assert [rule["resourceNames"] for rule in rules if "secrets" in rule["resources"]] == [names]
+        assert not [rule for rule in (*rules, *cluster_rules(settings)) if "*" in str(rule)]
+    assert namespaced_rules("team", settings) == []
+
+
+async def test_no_metric_is_reported_twice(api: FakeApi) -> None:
+    controller = Controller(
+        configuration(certificates=(OURS, OURS.model_copy(update={"secret": "other"}))), api.connection
+    )
+    lines = [line.rpartition(" ")[0] for line in controller._metrics.text().decode().splitlines() if line[0] != "#"]
+    assert len(lines) == len(set(lines))

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from cryptography import x509
+
+from tests.controller.harness import Clock
+from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard import pki
+from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
+from trainyard.controller.issuer import Issuer
+from trainyard.controller.metrics import Metrics
+from trainyard.controller.serving import ServingCertificate
+from trainyard.kube import Backoff
+
+SECRETS, NAMESPACES = "/api/v1/secrets", "/api/v1/namespaces"
+MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+OURS = Certificate(
+    secret=SERVING_SECRET,
+    namespace="kubeflow-system",
+    dns_names=("trainer.kubeflow-system.svc",),
+    ip_addresses=("127.0.0.1",),
+    validating_webhook_configurations=("validator.trainer.kubeflow.org",),
+)
+VOLCANO = Certificate(
+    secret="volcano-admission-secret",
+    namespace="volcano-system",
+    dns_names=("volcano.volcano-system.svc",),
+    mutating_webhook_configurations=("volcano-mutate",),
+)
+
+
+class Issuing:
+    def __init__(self, api: FakeApi, issuer: Issuer, clock: Clock) -> None:
+        self.api, self.issuer, self.clock = api, issuer, clock
+
+    def data(self, certificate: Certificate = OURS) -> dict[str, bytes]:
+        body = self.api.find("secrets", certificate.secret, certificate.namespace)
+        return {key: base64.b64decode(value) for key, value in body["data"].items()} if body else {}
+
+    def authority(self) -> dict[str, bytes]:
+        body = self.api.find("secrets", "trainyard-webhook-ca", "kubeflow-system")
+        return {key: base64.b64decode(value) for key, value in body["data"].items()} if body else {}
+
+    async def pass_time(self, **time: float) -> None:
+        """Let time pass and the issuer look; its informers are current first."""
+        self.clock.now += datetime.timedelta(**time)
+        await self.current()
+        await self.issuer.step()
+        await self.current()
+
+    async def current(self) -> None:
+        await eventually(
+            lambda: all(i.store.observed >= self.api.last.get(i.resource.path(), 0) for i in self.issuer.informers)
+        )
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def webhooks(name: str, count: int = 1) -> dict[str, Any]:
+    entries = [{"name": f"w{index}.{name}", "clientConfig": {"url": "https://127.0.0.1:1/x"}} for index in range(count)]
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "W",
+        "metadata": {"name": name},
+        "webhooks": entries,
+    }
+
+
+def trusted(api: FakeApi, plural: str, name: str) -> list[bytes]:
+    body = api.find(plural, name)
+    assert body is not None
+    return [base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in body["webhooks"]]
+
+
+@asynccontextmanager
+async def issuing(api: FakeApi, clock: Clock | None = None, *certificates: Certificate) -> AsyncIterator[Issuing]:
+    configuration = Configuration(certificates=certificates or (OURS, VOLCANO))
+    clock = clock or Clock()
+    async with api.client() as client:
+        issuer = Issuer(client, configuration, Metrics(), clock=clock, backoff=Backoff(0.005, 0.02))
+        task = asyncio.create_task(issuer.run())
+        try:
+            await asyncio.gather(*(informer.wait_synced() for informer in issuer.informers))
+            yield Issuing(api, issuer, clock)
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def issued_by(certificate: bytes, authority: bytes) -> bool:
+    try:
+        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    except Exception:
+        return False
+    return True
+
+
+async def test_secrets_and_bundles_are_made_as_namespaces_and_webhooks_appear(api: FakeApi) -> None:
+    async with issuing(api) as state:
+        assert api.writes == []
+        api.put(NAMESPACES, namespace("kubeflow-system"))
+        await eventually(lambda: state.data())
+        api.put(VALIDATING, webhooks("validator.trainer.kubeflow.org", 3))
+        bundle = state.authority()["ca.crt"]
+        plural = "validatingwebhookconfigurations"
+        await eventually(lambda: trusted(api, plural, "validator.trainer.kubeflow.org") == [bundle] * 3, within=1)
+        assert state.data(VOLCANO) == {}
+        api.put(NAMESPACES, namespace("volcano-system"))
+        await eventually(lambda: state.data(VOLCANO))
+        assert set(state.data(VOLCANO)) == {"tls.crt", "tls.key", "ca.crt"}
+        assert issued_by(state.data(VOLCANO)["tls.crt"], state.authority()["tls.crt"])
+        writes = len(api.writes)
+        await state.pass_time(hours=1)
+        assert len(api.writes) == writes
+
+
+async def test_a_bundle_that_somebody_removes_comes_back(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    name = "validator.trainer.kubeflow.org"
+    api.put(VALIDATING, webhooks(name))
+    async with issuing(api) as state:
+        await eventually(lambda: state.data() and trusted(api, "validatingwebhookconfigurations", name)[0])
+        await state.current()
+        api.put(VALIDATING, webhooks(name))
+        await eventually(lambda: trusted(api, "validatingwebhookconfigurations", name)[0], within=1)
+
+
+async def test_certificates_are_renewed_after_two_thirds_of_their_life(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+        first = state.data()
+        await state.pass_time(days=59)
+        assert state.data() == first
+        await state.pass_time(days=2)
+        second = state.data()
+        assert second["tls.crt"] != first["tls.crt"]
+        assert second["ca.crt"] == first["ca.crt"]
+        assert pki.expires(second["tls.crt"]) > pki.expires(first["tls.crt"])
+
+
+async def test_a_new_authority_is_announced_before_it_is_used_and_the_old_one_stays_until_it_expires(
+    api: FakeApi,
+) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    name = "validator.trainer.kubeflow.org"
+    api.put(VALIDATING, webhooks(name))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data() and trusted(api, "validatingwebhookconfigurations", name)[0])
+        old, leaf = state.authority()["tls.crt"], state.data()["tls.crt"]
+        start = len(api.writes)
+        await state.pass_time(days=490)
+        new = state.authority()["tls.crt"]
+        assert new != old
+        assert issued_by(state.data()["tls.crt"], new)
+        assert state.data()["tls.crt"] != leaf
+        assert state.data()["ca.crt"] == trusted(api, "validatingwebhookconfigurations", name)[0] == new + old
+        paths = [path.rsplit("/", 1)[-1] for _, path in api.writes[start:]]
+        assert paths == ["trainyard-webhook-ca", name, SERVING_SECRET]
+        await state.pass_time(days=250)
+        assert old not in state.data()["ca.crt"]
+        assert trusted(api, "validatingwebhookconfigurations", name) == [new]
+
+
+async def test_killed_between_any_two_writes_of_a_rotation_the_next_leader_completes_it(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    name = "validator.trainer.kubeflow.org"
+    api.put(VALIDATING, webhooks(name))
+    clock = Clock()
+    async with issuing(api, clock, OURS) as state:
+        await eventually(lambda: state.data() and trusted(api, "validatingwebhookconfigurations", name)[0])
+    for _ in range(3):
+        clock.now += datetime.timedelta(days=490)
+        for _ in range(3):
+            count = len(api.writes)
+
+            def stop(fake: FakeApi, request: Any, *, limit: int = count + 1) -> Any:
+                refused = request.method != "GET" and len(fake.writes) >= limit
+                return error(503, "ServiceUnavailable", "") if refused else None
+
+            api.fault = stop
+            async with issuing(api, clock, OURS) as state:
+                await eventually(lambda count=count: len(api.writes) > count)
+                bundle = trusted(api, "validatingwebhookconfigurations", name)[0]
+                assert any(issued_by(state.data()["tls.crt"], pem) for pem in pems(bundle)), "the API server lost trust"
+        api.fault = None
+        async with issuing(api, clock, OURS) as state:
+            await state.pass_time(hours=0)
+            assert issued_by(state.data()["tls.crt"], state.authority()["tls.crt"])
+            assert state.data()["ca.crt"] == trusted(api, "validatingwebhookconfigurations", name)[0]
+
+
+def pems(bundle: bytes) -> list[bytes]:
+    end = b"-----END CERTIFICATE-----\n"
+    return [part + end for part in bundle.split(end) if part.strip()]
+
+
+async def test_changed_names_and_broken_secrets_lead_to_a_new_certificate(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+        first = state.data()
+    async with issuing(api, None, OURS.model_copy(update={"dns_names": ("other.svc",)})) as state:
+        await eventually(lambda: state.data()["tls.crt"] != first["tls.crt"])
+        await state.current()
+        body = api.find("secrets", OURS.secret, OURS.namespace)
+        assert body is not None
+        api.put(SECRETS, {**body, "data": {"tls.crt": "bm90IGEgY2VydA==", "tls.key": ""}})
+        await eventually(lambda: b"BEGIN CERTIFICATE" in state.data()["tls.crt"])
+
+
+async def test_the_type_of_an_existing_secret_is_kept(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    metadata = {"name": OURS.secret, "namespace": OURS.namespace}
+    api.put(
+        SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": {}}
+    )
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+    assert api.find("secrets", OURS.secret, OURS.namespace)["type"] == "kubernetes.io/tls"  # type: ignore[index]
+
+
+async def test_every_replica_switches_to_the_current_certificate_without_a_restart(api: FakeApi) -> None:
+    now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    ca = pki.authority("ca", now=now, lifetime=life)
+
+    def store(name: str) -> None:
+        pair = pki.issue(ca, name, now=now, lifetime=life, dns_names=[name], server=True)
+        data = {"tls.crt": base64.b64encode(pair.certificate).decode(), "tls.key": base64.b64encode(pair.key).decode()}
+        metadata = {"name": "cert", "namespace": "ns"}
+        api.put(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+    async with api.client() as client:
+        serving = ServingCertificate(client, name="cert", namespace="ns")
+        task = asyncio.create_task(serving.informer.run())
+        store("one.svc")
+        await asyncio.wait_for(serving.loaded.wait(), 5)
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=serving.context)
+        port = server.sockets[0].getsockname()[1]
+        trust = ssl.create_default_context(cadata=ca.certificate.decode())
+
+        async def serves(name: str) -> bool:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname=name)
+            except ssl.SSLCertVerificationError:
+                return False
+            writer.close()
+            return True
+
+        assert await serves("one.svc")
+        store("two.svc")
+        async with asyncio.timeout(5):
+            while not await serves("two.svc"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        body = api.find("secrets", "cert", "ns")
+        assert body is not None
+        api.put(SECRETS, {**body, "data": {"tls.crt": "", "tls.key": ""}})
+        await asyncio.sleep(0.05)
+        assert await serves("two.svc")
+        server.close()
+        task.cancel()

@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from typing import Any
+
+import pytest
+
+from tests.controller.harness import (
+    CLUSTER_RUNTIMES,
+    CONFIG_MAPS,
+    JOB_SETS,
+    POD_GROUPS,
+    POLICIES,
+    TRAIN_JOBS,
+    Clock,
+    Controller,
+    change,
+    conditions,
+    controller,
+    job_set_status,
+    runtime,
+    train_job,
+)
+from tests.kube.fake_api import FakeApi, error, eventually
+
+CREATES = [
+    ("POST", "/api/v1/namespaces/team/configmaps"),
+    ("PATCH", "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/job"),
+    ("PATCH", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"),
+]
+STATUS = ("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status")
+
+
+def messages(api: FakeApi) -> list[str]:
+    return [event["message"] for event in api.of("events")]
+
+
+async def test_a_train_job_becomes_snapshot_pod_group_and_job_set_in_three_writes(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    job = api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    assert api.writes == CREATES
+    for plural, name in (("configmaps", "job-runtime-snapshot"), ("podgroups", "job"), ("jobsets", "job")):
+        body = api.find(plural, name, "team")
+        assert body is not None
+        [owner] = body["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainJob", job["metadata"]["uid"], True)
+    assert conditions(api) == {}
+    assert not messages(api)
+
+
+async def test_at_the_fixpoint_nothing_is_written_not_even_by_a_new_process(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+    async with controller(api) as process:
+        await process.settle()
+    assert api.writes == CREATES
+
+
+@pytest.mark.parametrize("suspend", [False, True])
+@pytest.mark.parametrize("answered", [False, True])
+async def test_killed_after_any_write_a_new_process_reaches_the_same_fixpoint(
+    api: FakeApi, suspend: bool, answered: bool
+) -> None:
+    def fixpoint() -> list[Any]:
+        kept = []
+        for body in (*api.of("configmaps"), *api.of("podgroups"), *api.of("jobsets"), *api.of("trainjobs")):
+            plain = json.loads(json.dumps(body))
+            for field in ("resourceVersion", "generation"):
+                plain["metadata"].pop(field)
+            kept.append(json.loads(json.dumps(plain).replace(plain["metadata"]["uid"], "uid")))
+            for owner in kept[-1]["metadata"].get("ownerReferences", ()):
+                owner["uid"] = "owner"
+        return kept
+
+    async def life(kill_after: int | None) -> list[Any]:
+        for path, namespace, name in list(api.objects):
+            api.remove(path, namespace, name)
+        api.put(CLUSTER_RUNTIMES, runtime())
+        api.put(TRAIN_JOBS, train_job(suspend=suspend))
+        process = Controller(api, Clock())
+        if kill_after is not None:
+            count = len(api.writes) + kill_after
+            dead = asyncio.Event()
+
+            def crash(fake: FakeApi) -> None:
+                if len(fake.writes) == count:
+                    dead.set()
+                    fake.fault = lambda fake, request: (
+                        error(503, "ServiceUnavailable", "") if request.method != "GET" else None
+                    )
+                    if not answered:
+                        raise ConnectionResetError
+
+            api.after_write = crash
+            await process.start()
+            await dead.wait()
+            await process.kill()
+            api.after_write, api.fault = None, None
+            process = Controller(api, Clock())
+        await process.start()
+        await process.settle()
+        await process.kill()
+        return fixpoint()
+
+    whole = await life(None)
+    for after in range(1, 4 + suspend):
+        assert await life(after) == whole
+
+
+async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> None:
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    async with controller(api, clock) as process:
+        await process.settle()
+        assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
+        assert conditions(api) == {"Suspended": ("True", "Suspended")}
+        writes = len(api.writes)
+        change(api, JOB_SETS, "jobsets", "job", status={"restarts": 0})
+        await process.settle()
+        assert len(api.writes) == writes
+        api.put(CLUSTER_RUNTIMES, runtime(image="image:2"))
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await process.settle()
+    job_set = api.find("jobsets", "job", "team")
+    assert job_set is not None
+    assert job_set["spec"]["suspend"] is False
+    assert "image:1" in json.dumps(job_set)
+    assert conditions(api) == {"Suspended": ("False", "Resumed")}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "reason"), [("Completed", "Complete", "AllJobsCompleted"), ("Failed", "Failed", "FailedJobs")]
+)
+async def test_the_end_of_the_job_set_is_the_end_of_the_job_and_nothing_runs_again(
+    api: FakeApi, theirs: str, ours: str, reason: str
+) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        change(api, JOB_SETS, "jobsets", "job", status=job_set_status(theirs, reason, "over"))
+        await process.settle()
+        job = api.find("trainjobs", "job", "team")
+        assert job is not None
+        [condition] = job["status"]["conditions"]
+        assert condition == {
+            "type": ours,
+            "status": "True",
+            "reason": reason,
+            "message": "over",
+            "lastTransitionTime": "2026-01-01T00:05:00Z",
+        }
+        assert job["status"]["jobsStatus"] == [
+            {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+        ]
+        api.remove(JOB_SETS, "team", "job")
+        await process.settle()
+    async with controller(api) as process:
+        await process.settle()
+    assert api.find("jobsets", "job", "team") is None
+    assert api.writes == [*CREATES, STATUS]
+
+
+async def test_counts_that_change_in_quick_succession_are_written_together(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        for active in range(1, 6):
+            counts = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": active, "suspended": 0}
+            change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [counts]})
+        await process.settle()
+    assert api.writes == [*CREATES, STATUS]
+    assert api.find("trainjobs", "job", "team")["status"]["jobsStatus"][0]["active"] == 5  # type: ignore[index]
+
+
+async def test_a_job_past_its_deadline_fails_and_its_job_set_goes(api: FakeApi) -> None:
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    async with controller(api, clock) as process:
+        await process.settle()
+        assert process.manager.queue.delayed == 1
+        clock.now += datetime.timedelta(seconds=60)
+        process.manager.queue.add(("team", "job"))
+        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        await process.settle()
+    assert conditions(api) == {"Failed": ("True", "DeadlineExceeded")}
+    assert api.writes[-2:] == [STATUS, ("DELETE", CREATES[2][1])]
+
+
+async def test_a_job_set_left_over_by_a_crash_at_the_deadline_is_deleted(api: FakeApi) -> None:
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    async with controller(api, clock) as process:
+        await process.settle()
+    failed = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "DeadlineExceeded",
+        "message": "m",
+        "lastTransitionTime": "2026-01-01T00:01:00Z",
+    }
+    change(api, TRAIN_JOBS, "trainjobs", "job", status={"conditions": [failed]})
+    async with controller(api, clock) as process:
+        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+
+
+@pytest.mark.parametrize(("path", "kind"), [(JOB_SETS, "JobSet"), (POD_GROUPS, "PodGroup")])
+async def test_somebody_elses_object_is_refused_until_it_is_gone(api: FakeApi, path: str, kind: str) -> None:
+    foreign = {
+        "apiVersion": "x/v1",
+        "kind": kind,
+        "metadata": {"name": "job", "namespace": "team"},
+        "spec": {"mine": 1},
+    }
+    stored = api.put(path, foreign)
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        assert api.objects[path, "team", "job"] == stored
+        assert api.find("jobsets", "job", "team") in (None, stored)
+        [message] = messages(api)
+        assert f"{kind} job exists and belongs to nobody" in message
+        api.remove(path, "team", "job")
+        await process.settle()
+    assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_somebody_elses_snapshot_is_refused(api: FakeApi) -> None:
+    stored = api.put(
+        CONFIG_MAPS,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "job-runtime-snapshot", "namespace": "team"},
+            "data": {"runtime": "{}"},
+        },
+    )
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    assert api.find("configmaps", "job-runtime-snapshot", "team") == stored
+    assert api.find("jobsets", "job", "team") is None
+    assert "owned by another object" in messages(api)[0]
+
+
+async def test_a_missing_runtime_is_told_and_waited_for(api: FakeApi) -> None:
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        [event] = api.of("events")
+        assert event["reason"] == "TrainJobResourcesCreationFailed"
+        assert "'torch' does not exist" in event["message"]
+        assert conditions(api) == {}
+        api.put(CLUSTER_RUNTIMES, runtime())
+        await process.settle()
+    assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_a_bad_runtime_that_is_corrected_recovers(api: FakeApi) -> None:
+    bad = runtime()
+    bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 3
+    api.put(CLUSTER_RUNTIMES, bad)
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        assert api.writes == [("POST", "/api/v1/namespaces/team/events")]
+        api.put(CLUSTER_RUNTIMES, runtime())
+        await process.settle()
+    assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_a_job_of_another_controller_is_left_alone(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(managedBy="kueue.x-k8s.io/multikueue"))
+    async with controller(api) as process:
+        await process.settle()
+    assert api.writes == []
+
+
+async def test_a_kind_of_runtime_that_does_not_exist_fails_the_job(api: FakeApi) -> None:
+    api.put(TRAIN_JOBS, train_job(runtimeRef={"name": "x", "kind": "Other"}))
+    async with controller(api) as process:
+        await process.settle()
+    assert conditions(api) == {"Failed": ("True", "TrainingRuntimeNotSupported")}
+    assert api.writes == [STATUS]
+
+
+async def test_a_job_deleted_and_created_again_gets_objects_of_its_own(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        api.remove(TRAIN_JOBS, "team", "job")
+        second = api.put(TRAIN_JOBS, train_job())
+        await process.settle()
+        assert api.of("events")
+        for path, name in ((JOB_SETS, "job"), (CONFIG_MAPS, "job-runtime-snapshot")):
+            api.remove(path, "team", name)
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+    owner = api.find("jobsets", "job", "team")["metadata"]["ownerReferences"][0]  # type: ignore[index]
+    assert owner["uid"] == second["metadata"]["uid"]
+
+
+async def test_a_lost_pod_group_of_a_running_gang_is_made_again_and_the_job_set_left_alone(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        before = api.find("jobsets", "job", "team")
+        api.remove(POD_GROUPS, "team", "job")
+        await process.settle()
+    assert api.find("podgroups", "job", "team") is not None
+    assert api.find("jobsets", "job", "team") == before
+
+
+async def test_the_tenants_default_queue_is_used(api: FakeApi) -> None:
+    policy = {
+        "apiVersion": "trainyard.dev/v1alpha1",
+        "kind": "TenantPolicy",
+        "metadata": {"name": "tenant", "namespace": "team"},
+        "spec": {"queues": ["research"], "defaultQueue": "research"},
+    }
+    api.put(POLICIES, policy)
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    assert api.find("podgroups", "job", "team")["spec"]["queue"] == "research"  # type: ignore[index]
+
+
+async def test_a_refused_apply_is_told_and_tried_again(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    refusals = 2
+
+    def refuse(fake: FakeApi, request: Any) -> Any:
+        nonlocal refusals
+        if "jobsets" in request.path and request.method == "PATCH" and refusals:
+            refusals -= 1
+            return error(422, "Invalid", "admission webhook says no")
+        return None
+
+    api.fault = refuse
+    async with controller(api) as process:
+        await eventually(lambda: api.find("jobsets", "job", "team"))
+        await process.settle()
+    assert "admission webhook says no" in messages(api)[0]
+
+
+async def test_kinds_that_appear_later_are_picked_up(api: FakeApi) -> None:
+    api.unserved |= {"trainjobs", "clustertrainingruntimes", "jobsets", "podgroups"}
+    async with controller(api) as process:
+        assert process.view.settled
+        api.unserved.clear()
+        api.put(CLUSTER_RUNTIMES, runtime())
+        api.put(TRAIN_JOBS, train_job())
+        await eventually(lambda: api.find("jobsets", "job", "team"))
+
+
+async def test_many_jobs_take_three_writes_each(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    async with controller(api) as process:
+        for number in range(50):
+            api.put(TRAIN_JOBS, train_job(f"job-{number}"))
+        await process.settle()
+    assert len(api.of("jobsets")) == 50
+    assert len(api.writes) == 150

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from trainyard.controller import status
+
+NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+STAMP = "2026-01-01T12:00:00Z"
+
+
+def job(*conditions: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {"metadata": {"name": "j", "creationTimestamp": "2026-01-01T10:00:00Z"}, "spec": spec}
+    return body | ({"status": {"conditions": list(conditions)}} if conditions else {})
+
+
+def entry(kind: str, value: str, reason: str = "R", when: str = "2026-01-01T11:00:00Z") -> dict[str, Any]:
+    return {"type": kind, "status": value, "reason": reason, "message": "m", "lastTransitionTime": when}
+
+
+def types(found: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(condition["type"], condition["status"]) for condition in found.get("conditions", ())]
+
+
+def test_a_job_that_was_never_suspended_has_no_condition() -> None:
+    assert status.status_of(job(), None, now=NOW) == {}
+    assert status.status_of(job(), {"status": {}}, now=NOW) == {}
+
+
+def test_suspending_and_resuming_use_one_condition() -> None:
+    suspended = status.status_of(job(suspend=True), None, now=NOW)
+    assert suspended["conditions"] == [
+        {
+            "type": "Suspended",
+            "status": "True",
+            "reason": "Suspended",
+            "message": "TrainJob is suspended",
+            "lastTransitionTime": STAMP,
+        }
+    ]
+    resumed = status.status_of(job(entry("Suspended", "True")), None, now=NOW)
+    assert resumed["conditions"] == [
+        {
+            "type": "Suspended",
+            "status": "False",
+            "reason": "Resumed",
+            "message": "TrainJob is resumed",
+            "lastTransitionTime": STAMP,
+        }
+    ]
+
+
+def test_a_condition_that_holds_already_keeps_its_time() -> None:
+    before = job(entry("Suspended", "True", "Suspended"), suspend=True)
+    found = status.status_of(before, None, now=NOW)
+    assert found["conditions"][0]["lastTransitionTime"] == "2026-01-01T11:00:00Z"
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("Completed", "Complete"), ("Failed", "Failed")])
+def test_the_last_condition_is_the_state_that_is_printed(theirs: str, ours: str) -> None:
+    job_set = {"status": {"conditions": [entry("Suspended", "False"), entry(theirs, "True", "Why")]}}
+    found = status.status_of(job(entry("Suspended", "False")), job_set, now=NOW)
+    assert types(found) == [("Suspended", "False"), (ours, "True")]
+    assert found["conditions"][-1]["reason"] == "Why"
+    assert found["conditions"][-1]["lastTransitionTime"] == "2026-01-01T11:00:00Z"
+
+
+def test_a_finished_job_stays_as_it_ended() -> None:
+    job_set = {"status": {"conditions": [entry("Failed", "True")]}}
+    assert types(status.status_of(job(entry("Complete", "True")), job_set, now=NOW)) == [("Complete", "True")]
+    assert types(status.status_of(job(entry("Failed", "True")), None, now=NOW)) == [("Failed", "True")]
+
+
+def test_job_counts_are_copied_with_every_count() -> None:
+    job_set = {"status": {"replicatedJobsStatus": [{"name": "node", "active": 2, "unknown": 1}]}}
+    found = status.status_of(job(), job_set, now=NOW)
+    assert found["jobsStatus"] == [
+        {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
+    ]
+
+
+def test_what_others_wrote_into_the_status_is_kept() -> None:
+    body = job() | {"status": {"trainerStatus": {"progressPercentage": 4}}}
+    assert status.status_of(body, None, now=NOW) == {"trainerStatus": {"progressPercentage": 4}}
+
+
+def test_the_deadline_counts_from_creation_or_the_last_resume_and_not_while_suspended() -> None:
+    limited = job(activeDeadlineSeconds=60)
+    assert status.deadline(limited, {}) == datetime.datetime(2026, 1, 1, 10, 1, tzinfo=datetime.UTC)
+    resumed = {"conditions": [entry("Suspended", "False")]}
+    assert status.deadline(limited, resumed) == datetime.datetime(2026, 1, 1, 11, 1, tzinfo=datetime.UTC)
+    assert status.deadline(job(activeDeadlineSeconds=60, suspend=True), {}) is None
+    assert status.deadline(limited, {"conditions": [entry("Complete", "True")]}) is None
+    assert status.deadline(job(), {}) is None
+
+
+def test_deadline_exceeded_fails_the_job_in_upstreams_words() -> None:
+    found = status.deadline_exceeded({}, now=NOW)
+    assert found["conditions"][0]["message"] == "TrainJob exceeded its active deadline"
+    assert status.overdue({"status": found})
+    assert not status.overdue({"status": {"conditions": [entry("Failed", "True")]}})

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, Clock, runtime, train_job
+from tests.kube.fake_api import FakeApi
+from trainyard import pki
+from trainyard.controller.metrics import Metrics
+from trainyard.controller.serving import _file
+from trainyard.controller.view import ClusterView
+from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
+
+Body = dict[str, Any]
+
+
+class Server:
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session, self._url = session, url
+
+    async def post(self, path: str, body: Any) -> tuple[int, bytes]:
+        async with self._session.post(self._url + path, data=body) as response:
+            return response.status, await response.read()
+
+    async def review(self, path: str, body: Body, old: Body | None = None) -> Body:
+        request = {
+            "uid": "42",
+            "namespace": "team",
+            "name": body["metadata"].get("name"),
+            "kind": {"kind": body.get("kind")},
+            "object": body,
+        }
+        if old is not None:
+            request["oldObject"] = old
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        status, answer = await self.post(path, json.dumps(review))
+        assert status == 200, answer
+        reply = json.loads(answer)
+        assert reply["response"]["uid"] == "42"
+        response: Body = reply["response"]
+        return response
+
+
+@asynccontextmanager
+async def serving(api: FakeApi) -> AsyncIterator[Server]:
+    now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    ca = pki.authority("ca", now=now, lifetime=life)
+    pair = pki.issue(ca, "w", now=now, lifetime=life, ip_addresses=["127.0.0.1"], server=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with _file(pair.certificate + b"\n" + pair.key) as path:
+        context.load_cert_chain(path)
+    async with api.client() as client:
+        view = ClusterView(client)
+        tasks = [asyncio.create_task(informer.run()) for informer in view.informers]
+        await view.wait_settled()
+        runner = web.AppRunner(application(Admission(client, view, clock=Clock()), Metrics()), shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        trust = ssl.create_default_context(cadata=ca.certificate.decode())
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+            yield Server(session, f"https://127.0.0.1:{runner.addresses[0][1]}")
+        await runner.cleanup()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+VALIDATE = f"{VALIDATE_PREFIX}trainjob"
+
+
+async def test_a_good_job_is_allowed_even_before_its_namespace_is_filled_in(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    body = train_job()
+    del body["metadata"]["namespace"]
+    async with serving(api) as server:
+        assert await server.review(VALIDATE, body) == {"uid": "42", "allowed": True}
+
+
+async def test_a_runtime_created_a_moment_ago_is_found_live(api: FakeApi) -> None:
+    async with serving(api) as server:
+        api._tell = lambda kind, path, body: None  # type: ignore[method-assign]
+        api.put(CLUSTER_RUNTIMES, runtime())
+        assert (await server.review(VALIDATE, train_job()))["allowed"]
+
+
+async def test_an_unknown_runtime_is_refused_in_words_that_help(api: FakeApi) -> None:
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, train_job())
+    assert not answer["allowed"]
+    assert answer["status"]["code"] == 403
+    assert answer["status"]["message"].startswith("TrainJob job is refused: spec.runtimeRef: ")
+    assert "must be created before the TrainJob is created" in answer["status"]["message"]
+
+
+async def test_a_wrong_type_is_refused_with_its_path(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, train_job(trainer={"numNodes": "two"}))
+    assert answer["status"]["code"] == 400
+    assert "spec.trainer.numNodes" in answer["status"]["message"]
+
+
+async def test_a_deprecated_runtime_is_a_warning(api: FakeApi) -> None:
+    body = runtime()
+    body["metadata"]["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
+    api.put(CLUSTER_RUNTIMES, body)
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, train_job())
+    assert answer["allowed"]
+    assert "is deprecated" in answer["warnings"][0]
+
+
+async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_refused(api: FakeApi) -> None:
+    deleting = train_job(suspend=True)
+    deleting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, train_job(), train_job()))["allowed"]
+        assert (await server.review(VALIDATE, deleting, train_job()))["allowed"]
+        for kind in ("trainingruntime", "clustertrainingruntime"):
+            bad = runtime()
+            bad["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
+            assert (await server.review(VALIDATE_PREFIX + kind, bad))["allowed"]
+
+
+async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi) -> None:
+    old = train_job(suspend=True)
+    old["metadata"]["uid"] = "u1"
+    owner = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "name": "job",
+        "uid": "u1",
+        "controller": True,
+    }
+    metadata = {"name": "job-runtime-snapshot", "namespace": "team", "ownerReferences": [owner]}
+    api.put(
+        CONFIG_MAPS,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": json.dumps(runtime())}},
+    )
+    new = {**old, "spec": {**old["spec"], "suspend": False}}
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, new, old))["allowed"]
+
+
+async def test_runtime_patches_get_the_time_they_changed(api: FakeApi) -> None:
+    patched = train_job(runtimePatches=[{"manager": "acme.io/me"}])
+    async with serving(api) as server:
+        answer = await server.review(MUTATE_TRAIN_JOB, patched)
+        assert await server.review(MUTATE_TRAIN_JOB, train_job()) == {"uid": "42", "allowed": True}
+    assert answer["patchType"] == "JSONPatch"
+    [operation] = json.loads(base64.b64decode(answer["patch"]))
+    assert operation["path"] == "/spec"
+    assert operation["value"]["runtimePatches"] == [{"manager": "acme.io/me", "time": "2026-01-01T00:00:00Z"}]
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+async def test_runtimes_are_judged(api: FakeApi, kind: str) -> None:
+    good, bad = {**runtime(), "kind": kind}, {**runtime(), "kind": kind}
+    bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
+    bad = json.loads(json.dumps(bad))
+    good["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 1
+    async with serving(api) as server:
+        path = VALIDATE_PREFIX + kind.lower()
+        assert (await server.review(path, good))["allowed"]
+        answer = await server.review(path, bad)
+    assert "replicas" in answer["status"]["message"]
+
+
+async def test_what_is_no_review_or_too_long_is_refused(api: FakeApi) -> None:
+    async with serving(api) as server:
+        for body in (
+            b"",
+            b"[]",
+            b"{}",
+            b'{"request": {"uid": "1", "object": null}}',
+            b'{"request": {"uid": "1", "object": {"metadata": 1}}}',
+        ):
+            assert (await server.post(VALIDATE, body))[0] == 400
+        assert (await server.post(VALIDATE, b" " * (9 * 1024 * 1024)))[0] == 413
+        assert (await server.post("/other", b"{}"))[0] == 404
+
+
+async def test_a_job_of_any_shape_gets_an_answer(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    async with serving(api) as server:
+        for spec in (None, [], {}, "x", {"runtimeRef": None}, {"runtimeRef": {"name": "torch"}, "runtimePatches": "x"}):
+            for path in (VALIDATE, MUTATE_TRAIN_JOB):
+                answer = await server.review(path, {**train_job(), "spec": spec})
+                assert answer["allowed"] or answer["status"]["code"] in (400, 403), (spec, answer)

@@ -1,0 +1,99 @@
+"""The objects made for a TrainJob: applied in order, never taken from somebody else, never written twice the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import orjson
+
+from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, POD_GROUPS
+from trainyard.controller.view import ClusterView
+from trainyard.kube import Client, Informer, Key, Object, Resource, controller_of, uid_of
+from trainyard.problem import TrainyardError
+
+__all__ = ["Children", "Memory"]
+
+_REMEMBERED = 100_000
+
+
+@dataclass
+class Memory:
+    """What this process knows of one TrainJob beyond what is stored; losing it costs requests, never correctness."""
+
+    applied: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    built: tuple[object, ...] | None = None
+
+
+class Children:
+    """JobSets and PodGroups of TrainJobs.
+
+    Parameters
+    ----------
+    client
+        Fenced API client.
+    view
+        The informers.
+    """
+
+    def __init__(self, client: Client, view: ClusterView) -> None:
+        self._client = client
+        self._informers: dict[str, Informer] = {JOB_SETS.kind: view.job_sets, POD_GROUPS.kind: view.pod_groups}
+        self._memories: OrderedDict[str, Memory] = OrderedDict()
+
+    def memory(self, train_job: Object) -> Memory:
+        """Return what is remembered of a TrainJob."""
+        uid = uid_of(train_job)
+        found = self._memories.setdefault(uid, Memory())
+        self._memories.move_to_end(uid)
+        while len(self._memories) > _REMEMBERED:
+            self._memories.popitem(last=False)
+        return found
+
+    def forget(self, train_job: Object) -> None:
+        """Drop what is remembered of a TrainJob."""
+        self._memories.pop(uid_of(train_job), None)
+
+    def owned(self, resource: Resource, train_job: Object) -> Object | None:
+        """Return the child of a kind, None where there is none.
+
+        Raises
+        ------
+        TrainyardError
+            If an object of that name exists that does not belong to the TrainJob.
+        """
+        namespace, name = _key(train_job)
+        body = self._informers[resource.kind].store.get(namespace, name)
+        if body is None:
+            return None
+        owner = controller_of(body)
+        if owner is None or owner.get("uid") != uid_of(train_job):
+            whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "belongs to nobody"
+            raise TrainyardError(
+                f"{resource.kind} {name} exists and {whose}, not to this TrainJob",
+                fix=f"Delete the {resource.kind} or rename the TrainJob",
+            )
+        return body
+
+    async def apply(self, train_job: Object, desired: Object) -> Object:
+        """Apply one child unless this process did just that before, and return it as stored."""
+        informer = self._informers[desired["kind"]]
+        remembered = self.memory(train_job).applied
+        digest = hashlib.blake2b(orjson.dumps(desired, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+        held = informer.store.get(*_key(train_job))
+        if held is not None and remembered.get(desired["kind"]) == (digest, held["metadata"].get("generation", 0)):
+            return held
+        stored = await self._client.apply(informer.resource, desired, field_manager=FIELD_MANAGER)
+        remembered[desired["kind"]] = (digest, stored["metadata"].get("generation", 0))
+        informer.fold(stored)
+        return stored
+
+    async def delete(self, resource: Resource, body: Object) -> None:
+        """Delete a child, this incarnation only."""
+        metadata = body["metadata"]
+        await self._client.delete(resource, metadata["name"], namespace=metadata["namespace"], uid=uid_of(body))
+
+
+def _key(train_job: Object) -> Key:
+    return train_job["metadata"]["namespace"], train_job["metadata"]["name"]

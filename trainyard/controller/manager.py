@@ -1,0 +1,180 @@
+"""From what changed to which TrainJobs to look at, and the workers that look."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+
+from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.controller.metrics import CONTROLLER, Metrics
+from trainyard.controller.reconcile import Outcome, Reconciler
+from trainyard.controller.view import ClusterView
+from trainyard.kube import (
+    ApiError,
+    Change,
+    FencedError,
+    Key,
+    Object,
+    QueueClosedError,
+    TransportError,
+    WorkQueue,
+    controller_of,
+)
+
+__all__ = ["Manager"]
+
+_LOG = logging.getLogger(__name__)
+_NEW, _BULK = 0, 1
+_COALESCE_SECONDS = 0.075
+
+
+class Manager:
+    """The work queue of TrainJobs and its workers.
+
+    Parameters
+    ----------
+    view
+        The informers; their changes fill the queue.
+    reconciler
+        Does the work.
+    metrics
+        Counts it.
+    workers
+        TrainJobs reconciled at the same time.
+    """
+
+    def __init__(self, view: ClusterView, reconciler: Reconciler, metrics: Metrics, *, workers: int) -> None:
+        self._view = view
+        self._reconciler = reconciler
+        self._metrics = metrics
+        self._workers = workers
+        self._blocked: set[Key] = set()
+        self.queue: WorkQueue[Key] = WorkQueue()
+        metrics.watch_depth(CONTROLLER, self.queue.__len__)
+        metrics.workers.labels(CONTROLLER).set(workers)
+        view.train_jobs.subscribe(self._train_job)
+        view.job_sets.subscribe(self._child)
+        view.pod_groups.subscribe(self._child)
+        for informer in view.inputs:
+            informer.subscribe(self._input)
+
+    async def run(self) -> None:
+        """Work until cancelled or `stop`; one worker's fence ends them all.
+
+        Raises
+        ------
+        FencedError
+            If this process no longer leads.
+        """
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._work())
+
+    def stop(self) -> None:
+        """Hand out no more work; `run` returns when what was begun is done."""
+        self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosedError:
+                return
+            started = time.monotonic()
+            self._metrics.active.labels(CONTROLLER).inc()
+            try:
+                await self._one(key)
+            finally:
+                self._metrics.active.labels(CONTROLLER).dec()
+                elapsed = time.monotonic() - started
+                self._metrics.reconcile_seconds.labels(CONTROLLER).observe(elapsed)
+                self._metrics.work_seconds.labels(CONTROLLER).observe(elapsed)
+                self.queue.done(key)
+
+    async def _one(self, key: Key) -> None:
+        try:
+            outcome = await self._reconciler.reconcile(key)
+        except FencedError:
+            raise
+        except (ApiError, TransportError) as error:
+            self._failed(key, error)
+        except Exception as error:
+            _LOG.exception("TrainJob %s/%s", *key)
+            self._failed(key, error)
+        else:
+            self._succeeded(key, outcome)
+
+    def _succeeded(self, key: Key, outcome: Outcome) -> None:
+        self.queue.forget(key)
+        if outcome.blocked:
+            self._blocked.add(key)
+        else:
+            self._blocked.discard(key)
+        if outcome.after is not None:
+            self.queue.add_after(key, outcome.after)
+        result = "success" if outcome.after is None else "requeue_after"
+        self._metrics.reconciles.labels(CONTROLLER, result).inc()
+        if outcome.writes:
+            _LOG.info(_line(key, writes=outcome.writes, blocked=outcome.blocked))
+
+    def _failed(self, key: Key, error: Exception) -> None:
+        at_least = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+        delay = self.queue.retry(key, at_least=at_least)
+        self._metrics.retries.labels(CONTROLLER).inc()
+        self._metrics.reconciles.labels(CONTROLLER, "error").inc()
+        self._metrics.reconcile_errors.labels(CONTROLLER).inc()
+        _LOG.warning(_line(key, error=f"{type(error).__name__}: {error}", again=round(delay, 3)))
+
+    def _add(self, key: Key, lane: int = _NEW) -> None:
+        if self.queue.add(key, lane=lane):
+            self._metrics.adds.labels(CONTROLLER).inc()
+
+    def _train_job(self, change: Change) -> None:
+        if change.new is None:
+            self._blocked.discard(change.key)
+            return
+        self._add(change.key, _BULK if change.initial else _NEW)
+
+    def _child(self, change: Change) -> None:
+        """Look at the TrainJob that owns the child, and at one of the same name that it stands in the way of."""
+        body = change.new or change.old
+        owner = controller_of(body) if body is not None else None
+        ours = owner is not None and owner.get("kind") == TRAIN_JOB and owner.get("apiVersion") == API_VERSION
+        names = {change.key[1]} | ({owner["name"]} if ours and owner is not None else set())
+        for name in names:
+            key = change.key[0], name
+            if self._view.train_jobs.store.get(*key) is None:
+                continue
+            if _only_counts(change):
+                self.queue.add_after(key, _COALESCE_SECONDS)
+            else:
+                self._add(key, _BULK if change.initial else _NEW)
+
+    def _input(self, change: Change) -> None:
+        for key in self._blocked:
+            self._add(key, _BULK)
+
+
+def _only_counts(change: Change) -> bool:
+    """Whether nothing but pod counts changed: they may wait for a moment, there are more to come."""
+    if change.old is None or change.new is None:
+        return False
+    return _essence(change.old) == _essence(change.new)
+
+
+def _essence(body: Object) -> tuple[Any, ...]:
+    metadata, status = body["metadata"], body.get("status") or {}
+    return (
+        metadata["uid"],
+        metadata.get("generation"),
+        metadata.get("deletionTimestamp"),
+        metadata.get("ownerReferences"),
+        status.get("conditions"),
+    )
+
+
+def _line(key: Key, **fields: Any) -> str:
+    return json.dumps({"controller": CONTROLLER, "namespace": key[0], "name": key[1], **fields})

@@ -1,0 +1,73 @@
+"""Every replica's side of webhook certificates: serve with what the Secret holds, and switch when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trainyard.controller.resources import SECRETS
+from trainyard.kube import Change, Client, Informer
+
+__all__ = ["ServingCertificate"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class ServingCertificate:
+    """A TLS context that follows a Secret; new connections use the new certificate without a restart.
+
+    Parameters
+    ----------
+    client
+        API client.
+    name, namespace
+        The Secret, with keys tls.crt and tls.key.
+    """
+
+    def __init__(self, client: Client, *, name: str, namespace: str) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.loaded = asyncio.Event()
+        self.informer = Informer(client, SECRETS, namespace=namespace, field_selector=f"metadata.name={name}")
+        self.informer.subscribe(self._on_change)
+
+    def _on_change(self, change: Change) -> None:
+        if change.new is None:
+            _LOG.warning("Secret %s/%s is gone; its last certificate stays in use", *change.key)
+            return
+        data = change.new.get("data") or {}
+        try:
+            chain = b"\n".join(base64.b64decode(data[key]) for key in ("tls.crt", "tls.key"))
+            with _file(chain) as path:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+                self.context.load_cert_chain(path)
+        except (KeyError, ValueError, OSError) as error:
+            _LOG.warning("Secret %s/%s holds no usable certificate: %r", *change.key, error)
+            return
+        self.loaded.set()
+        _LOG.info("serving with the certificate of Secret %s/%s", *change.key)
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """Give secret content a path for as long as a library needs one: in memory where the system can."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate"
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        yield str(path)

@@ -1,0 +1,38 @@
+"""The runtime a TrainJob was first rendered with, kept in a ConfigMap so that later edits do not reach the job.
+
+Snapshots are read only when a job is (re)built, so they are neither watched nor cached cluster-wide, and created with
+POST, so that a ConfigMap of somebody else is never overwritten.
+"""
+
+from __future__ import annotations
+
+from trainyard.api import Runtime, TrainJob
+from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
+from trainyard.kube import ApiError, Client, Object
+from trainyard.render import read_snapshot, snapshot_name
+
+__all__ = ["create_snapshot", "stored_runtime"]
+
+
+async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
+    """Return the runtime of a TrainJob's snapshot, None where there is no snapshot.
+
+    Raises
+    ------
+    TrainyardError
+        If the ConfigMap is not this job's, or holds no runtime the job could mean.
+    """
+    metadata = train_job.metadata
+    body = await client.find(CONFIG_MAPS, snapshot_name(metadata.name), namespace=metadata.namespace)
+    return None if body is None else read_snapshot(body, train_job)
+
+
+async def create_snapshot(client: Client, body: Object) -> bool:
+    """Create a snapshot; return False where a ConfigMap of that name exists."""
+    try:
+        await client.create(CONFIG_MAPS, body, field_manager=FIELD_MANAGER)
+    except ApiError as error:
+        if error.status == 409 and error.reason == "AlreadyExists":
+            return False
+        raise
+    return True
