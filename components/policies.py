@@ -1,0 +1,50 @@
+"""The admission policies: every rule of the catalogue as ValidatingAdmissionPolicy and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pulumi
+
+from components.objects import Component, KubernetesObject
+from trainyard.data import checkout, data_folder
+from trainyard.policy import admission_objects, load_rules
+from trainyard.settings import StackSettings
+
+__all__ = ["Policies"]
+
+
+class Policies(Component):
+    """The admission policies of a stack.
+
+    Parameters
+    ----------
+    after
+        The object ``platform`` that the rules read, and the controllers whose objects they judge.
+
+    Attributes
+    ----------
+    ready
+        Every policy and binding.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: StackSettings,
+        *,
+        after: Iterable[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("policies", name, opts)
+        edges = list(after)
+        folders = [data_folder("policies"), *(checkout() / folder for folder in settings.policies.folders)]
+        policies: dict[str, KubernetesObject] = {}
+        self.ready: list[KubernetesObject] = []
+        for manifest in admission_objects(load_rules(*folders), settings.policies, settings.exempt_namespaces):
+            policy = policies.get(manifest["spec"].get("policyName", ""))
+            made = self.child(manifest, after=[*edges, *([policy] if policy else [])])
+            if manifest["kind"] == "ValidatingAdmissionPolicy":
+                policies[manifest["metadata"]["name"]] = made
+            self.ready.append(made)
+        self.register_outputs({})

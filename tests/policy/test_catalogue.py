@@ -1,0 +1,111 @@
+"""Reading rule folders: every mistake is named with its file and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard.policy.cases import load_cases
+from trainyard.policy.catalogue import load_rules
+from trainyard.policy.scaffold import new_rule
+from trainyard.problem import TrainyardError
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Path:
+    new_rule(tmp_path, "ABC-001", "some-thing", "naming")
+    return tmp_path
+
+
+def changed(catalogue: Path, **fields: object) -> None:
+    path = next(catalogue.glob("*/*/rule.yaml"))
+    document = yaml.safe_load(path.read_text())
+    document.update(fields)
+    path.write_text(yaml.safe_dump(document))
+
+
+def test_a_new_rule_is_complete(catalogue: Path) -> None:
+    (rule,) = load_rules(catalogue)
+    assert (rule.id, rule.family, rule.slug) == ("ABC-001", "naming", "some-thing")
+    assert [case.path.stem for case in load_cases(catalogue, [rule])] == ["allow-absent", "warn-present"]
+
+
+def test_an_id_is_never_given_twice(catalogue: Path) -> None:
+    with pytest.raises(TrainyardError, match="ABC-001 is taken by naming/ABC-001-some-thing"):
+        new_rule(catalogue, "ABC-001", "another", "naming")
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "slug", "family"), [("abc-1", "x", "y"), ("ABC-002", "A B", "y"), ("ABC-002", "x", "../y")]
+)
+def test_a_new_rule_needs_proper_names(tmp_path: Path, rule_id: str, slug: str, family: str) -> None:
+    with pytest.raises(TrainyardError, match="cannot be used here"):
+        new_rule(tmp_path, rule_id, slug, family)
+    assert not list(tmp_path.rglob("*.yaml"))
+
+
+def test_an_unknown_field_is_named(catalogue: Path) -> None:
+    changed(catalogue, sevrity="error")
+    with pytest.raises(TrainyardError) as caught:
+        load_rules(catalogue)
+    assert "rule.yaml is wrong" in caught.value.message
+    assert [problem.path for problem in caught.value.problems] == ["sevrity"]
+
+
+def test_the_folder_name_must_fit_the_id(catalogue: Path) -> None:
+    changed(catalogue, id="ABC-002")
+    with pytest.raises(TrainyardError, match="does not fit the folder name"):
+        load_rules(catalogue)
+
+
+def test_two_catalogues_may_not_share_an_id(catalogue: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("team")
+    new_rule(other, "ABC-001", "something-else", "team")
+    with pytest.raises(TrainyardError, match="exists twice"):
+        load_rules(catalogue, other)
+
+
+def test_a_rule_that_reads_a_tenant_policy_cannot_judge_cluster_scoped_kinds(catalogue: Path) -> None:
+    match = {"group": "a.b", "version": "v1", "kind": "C", "resource": "cs", "scope": "Cluster"}
+    changed(catalogue, source="TenantPolicy", matches=[match])
+    with pytest.raises(TrainyardError) as caught:
+        load_rules(catalogue)
+    assert "a TenantPolicy lies in a namespace" in str(caught.value)
+
+
+def test_a_rule_that_reads_parameters_cannot_judge_deletions(catalogue: Path) -> None:
+    match = {"group": "a.b", "version": "v1", "kind": "C", "resource": "cs", "operations": ["DELETE"]}
+    changed(catalogue, source="Platform", matches=[match])
+    with pytest.raises(TrainyardError) as caught:
+        load_rules(catalogue)
+    assert "would hold a namespace for ever" in str(caught.value)
+
+
+def test_a_message_may_only_name_values_it_has(catalogue: Path) -> None:
+    validation = {"expression": "true", "path": "spec", "message": "{what} is wrong"}
+    changed(catalogue, cel={"validations": [validation]})
+    with pytest.raises(TrainyardError) as caught:
+        load_rules(catalogue)
+    assert "the message names ['what'] but values has []" in str(caught.value)
+
+
+def test_a_case_needs_a_verdict_in_its_name(catalogue: Path) -> None:
+    path = next(catalogue.glob("*/*/cases/allow-absent.yaml"))
+    path.rename(path.with_name("absent.yaml"))
+    with pytest.raises(TrainyardError, match="the file name tells no verdict"):
+        load_cases(catalogue, load_rules(catalogue))
+
+
+def test_a_refused_case_needs_a_path(catalogue: Path) -> None:
+    path = next(catalogue.glob("*/*/cases/allow-absent.yaml"))
+    path.rename(path.with_name("deny-absent.yaml"))
+    with pytest.raises(TrainyardError, match="a violation has paths"):
+        load_cases(catalogue, load_rules(catalogue))
+
+
+def test_a_broken_file_is_named(catalogue: Path) -> None:
+    next(catalogue.glob("*/*/rule.yaml")).write_text("id: [")
+    with pytest.raises(TrainyardError, match="is not valid YAML"):
+        load_rules(catalogue)

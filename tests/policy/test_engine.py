@@ -1,0 +1,153 @@
+"""Comparing judgements, reading what an API server answers, and the command without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from trainyard.cli.app import build
+from trainyard.data import data_folder
+from trainyard.policy import load_rules
+from trainyard.policy.apiserver import _judgement
+from trainyard.policy.cases import Case, CaseFile, Judgement, Verdict, compare
+from trainyard.policy.scratch import Scratch
+from trainyard.policy.session import Answer
+from trainyard.policy.testing import EngineReport, run_cases
+from trainyard.problem import TrainyardError
+from trainyard.settings.platform import PolicyState
+
+RULES = {rule.id: rule for rule in load_rules()}
+
+
+def case(rule_id: str = "QUE-001", verdict: Verdict = Verdict.DENY, *paths: str) -> Case:
+    content = CaseFile(about="A case.", object={"apiVersion": "v1", "kind": "Pod"}, paths=paths)
+    return Case(RULES[rule_id], Path(f"{verdict.value}-case.yaml"), verdict, content)
+
+
+def warning(text: str) -> str:
+    return f"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': {text}"
+
+
+def denial(text: str) -> dict[str, Any]:
+    return {
+        "message": f"pods \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: {text}"
+    }
+
+
+def test_every_violation_is_read_from_the_warnings() -> None:
+    answer = Answer(422, denial("QUE-001 a: x"), (warning("QUE-001 a, b[c/d]: x"), warning("QUE-001 e: y"), "other"))
+    judgement = _judgement(case(), answer)
+    assert (judgement.verdict, judgement.paths) == (Verdict.DENY, {"a", "b[c/d]", "e"})
+
+
+def test_a_warning_without_denial_is_a_warning() -> None:
+    assert _judgement(case(), Answer(201, {}, (warning("QUE-001 a: x"),))).verdict is Verdict.WARN
+
+
+def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
+    text = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    judgement = _judgement(case(), Answer(422, denial(text), ()))
+    assert (judgement.verdict, judgement.paths) == (Verdict.DENY, {"parameters"})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(403, {"message": "pods is forbidden: User cannot create resource"}, ()),
+        Answer(422, {"message": "Pod is invalid: spec.containers: Required value"}, ()),
+        Answer(201, {}, (warning("expression 'x' resulted in error: no such key"),)),
+        Answer(201, {}, (warning("TEN-001 a: another rule"),)),
+    ],
+)
+def test_an_answer_that_is_not_the_rules_is_no_judgement(answer: Answer) -> None:
+    assert _judgement(case(), answer).verdict is None
+
+
+def test_a_shape_rule_is_read_from_the_causes() -> None:
+    causes = [
+        {"message": "Invalid value: MLP-001: Only one", "field": "spec.mlPolicy"},
+        {"message": "Required", "field": "spec"},
+    ]
+    answer = Answer(422, {"message": "invalid", "details": {"causes": causes}}, ())
+    assert _judgement(case("MLP-001"), answer) == Judgement(Verdict.DENY, frozenset({"spec.mlPolicy"}))
+
+
+@pytest.mark.parametrize(
+    ("judgement", "fault"),
+    [
+        (Judgement(Verdict.DENY, frozenset({"a"})), ""),
+        (Judgement(Verdict.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
+        (Judgement(Verdict.ALLOW), "expected deny, got allow []"),
+        (Judgement(None, problem="no answer"), "not judged: no answer"),
+    ],
+)
+def test_a_judgement_is_compared_by_verdict_and_paths(judgement: Judgement, fault: str) -> None:
+    assert compare(case("QUE-001", Verdict.DENY, "a"), judgement).fault == fault
+
+
+def test_a_report_names_the_file_and_the_fault() -> None:
+    result = compare(case("QUE-001", Verdict.DENY, "a"), Judgement(Verdict.ALLOW))
+    lines = EngineReport("API server", (result,), 1.2).lines()
+    assert lines[0] == "API server: 0 of 1 cases as expected (1.2 s)"
+    assert lines[1].startswith("  ✗ QUE-001    0/1")
+    assert lines[2:] == ["deny-case.yaml: A case.", "    expected deny, got allow []"]
+
+
+def test_what_a_run_installs_matches_only_its_own_objects() -> None:
+    scratch = Scratch("t0")
+    labels = {"policy-test.trainyard.dev/run": "t0"}
+    manifest = {
+        "metadata": {"name": "x.trainyard.dev"},
+        "spec": {"matchConstraints": {}, "paramKind": {"apiVersion": "a"}},
+    }
+    assert scratch.policy(manifest)["spec"] == {
+        "matchConstraints": {"objectSelector": {"matchLabels": labels}},
+        "paramKind": {"apiVersion": "t0.policy-test.trainyard.dev/v1alpha1"},
+    }
+    binding = {"metadata": {"name": "x"}, "spec": {"policyName": "x", "matchResources": {}}}
+    made = list(scratch.bindings(binding, "QUE-001", PolicyState.DENY, []))
+    assert [each["spec"]["validationActions"] for each in made] == [["Warn"], ["Deny"]]
+    for each in made:
+        assert each["spec"]["matchResources"]["objectSelector"]["matchLabels"].items() >= labels.items()
+
+
+def test_without_a_cluster_the_command_says_what_to_do() -> None:
+    with pytest.raises(TrainyardError, match="No engine is available") as caught:
+        run_cases(kubeconfig=None)
+    assert "trainyard cluster up" in caught.value.fix
+
+
+def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            }
+        )
+    )
+    with pytest.raises(TrainyardError, match=f"No control plane answers through {path}"):
+        run_cases(kubeconfig=path, only=["LBL-003"])
+
+
+def test_an_unknown_rule_is_named() -> None:
+    with pytest.raises(TrainyardError, match="There is no rule XYZ-999"):
+        run_cases(kubeconfig=None, only=["XYZ-999"])
+
+
+def test_the_command_makes_a_rule_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(
+        build(), ["policy", "new", "ABC-001", "some-thing", "--family", "naming", "--folder", str(tmp_path)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "ABC-001" in [rule.id for rule in load_rules(data_folder("policies"), tmp_path)]

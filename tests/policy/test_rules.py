@@ -1,0 +1,100 @@
+"""The rule folders: every rule is complete, has the cases that show it, and keeps its id."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainyard.data import data_folder
+from trainyard.policy import Rule, load_rules
+from trainyard.policy.cases import Case, Verdict, load_cases
+from trainyard.policy.reference import reference
+from trainyard.policy.rule import Gate
+from trainyard.settings.platform import PolicyState
+
+POLICIES = data_folder("policies")
+RULES = load_rules(POLICIES)
+CASES = load_cases(POLICIES, RULES)
+
+RELEASED = {
+    "ACC-001": "tenancy",
+    "LBL-001": "labels",
+    "LBL-002": "labels",
+    "LBL-003": "labels",
+    "MLP-001": "shape",
+    "OBJ-001": "protection",
+    "PGP-001": "shape",
+    "QUE-001": "tenancy",
+    "QUE-002": "tenancy",
+    "TEN-001": "tenancy",
+    "TEN-002": "tenancy",
+}
+"""Ids once given stay; a rule that is withdrawn keeps its line here."""
+
+
+def of(rule: Rule, *verdicts: Verdict) -> list[Case]:
+    return [case for case in CASES if case.rule.id == rule.id and case.verdict in verdicts]
+
+
+def ids(rule: Rule) -> str:
+    return rule.id
+
+
+def test_ids_are_stable() -> None:
+    assert {rule.id: rule.family for rule in RULES} == RELEASED
+
+
+@pytest.mark.parametrize("rule", RULES, ids=ids)
+def test_a_rule_has_allowed_and_refused_cases(rule: Rule) -> None:
+    assert of(rule, Verdict.ALLOW)
+    assert of(rule, Verdict.DENY if rule.state is PolicyState.DENY else Verdict.WARN)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=ids)
+def test_a_rule_has_a_case_of_every_kind_it_judges(rule: Rule) -> None:
+    judged = {
+        (subject["apiVersion"], subject["kind"])
+        for case in of(rule, *Verdict)
+        if (subject := case.content.object or case.content.old_object)
+    }
+    assert judged == {(match.api_version, match.kind) for match in rule.matches}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=ids)
+def test_a_rule_has_a_refused_case_of_every_operation_it_judges(rule: Rule) -> None:
+    refused = {case.operation for case in of(rule, Verdict.DENY, Verdict.WARN)}
+    assert refused == {operation for match in rule.matches for operation in match.operations}
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.gate is Gate.ADMISSION], ids=ids)
+def test_a_rule_lets_an_absent_field_pass_or_refuses_it_on_purpose(rule: Rule) -> None:
+    named = ("without", "missing", "no-", "other", "none", "null", "listed", "foreign", "outside")
+    assert any(word in case.path.stem for case in of(rule, *Verdict) for word in named)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=ids)
+def test_the_texts_are_fit_for_a_person(rule: Rule) -> None:
+    assert not rule.title.endswith(".")
+    assert not rule.fix.endswith(".")
+    assert rule.fix[0].islower()
+    assert rule.description.endswith(".")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_says_what_it_shows(case: Case) -> None:
+    assert case.content.about.endswith(".")
+    assert len(case.content.about) <= 160
+
+
+def test_the_rule_reference_is_up_to_date() -> None:
+    page = POLICIES.parent / "docs" / "rules.md"
+    assert page.read_text() == reference(RULES, CASES), "run: trainyard policy docs --out docs/rules.md"
+
+
+def test_shape_rules_are_those_of_the_custom_resource_definitions() -> None:
+    from trainyard.api.rules import SHAPE_RULES
+
+    carried = {rule.id: rule for rule in RULES if rule.gate is Gate.CRD}
+    assert set(carried) <= set(SHAPE_RULES)
+    assert {rule_id: rule.fix for rule_id, rule in carried.items()} == {
+        rule_id: SHAPE_RULES[rule_id].fix for rule_id in carried
+    }

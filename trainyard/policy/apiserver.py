@@ -1,0 +1,289 @@
+"""The API server as an engine: every case is a dry run against the policies that the rules generate."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from trainyard.policy.admission import TENANT_LABEL, admission_objects
+from trainyard.policy.cases import MISSING_PARAMETER, Case, Judgement, Verdict, World
+from trainyard.policy.rule import Fragment, Gate, Rule
+from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
+from trainyard.policy.session import Answer, Session, awaited
+from trainyard.settings.platform import PolicySettings
+
+__all__ = ["ApiServerEngine"]
+
+_MISSING = "missing"
+_PLATFORM_NAMESPACE = "kube-system"
+_DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
+_WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
+_FINDING = re.compile(r"^([A-Z]{3}-[0-9]{3}) (.+?): ", re.DOTALL)
+_AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
+_METHODS = {"CREATE": "POST", "UPDATE": "PATCH", "DELETE": "DELETE"}
+
+
+class ApiServerEngine:
+    """Judges cases by dry runs against a live API server.
+
+    Parameters
+    ----------
+    session
+        Connection with the rights of a cluster administrator.
+    library
+        Shared CEL fragments; the shipped ones when absent.
+    """
+
+    name = "API server"
+
+    def __init__(self, session: Session, *, library: Mapping[str, Fragment] | None = None) -> None:
+        self._session = session
+        self._library = library
+        self._scratch = Scratch(f"t{uuid.uuid4().hex[:8]}")
+
+    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
+        """Return one judgement a case, in order; whatever is created for them is removed again."""
+        cases = list(cases)
+        rules = {case.rule.id: case.rule for case in cases}
+        with ExitStack() as stack:
+            namespaces = stack.enter_context(self._namespaces(cases, world))
+            variants = stack.enter_context(self._platforms(cases, world))
+            stack.enter_context(self._user(rules.values()))
+            requests = [
+                _Request(
+                    self._session,
+                    self._scratch,
+                    case,
+                    f"{self._scratch.run}-{number}",
+                    namespaces[number],
+                    variants[number],
+                )
+                for number, case in enumerate(cases)
+            ]
+            stack.enter_context(self._old_objects(requests))
+            stack.enter_context(self._policies(list(rules.values()), sorted(set(variants))))
+            return [self._judge(request) for request in requests]
+
+    def _judge(self, request: _Request) -> Judgement:
+        if request.problem:
+            return Judgement(None, problem=request.problem)
+        answer = Answer(0, {}, ())
+
+        def settled() -> bool:
+            nonlocal answer
+            answer = request.send()
+            return "not yet synced" not in answer.message
+
+        awaited(f"activation of the policies for {request.case.name}", settled)
+        return _judgement(request.case, answer)
+
+    @contextmanager
+    def _created(self, objects: Sequence[Placed]) -> Iterator[None]:
+        made: list[str] = []
+        try:
+            for path, body in objects:
+                self._session.create(path, body)
+                made.append(f"{path}/{body['metadata']['name']}")
+            yield
+        finally:
+            for path in reversed(made):
+                self._session.request("DELETE", path)
+
+    @contextmanager
+    def _namespaces(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
+        """Make the namespaces and their TenantPolicies; cases with equal ones share."""
+        names: dict[str, str] = {}
+        namespaces: list[Placed] = []
+        policies: list[Placed] = []
+        assigned = []
+        for case in cases:
+            if case.content.namespace == "platform":
+                assigned.append(_PLATFORM_NAMESPACE)
+                continue
+            tenant = case.content.namespace == "tenant"
+            spec = _merged(world.tenant_policy, case.content.tenant_policy) if tenant else None
+            key = json.dumps([tenant, spec], sort_keys=True)
+            if key not in names:
+                name = names[key] = f"{self._scratch.run}-{len(names)}"
+                metadata = {"name": name, "labels": {TENANT_LABEL: "tenant"} if tenant else {}}
+                namespaces.append(
+                    ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+                )
+                if spec is not None:
+                    path = f"/apis/{self._scratch.group}/v1alpha1/namespaces/{name}/tenantpolicies"
+                    policies.append((path, self._scratch.parameter("TenantPolicy", "tenant", spec)))
+            assigned.append(names[key])
+        with self._created([*self._scratch.definitions(), *namespaces]):
+            for plural in PLURALS.values():
+                awaited(f"serving {plural}", self._answers(f"/apis/{self._scratch.group}/v1alpha1/{plural}"))
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+            for name in names.values():
+                self._session.request("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account)
+            with self._created(policies):
+                yield assigned
+
+    def _answers(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Callable[[], bool]:
+        return lambda: self._session.request("GET", path, headers=headers).ok
+
+    @contextmanager
+    def _platforms(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
+        """Make one Platform for each that the cases need."""
+        names: dict[str, str] = {}
+        objects: list[Placed] = []
+        assigned: list[str] = []
+        for case in cases:
+            spec = _merged(world.platform, case.content.platform)
+            key = json.dumps(spec, sort_keys=True)
+            if key not in names:
+                names[key] = _MISSING if spec is None else f"variant-{len(names)}"
+                if spec is not None:
+                    body = self._scratch.parameter("Platform", names[key], spec)
+                    objects.append((f"/apis/{self._scratch.group}/v1alpha1/platforms", body))
+            assigned.append(names[key])
+        with self._created(objects):
+            yield assigned
+
+    @contextmanager
+    def _user(self, rules: Iterable[Rule]) -> Iterator[None]:
+        """Let the users of the cases write the kinds under test, and nothing else."""
+        groups: dict[str, set[str]] = {"": {"configmaps"}}
+        for rule in rules:
+            for match in rule.matches:
+                groups.setdefault(match.group, set()).add(match.resource)
+        grants = [
+            {"apiGroups": [group], "resources": sorted(resources), "verbs": ["*"]}
+            for group, resources in sorted(groups.items())
+        ]
+        with self._created(self._scratch.role(grants)):
+            headers = [("Impersonate-User", "probe"), ("Impersonate-Group", self._scratch.users)]
+            awaited("the role of the test's users", self._answers("/api/v1/configmaps?limit=1", headers))
+            yield
+
+    @contextmanager
+    def _old_objects(self, requests: Sequence[_Request]) -> Iterator[None]:
+        """Make what updates and deletions start from, before any policy of the run exists."""
+        made = []
+        try:
+            for request in requests:
+                old = request.old_object
+                if old is None or request.problem:
+                    continue
+                answer = self._session.request("POST", request.collection, old)
+                if not answer.ok:
+                    request.problem = f"oldObject was refused: {answer.message}"
+                    continue
+                made.append(request)
+                if request.terminating:
+                    self._session.request("DELETE", request.item)
+            yield
+        finally:
+            for request in made:
+                self._session.request("PATCH", request.item, {"metadata": {"finalizers": None}})
+                self._session.request("DELETE", f"{request.item}?{_AT_ONCE}")
+
+    @contextmanager
+    def _policies(self, rules: Sequence[Rule], variants: Sequence[str]) -> Iterator[None]:
+        settings = PolicySettings(exempt_namespaces=(_PLATFORM_NAMESPACE,))
+        states = {rule.id: rule.state for rule in rules}
+        objects: list[Placed] = []
+        for manifest in admission_objects(rules, settings, (), library=self._library):
+            rule_id = manifest["metadata"]["labels"]["trainyard.dev/rule"]
+            if manifest["kind"] == "ValidatingAdmissionPolicy":
+                objects.append((f"{ADMISSION}/validatingadmissionpolicies", self._scratch.policy(manifest)))
+            else:
+                bindings = self._scratch.bindings(manifest, rule_id, states[rule_id], variants)
+                objects.extend((f"{ADMISSION}/validatingadmissionpolicybindings", binding) for binding in bindings)
+        for source in PLURALS:
+            objects.extend(self._scratch.sentinel(source))
+        with self._created(objects):
+            for source in PLURALS:
+                metadata = {"name": "probe", "labels": self._scratch.probe_labels(source)}
+                awaited("activation of the policies", self._denied(metadata))
+            yield
+
+    def _denied(self, metadata: Mapping[str, Any]) -> Callable[[], bool]:
+        path = f"/api/v1/namespaces/{_PLATFORM_NAMESPACE}/configmaps"
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        return lambda: "no params found" in self._session.request("POST", path, body, dry_run=True).message
+
+
+class _Request:
+    """One case as a request."""
+
+    def __init__(self, session: Session, scratch: Scratch, case: Case, name: str, namespace: str, variant: str) -> None:
+        self._session = session
+        self._users = scratch.users
+        self._labels = scratch.labels(case.rule.id, variant)
+        self.case = case
+        self.problem = ""
+        self.collection = ""
+        subject = case.content.object or case.content.old_object or {}
+        self._name = subject.get("metadata", {}).get("name") or name
+        judged = (subject.get("apiVersion"), subject.get("kind"))
+        match = next((match for match in case.rule.matches if (match.api_version, match.kind) == judged), None)
+        if match is None:
+            self.problem = f"the rule does not match {judged[0]} {judged[1]}"
+            return
+        root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
+        scope = f"/namespaces/{namespace}" if match.scope == "Namespaced" else ""
+        self.collection = f"{root}{scope}/{match.resource}"
+
+    @property
+    def item(self) -> str:
+        return f"{self.collection}/{self._name}"
+
+    @property
+    def terminating(self) -> bool:
+        return "deletionTimestamp" in (self.case.content.old_object or {}).get("metadata", {})
+
+    @property
+    def old_object(self) -> dict[str, Any] | None:
+        return self._under_test(self.case.content.old_object)
+
+    def send(self) -> Answer:
+        user = self.case.content.user
+        groups = (*user.groups, self._users, "system:authenticated")
+        headers = [("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in groups)]
+        body = self._under_test(self.case.content.object)
+        path = self.collection if self.case.operation == "CREATE" else self.item
+        return self._session.request(_METHODS[self.case.operation], path, body, dry_run=True, headers=headers)
+
+    def _under_test(self, body: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        if body is None:
+            return None
+        result = copy.deepcopy(dict(body))
+        metadata = result.setdefault("metadata", {})
+        metadata["name"] = self._name
+        metadata["labels"] = {**metadata.get("labels", {}), **self._labels}
+        metadata.pop("deletionTimestamp", None)
+        return result
+
+
+def _judgement(case: Case, answer: Answer) -> Judgement:
+    paths: set[str] = set()
+    for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
+        finding = _FINDING.match(text)
+        if finding is None or finding[1] != case.rule.id:
+            return Judgement(None, problem=f"the rule could not be evaluated: {text}")
+        paths.update(finding[2].split(", "))
+    if answer.ok:
+        return Judgement(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
+    if case.rule.gate is Gate.CRD:
+        causes = answer.body.get("details", {}).get("causes", [])
+        fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
+        return Judgement(Verdict.DENY, fields) if fields else Judgement(None, problem=answer.message)
+    denied = _DENIED.search(answer.message)
+    if denied is None:
+        return Judgement(None, frozenset(paths), problem=answer.message)
+    if "no params found" in denied[1]:
+        paths.add(MISSING_PARAMETER)
+    return Judgement(Verdict.DENY, frozenset(paths))
+
+
+def _merged(world: Mapping[str, Any], case: Mapping[str, Any] | str) -> dict[str, Any] | None:
+    return None if isinstance(case, str) else {**world, **case}

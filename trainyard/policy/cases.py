@@ -1,0 +1,188 @@
+"""The cases of a rule: objects with the verdict every engine must give, and how a verdict is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import Field, model_validator
+
+from trainyard.policy.catalogue import read_yaml, rule_folders, validated
+from trainyard.policy.rule import Rule
+from trainyard.problem import TrainyardError
+from trainyard.settings.base import SettingsModel
+
+__all__ = [
+    "MISSING_PARAMETER",
+    "Case",
+    "CaseResult",
+    "Engine",
+    "Judgement",
+    "Verdict",
+    "World",
+    "compare",
+    "load_cases",
+    "load_world",
+]
+
+MISSING_PARAMETER = "parameters"
+"""Path of the finding that the object a rule reads does not exist."""
+
+
+class Verdict(StrEnum):
+    """What a gate says about an object."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    WARN = "warn"
+
+
+class User(SettingsModel):
+    """Who makes the request."""
+
+    name: str = "ann@example.com"
+    groups: tuple[str, ...] = ()
+
+
+class World(SettingsModel):
+    """What exists around the judged object; a case replaces single fields."""
+
+    platform: dict[str, Any]
+    tenant_policy: dict[str, Any]
+
+
+class CaseFile(SettingsModel):
+    """The content of one file of ``cases/``.
+
+    An update has both objects. ``object`` is then what the update leaves behind; a deletion has only ``oldObject``.
+    """
+
+    about: str = Field(description="What the case shows, in one line")
+    namespace: Literal["tenant", "foreign", "platform"] = "tenant"
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+    platform: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
+    tenant_policy: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
+    user: User = User()
+    paths: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _some_object(self) -> CaseFile:
+        if self.object is None and self.old_object is None:
+            raise ValueError("a case has object, oldObject or both")
+        return self
+
+
+@dataclass(frozen=True)
+class Case:
+    """One object and the verdict of one rule about it."""
+
+    rule: Rule
+    path: Path
+    verdict: Verdict
+    content: CaseFile
+
+    @property
+    def name(self) -> str:
+        """Rule and file, for people."""
+        return f"{self.rule.id}/{self.path.stem}"
+
+    @property
+    def operation(self) -> Literal["CREATE", "UPDATE", "DELETE"]:
+        """The request the case stands for."""
+        if self.content.object is None:
+            return "DELETE"
+        return "CREATE" if self.content.old_object is None else "UPDATE"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one engine said.
+
+    Parameters
+    ----------
+    verdict
+        Verdict of the rule under test; None where the engine could not judge.
+    paths
+        Field paths that the rule named.
+    problem
+        Why the engine could not judge.
+    """
+
+    verdict: Verdict | None
+    paths: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """A case, what an engine said, and why that is wrong (empty: it is right)."""
+
+    case: Case
+    judgement: Judgement
+    fault: str
+
+
+class Engine(Protocol):
+    """Something that judges cases."""
+
+    name: str
+
+    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
+        """Return one judgement a case, in order."""
+
+
+def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
+    """Read the cases of the rules in a catalogue folder, sorted by rule and file.
+
+    Raises
+    ------
+    TrainyardError
+        A file is wrong, or its name does not start with allow-, deny- or warn-.
+    """
+    by_id = {rule.id: rule for rule in rules}
+    cases: list[Case] = []
+    for rule_folder in rule_folders(folder):
+        rule = next((rule for rule_id, rule in by_id.items() if rule_folder.name.startswith(f"{rule_id}-")), None)
+        if rule is not None:
+            cases.extend(_load_case(rule, path) for path in sorted((rule_folder / "cases").glob("*.yaml")))
+    return cases
+
+
+def load_world(folder: Path) -> World:
+    """Read the world that the cases of a catalogue folder live in."""
+    path = folder / "lib" / "world.yaml"
+    return validated(World, read_yaml(path), path)
+
+
+def compare(case: Case, judgement: Judgement) -> CaseResult:
+    """Compare a judgement with what the case expects: the verdict and the set of field paths."""
+    expected = frozenset(case.content.paths)
+    fault = ""
+    if judgement.verdict is None:
+        fault = f"not judged: {judgement.problem}"
+    elif judgement.verdict is not case.verdict:
+        got = f"{judgement.verdict.value} {_shown(judgement.paths)}"
+        fault = f"expected {case.verdict.value}, got {got}"
+    elif judgement.paths != expected:
+        fault = f"expected paths {_shown(expected)}, got {_shown(judgement.paths)}"
+    return CaseResult(case, judgement, fault)
+
+
+def _load_case(rule: Rule, path: Path) -> Case:
+    verdict = path.name.partition("-")[0]
+    if verdict not in set(Verdict):
+        raise TrainyardError(f"{path}: the file name tells no verdict", fix="start it with allow-, deny- or warn-")
+    content = validated(CaseFile, read_yaml(path), path)
+    if (verdict == Verdict.ALLOW) != (not content.paths):
+        raise TrainyardError(
+            f"{path}: a violation has paths, an allowed object has none", fix="correct paths or the file name"
+        )
+    return Case(rule, path, Verdict(verdict), content)
+
+
+def _shown(paths: Iterable[str]) -> str:
+    return "[" + ", ".join(sorted(paths)) + "]"

@@ -1,0 +1,47 @@
+"""Parameters of a rule that a stack may set: their schema, and values as CEL literals."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import Field
+
+from trainyard.settings.base import SettingsModel
+
+__all__ = ["ParameterSchema", "ParameterValue", "cel_literal", "parameter_problem"]
+
+ParameterValue = bool | int | str | list[str]
+
+
+class ParameterSchema(SettingsModel):
+    """One parameter."""
+
+    type: Literal["boolean", "integer", "string", "strings"]
+    description: str
+    default: bool | int | str | tuple[str, ...]
+    max_items: int = Field(default=64, ge=1, le=256, description="Most entries of a list; bounds the cost of judging")
+    max_length: int = Field(default=253, ge=1, le=1024, description="Longest string")
+
+
+def parameter_problem(schema: ParameterSchema, value: object) -> str | None:
+    """Say why a value does not fit, or None."""
+    if schema.type == "strings":
+        if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+            return f"{value!r} is not a list of strings"
+        if len(value) > schema.max_items:
+            return f"{len(value)} entries; at most {schema.max_items} are allowed"
+        return next(
+            (f"{entry!r} is longer than {schema.max_length}" for entry in value if len(entry) > schema.max_length), None
+        )
+    expected = {"boolean": bool, "integer": int, "string": str}[schema.type]
+    if not isinstance(value, expected) or (schema.type == "integer" and isinstance(value, bool)):
+        return f"{value!r} is not of type {schema.type}"
+    if isinstance(value, str) and len(value) > schema.max_length:
+        return f"{value!r} is longer than {schema.max_length}"
+    return None
+
+
+def cel_literal(value: ParameterValue) -> str:
+    """Return a value as CEL source; CEL reads JSON's strings, numbers and lists."""
+    return json.dumps(value, ensure_ascii=False)

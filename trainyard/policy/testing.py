@@ -1,0 +1,116 @@
+"""Runs the cases of the rule folders on every engine that is available."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainyard.data import data_folder
+from trainyard.policy.apiserver import ApiServerEngine
+from trainyard.policy.cases import Case, CaseResult, compare, load_cases, load_world
+from trainyard.policy.catalogue import load_rules
+from trainyard.policy.session import Session
+from trainyard.problem import TrainyardError
+
+__all__ = ["EngineReport", "run_cases"]
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """What one engine said about the cases.
+
+    Parameters
+    ----------
+    engine
+        Name of the engine.
+    results
+        One result a case.
+    seconds
+        How long it took, setting up included.
+    """
+
+    engine: str
+    results: tuple[CaseResult, ...]
+    seconds: float
+
+    @property
+    def faults(self) -> tuple[CaseResult, ...]:
+        """The cases on which the engine disagrees with the rule's author."""
+        return tuple(result for result in self.results if result.fault)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON data."""
+        return {
+            "engine": self.engine,
+            "seconds": round(self.seconds, 1),
+            "passed": len(self.results) - len(self.faults),
+            "results": [
+                {
+                    "rule": result.case.rule.id,
+                    "case": result.case.path.stem,
+                    "file": str(result.case.path),
+                    "fault": result.fault or None,
+                }
+                for result in self.results
+            ],
+        }
+
+    def lines(self) -> list[str]:
+        """Return the report for people: a line a rule, then each fault."""
+        total, failed = (Counter(result.case.rule.id for result in results) for results in (self.results, self.faults))
+        passed = len(self.results) - len(self.faults)
+        lines = [f"{self.engine}: {passed} of {len(self.results)} cases as expected ({self.seconds:.1f} s)"]
+        titles = {result.case.rule.id: result.case.rule.title for result in self.results}
+        lines += [
+            f"  {'✗' if failed[rule] else '✓'} {rule}  {total[rule] - failed[rule]:>3}/{total[rule]:<3} {titles[rule]}"
+            for rule in sorted(total)
+        ]
+        for result in self.faults:
+            lines += [f"{result.case.path}: {result.case.content.about}", f"    {result.fault}"]
+        return lines
+
+
+def run_cases(
+    folders: Sequence[Path] = (), *, kubeconfig: Path | None, context: str | None = None, only: Collection[str] = ()
+) -> list[EngineReport]:
+    """Run the cases.
+
+    Parameters
+    ----------
+    folders
+        Rule folders of a team, beside the shipped ones.
+    kubeconfig, context
+        The cluster whose API server judges. Whatever is made there is removed again; nothing that exists is touched.
+    only
+        Ids of the rules to test; all when empty.
+
+    Raises
+    ------
+    TrainyardError
+        No engine is available, an id is unknown, a rule folder is wrong, or the cluster refuses.
+    """
+    catalogues = [data_folder("policies"), *folders]
+    rules = load_rules(*catalogues)
+    if unknown := sorted(set(only) - {rule.id for rule in rules}):
+        raise TrainyardError(
+            f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(rule.id for rule in rules)}"
+        )
+    if kubeconfig is None:
+        raise TrainyardError(
+            "No engine is available: the rules are judged by an API server, and no cluster is named",
+            fix='start one with "trainyard cluster up --name rules" and pass --kubeconfig, or set KUBECONFIG',
+        )
+    cases: list[Case] = [
+        case for folder in catalogues for case in load_cases(folder, rules) if not only or case.rule.id in only
+    ]
+    world = load_world(catalogues[0])
+    started = time.monotonic()
+    with Session(kubeconfig, context) as session:
+        engine = ApiServerEngine(session)
+        judgements = engine.judge(cases, world)
+    results = tuple(compare(case, judgement) for case, judgement in zip(cases, judgements, strict=True))
+    return [EngineReport(engine.name, results, time.monotonic() - started)]
