@@ -68,8 +68,15 @@ def issue(
         raise TypeError("the authority's key is not an elliptic-curve key")
     issuer = x509.load_pem_x509_certificate(ca.certificate)
     key = ec.generate_private_key(ec.SECP256R1())
-    names = [*(x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations), x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])]
-    usages = [usage for wanted, usage in ((server, ExtendedKeyUsageOID.SERVER_AUTH), (client, ExtendedKeyUsageOID.CLIENT_AUTH)) if wanted]
+    names = [
+        *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations),
+        x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),
+    ]
+    usages = [
+        usage
+        for wanted, usage in ((server, ExtendedKeyUsageOID.SERVER_AUTH), (client, ExtendedKeyUsageOID.CLIENT_AUTH))
+        if wanted
+    ]
     builder = (
         _builder(x509.Name(names), issuer.subject, key.public_key(), now, lifetime)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -97,7 +104,11 @@ def renewal_due(certificate: bytes) -> datetime.datetime:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, lifetime: datetime.timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: datetime.datetime,
+    lifetime: datetime.timedelta,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -126,4 +137,6 @@ def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

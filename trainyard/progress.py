@@ -44,17 +44,27 @@ class LineProgress:
         File that keeps the duration of each step, in seconds by title.
     interval
         Least seconds between two lines of one step.
+    transient
+        Receives the lines inside a step instead, where a terminal can show the latest in place.
     """
 
-    def __init__(self, write: Callable[[str], None], *, history: Path | None = None, interval: float = 5.0) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        history: Path | None = None,
+        interval: float = 5.0,
+        transient: Callable[[str], None] | None = None,
+    ) -> None:
         self._write = write
+        self._detail = transient or write
         self._history = history
         self._interval = interval
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
         """Open a step."""
-        step = _LineStep(self._write, self._expected(title), self._interval)
+        step = _LineStep(self._detail, self._expected(title), self._interval)
         self._write(f"▸ {title}")
         try:
             yield step

@@ -105,6 +105,8 @@ class _Converter:
         if "properties" in result:
             result["properties"] = {name: self.convert(inner) for name, inner in result["properties"].items()}
             result.pop("additionalProperties", None)
+            if not result["properties"]:
+                del result["properties"]
         elif result.get("additionalProperties") is True:
             del result["additionalProperties"]
         elif isinstance(result.get("additionalProperties"), dict):
