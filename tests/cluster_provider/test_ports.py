@@ -1,0 +1,44 @@
+"""Ports: chosen once, kept, never those of another cluster."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from trainyard.cluster import ports
+from trainyard.cluster.files import ClusterFolder
+from trainyard.cluster.state import ClusterState, save_state
+from trainyard.problem import TrainyardError
+
+
+def test_every_use_gets_its_own_port_and_known_ones_stay() -> None:
+    first = ports.allocate("local", {}, ())
+    assert set(first) == set(ports.PORT_NAMES)
+    assert len(set(first.values())) == len(first)
+    kept = {"etcd/client": first["etcd/client"]}
+    assert ports.allocate("other", kept, ())["etcd/client"] == first["etcd/client"]
+
+
+def test_ports_of_stopped_clusters_are_not_given_to_others(tmp_path: Path) -> None:
+    mine = ports.allocate("local", {}, ())
+    save_state(ClusterFolder(tmp_path / "local"), ClusterState(mine))
+    reserved = ports.reserved_by_others(tmp_path, "second")
+    assert reserved == set(mine.values())
+    assert not set(ports.allocate("local", {}, reserved).values()) & reserved
+    assert ports.reserved_by_others(tmp_path, "local") == set()
+
+
+def test_a_taken_port_is_refused_with_its_number_use_and_holder() -> None:
+    with socket.socket() as server:
+        server.bind((ports.HOST, 0))
+        server.listen()
+        port = server.getsockname()[1]
+        assert not ports.is_free(port)
+        with pytest.raises(TrainyardError, match=rf"Port {port} .* kube-apiserver/secure, is taken") as raised:
+            ports.refuse_taken({"kube-apiserver/secure": port}, "local")
+    assert f"pid {os.getpid()}" in raised.value.message
+    assert "--name local" in raised.value.fix
+    ports.refuse_taken({"kube-apiserver/secure": port}, "local")

@@ -1,0 +1,174 @@
+"""Processes: known by pid and start time, stopped for certain, kept alive."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support import awaited
+from trainyard.cluster.process import (
+    ProcessRecord,
+    ProcessSpec,
+    alive,
+    identity,
+    last_lines,
+    read_record,
+    rotate,
+    start,
+    stop,
+    telling_line,
+    write_record,
+)
+from trainyard.cluster.supervisor.keeper import Keeper
+from trainyard.problem import TrainyardError
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Iterator[ProcessSpec]:
+    yield ProcessSpec("sleeper", "1", (sys.executable, "-c", "import time; time.sleep(600)"), tmp_path / "sleeper.log")
+    record = read_record(tmp_path, "sleeper")
+    if record is not None:
+        stop(record)
+
+
+def test_a_process_is_found_again_by_its_record_and_stopped(spec: ProcessSpec, tmp_path: Path) -> None:
+    _, record = start(spec)
+    write_record(tmp_path, record)
+    found = read_record(tmp_path, "sleeper")
+    assert found == record
+    assert alive(found)
+    assert os.getsid(record.pid or 0) == record.pid
+    stop(record)
+    assert not alive(record)
+    stop(record)
+
+
+def test_a_stale_pid_of_another_process_is_neither_alive_nor_stopped(spec: ProcessSpec) -> None:
+    _, record = start(spec)
+    stale = replace(record, identity="other-boot:1")
+    assert not alive(stale)
+    stop(stale)
+    assert alive(record)
+    stop(record)
+
+
+def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    )
+    _, record = start(ProcessSpec("stubborn", "1", (sys.executable, "-c", code), tmp_path / "log"))
+    awaited("the process's output", lambda: last_lines(tmp_path / "log", 1) == "up")
+    began = time.monotonic()
+    stop(record, grace=0.3)
+    assert not alive(record)
+    assert time.monotonic() - began < 5
+
+
+def test_a_zombie_counts_as_gone() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    awaited("the end of the process", lambda: identity(process.pid) is None)
+    process.wait()
+
+
+def test_a_missing_program_is_one_clear_message(tmp_path: Path) -> None:
+    with pytest.raises(TrainyardError, match=r"etcd cannot be started: /nowhere/etcd"):
+        start(ProcessSpec("etcd", "1", ("/nowhere/etcd",), tmp_path / "log"))
+
+
+def test_a_damaged_record_is_as_good_as_none(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"pid": 1')
+    assert read_record(tmp_path, "x") is None
+    assert not alive(None)
+    assert not alive(ProcessRecord("x"))
+
+
+def test_a_large_log_moves_on_while_its_writer_keeps_the_file(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    with log.open("a") as writer:
+        writer.write("old " * 100)
+        writer.flush()
+        rotate(log, limit=100)
+        writer.write("new")
+        writer.flush()
+    assert log.read_text() == "new"
+    assert (tmp_path / "a.log.1").read_text().startswith("old ")
+    rotate(log, limit=100)
+    assert log.read_text() == "new"
+
+
+def test_the_telling_line_is_the_last_error(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("I1 fine\nE1121 first\nE1121 it is broken\nI1121 goodbye\n")
+    assert telling_line(log) == "E1121 it is broken"
+    log.write_text("only this\n")
+    assert telling_line(log) == "only this"
+    assert telling_line(tmp_path / "absent") == ""
+
+
+async def eventually(what: str, check: object) -> None:
+    assert callable(check)
+    async with asyncio.timeout(15):
+        while not check():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_a_dead_process_is_started_again(spec: ProcessSpec, tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path, "sleeper")
+    keeper.want(spec)
+    task = asyncio.create_task(keeper.run())
+    await eventually("start", lambda: keeper.running)
+    first = keeper.record
+    os.kill(first.pid or 0, 9)
+    await eventually("restart", lambda: keeper.running and keeper.record.pid != first.pid)
+    assert keeper.record.restarts == 1
+    task.cancel()
+    assert alive(keeper.record)
+
+
+async def test_a_new_keeper_adopts_what_runs_and_stops_it_only_when_told(spec: ProcessSpec, tmp_path: Path) -> None:
+    _, record = start(spec)
+    write_record(tmp_path, record)
+    keeper = Keeper(tmp_path, "sleeper")
+    task = asyncio.create_task(keeper.run())
+    await asyncio.sleep(0.05)
+    keeper.postpone("waits for something")
+    await asyncio.sleep(0.05)
+    assert alive(record)
+    keeper.want(spec)
+    await asyncio.sleep(0.05)
+    assert keeper.record == record
+    keeper.unwant("not installed")
+    await eventually("stop", lambda: not alive(record))
+    await eventually("record", lambda: keeper.record.waiting == "not installed")
+    task.cancel()
+
+
+async def test_a_changed_command_replaces_the_process(spec: ProcessSpec, tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path, "sleeper")
+    keeper.want(spec)
+    task = asyncio.create_task(keeper.run())
+    await eventually("start", lambda: keeper.running)
+    first = keeper.record
+    keeper.want(replace(spec, environment={"CHANGED": "1"}))
+    await eventually("replacement", lambda: keeper.running and keeper.record.pid != first.pid)
+    assert not alive(first)
+    assert keeper.record.restarts == 0
+    task.cancel()
+
+
+async def test_a_process_that_keeps_failing_says_why(tmp_path: Path) -> None:
+    code = "import sys; print('Error: no such thing'); sys.exit(3)"
+    keeper = Keeper(tmp_path, "failing")
+    keeper.want(ProcessSpec("failing", "1", (sys.executable, "-c", code), tmp_path / "failing.log"))
+    task = asyncio.create_task(keeper.run())
+    await eventually("failure", lambda: keeper.record.restarts >= 2 and keeper.record.waiting)
+    assert keeper.record.waiting == "ended with code 3: Error: no such thing"
+    task.cancel()

@@ -1,0 +1,114 @@
+"""kind and existing: what they write, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard.cluster import cluster_name, provider
+from trainyard.cluster.base import ClusterAccess
+from trainyard.cluster.kind import kind_configuration
+from trainyard.cluster.nodes import desired_nodes
+from trainyard.problem import TrainyardError
+from trainyard.progress import SilentProgress
+from trainyard.settings import parse_stack
+from trainyard.settings.cluster import ClusterProvider, ClusterSettings
+from trainyard.settings.fabric import FabricSettings
+
+FABRIC = FabricSettings.model_validate(
+    {
+        "tierNames": ["rack"],
+        "nodeShape": {"labels": {"node.kubernetes.io/instance-type": "gpu"}},
+        "domains": [{"name": "rack-0", "nodes": 2}],
+    }
+)
+
+GOLDEN = """\
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+name: dev
+nodes:
+- role: control-plane
+- role: worker
+  labels:
+    trainyard.dev/fabric-node: platform-0
+    trainyard.dev/platform: 'true'
+- role: worker
+  labels:
+    trainyard.dev/fabric-node: rack-0-node-0
+    node.kubernetes.io/instance-type: gpu
+    topology.trainyard.dev/rack: rack-0
+- role: worker
+  labels:
+    trainyard.dev/fabric-node: rack-0-node-1
+    node.kubernetes.io/instance-type: gpu
+    topology.trainyard.dev/rack: rack-0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRAINYARD_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TRAINYARD_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_the_kind_configuration_has_a_labelled_worker_for_every_node_of_the_fabric() -> None:
+    assert kind_configuration("dev", FABRIC) == GOLDEN
+
+
+def test_kind_lists_everything_that_is_missing_and_still_writes_its_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    kind = provider(ClusterSettings(provider=ClusterProvider.KIND), "dev")
+    with pytest.raises(TrainyardError) as raised:
+        kind.up(FABRIC, SilentProgress())
+    assert [problem.path for problem in raised.value.problems] == ["kind", "container engine"]
+    written = tmp_path / "state" / "clusters" / "dev" / "configuration" / "kind.yaml"
+    assert yaml.safe_load(written.read_text())["name"] == "dev"
+    assert str(written) in raised.value.fix
+    assert not kind.status().healthy
+
+
+def test_existing_is_refused_without_a_context() -> None:
+    settings = ClusterSettings(provider=ClusterProvider.EMBEDDED).model_copy(
+        update={"provider": ClusterProvider.EXISTING}
+    )
+    with pytest.raises(TrainyardError, match="context"):
+        provider(settings, "production")
+
+
+def test_existing_never_stops_a_cluster(tmp_path: Path) -> None:
+    settings = ClusterSettings(provider=ClusterProvider.EXISTING, context="prod", kubeconfig=str(tmp_path / "config"))
+    existing = provider(settings, "production")
+    with pytest.raises(TrainyardError, match="not run by Trainyard"):
+        existing.down(delete=True, progress=SilentProgress())
+    assert "does not exist" in existing.status().detail
+    (tmp_path / "config").write_text("")
+    assert existing.access() == ClusterAccess("production", tmp_path / "config", "prod", None)
+
+
+def test_a_cluster_is_named_after_its_stack_unless_it_has_a_name() -> None:
+    assert cluster_name(parse_stack({"cluster": {"provider": "embedded"}}, source="x"), "local") == "local"
+    assert cluster_name(parse_stack({"cluster": {"provider": "embedded", "name": "own"}}, source="x"), "local") == "own"
+
+
+def test_webhooks_are_reached_by_service_or_by_host_port() -> None:
+    wanted = {"service": "s", "namespace": "n", "path": "/p"}
+    service = ClusterAccess("c", Path("k")).client_config("jobset", **wanted)
+    assert service == {"service": {"name": "s", "namespace": "n", "path": "/p", "port": 443}}
+    local = ClusterAccess("c", Path("k"), None, {"jobset": 20001}).client_config("jobset", **wanted)
+    assert local == {"url": "https://127.0.0.1:20001/p"}
+
+
+def test_simulated_nodes_are_those_of_the_fabric_and_one_for_the_platform() -> None:
+    nodes = desired_nodes(FABRIC)
+    assert list(nodes) == ["rack-0-node-0", "rack-0-node-1", "platform-0"]
+    gpu = nodes["rack-0-node-0"]
+    assert gpu["metadata"]["labels"]["topology.trainyard.dev/rack"] == "rack-0"
+    assert gpu["metadata"]["annotations"]["kwok.x-k8s.io/node"] == "fake"
+    assert gpu["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+    assert "nvidia.com/gpu" not in nodes["platform-0"]["status"]["capacity"]
+    assert nodes["platform-0"]["metadata"]["labels"]["trainyard.dev/platform"] == "true"

@@ -1,0 +1,110 @@
+"""How platform programs run on this machine: only kubeconfig and addresses differ from the container."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard.cluster.ports import PORT_NAMES
+from trainyard.cluster.supervisor.recipes import RECIPES, RunContext, with_flags
+
+PORTS = {use: 20000 + position for position, use in enumerate(PORT_NAMES)}
+CONTEXT = RunContext(
+    Path("/bin/program"),
+    "some-system",
+    Path("/p/kubeconfig"),
+    Path("/p"),
+    PORTS,
+    {"/tmp/k8s-webhook-server/serving-certs": Path("/p/volumes/cert"), "/certs": Path("/p/volumes/other")},
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--port=1", "--v=2"], ["--v=2", "--port=9"]),
+        (["-port", "1", "--v=2"], ["--v=2", "--port=9"]),
+        (["--port", "--v=2"], ["--v=2", "--port=9"]),
+        (["--v=2"], ["--v=2", "--port=9"]),
+        (["--portal=1"], ["--portal=1", "--port=9"]),
+    ],
+)
+def test_a_flag_is_given_once_and_last(arguments: list[str], expected: list[str]) -> None:
+    assert with_flags(arguments, {"port": "9"}) == expected
+
+
+def test_a_flag_can_be_removed() -> None:
+    assert with_flags(["--a=1", "--b"], {"a": None}) == ["--b"]
+
+
+def test_the_scheduler_keeps_its_arguments_and_gets_local_addresses() -> None:
+    command = RECIPES["vc-scheduler"].command(
+        CONTEXT,
+        ["/vc-scheduler", "--scheduler-conf=/l/x.conf", "--leader-elect=true", "--listen-address=:8080", "-v=3"],
+    )
+    assert command == [
+        "/bin/program",
+        "--scheduler-conf=/l/x.conf",
+        "--leader-elect=true",
+        "-v=3",
+        "--kubeconfig=/p/kubeconfig",
+        "--enable-healthz=true",
+        f"--healthz-address=127.0.0.1:{PORTS['vc-scheduler/health']}",
+        f"--listen-address=127.0.0.1:{PORTS['vc-scheduler/metrics']}",
+    ]
+
+
+def test_the_webhook_manager_serves_on_the_clusters_port() -> None:
+    command = RECIPES["vc-webhook-manager"].command(CONTEXT, ["/vc-webhook-manager", "--port=8443"])
+    assert "--port=8443" not in command
+    assert f"--port={PORTS['vc-webhook-manager/webhook']}" in command
+    assert "--listen-address=127.0.0.1" in command
+
+
+def test_the_webhook_manager_waits_for_the_configurations_of_its_enabled_paths() -> None:
+    names = RECIPES["vc-webhook-manager"].webhook_configurations
+    assert names(["--enabled-admission=/jobs/mutate,/queues/validate"]) == [
+        "volcano-admission-service-jobs-mutate",
+        "volcano-admission-service-queues-validate",
+    ]
+    assert "volcano-admission-service-podgroups-mutate" in names([])
+
+
+def test_the_controller_is_this_python_environments() -> None:
+    command = RECIPES["trainyard-controller"].command(
+        CONTEXT, ["trainyard", "controller", "run", "--config=/l/config.yaml", "--webhook-port=9443"]
+    )
+    assert command[:6] == [sys.executable, "-m", "trainyard", "controller", "run", "--config=/l/config.yaml"]
+    assert "--webhook-port=9443" not in command
+    assert f"--webhook-port={PORTS['trainyard-controller/webhook']}" in command
+    assert "--host=127.0.0.1" in command
+
+
+def test_jobset_gets_its_webhook_address_and_certificates_through_its_configuration() -> None:
+    text = yaml.safe_dump(
+        {
+            "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+            "kind": "Configuration",
+            "webhook": {"port": 9443},
+            "leaderElection": {"leaderElect": True},
+        }
+    )
+    found = yaml.safe_load(RECIPES["jobset"].configuration(CONTEXT, "controller_manager_config.yaml", text))
+    assert found["webhook"] == {"host": "127.0.0.1", "port": PORTS["jobset/webhook"], "certDir": "/p/volumes/cert"}
+    assert found["leaderElection"] == {"leaderElect": True, "resourceNamespace": "some-system"}
+
+
+def test_jobset_keeps_a_certificate_folder_that_its_configuration_names() -> None:
+    text = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nwebhook: {certDir: /certs}\n"
+    assert (
+        yaml.safe_load(RECIPES["jobset"].configuration(CONTEXT, "c.yaml", text))["webhook"]["certDir"]
+        == "/p/volumes/other"
+    )
+
+
+def test_other_configuration_files_are_left_alone() -> None:
+    assert RECIPES["jobset"].configuration(CONTEXT, "x", "kind: Other\n") == "kind: Other\n"
+    assert RECIPES["vc-scheduler"].configuration(CONTEXT, "x", "actions: a\n") == "actions: a\n"

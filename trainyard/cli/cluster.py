@@ -1,0 +1,122 @@
+"""``trainyard cluster``: a control plane from one of the providers."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import line_progress, settings_of
+from trainyard.settings.cluster import ClusterProvider
+
+if TYPE_CHECKING:
+    from trainyard.cluster import Provider
+    from trainyard.progress import Progress
+    from trainyard.settings import StackSettings
+
+__all__ = ["register"]
+
+
+class Output(StrEnum):
+    """How an answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_Stack = Annotated[str, typer.Option("--stack", help="Stack whose settings are used.")]
+_Name = Annotated[str | None, typer.Option("--name", help="Name of the cluster; by default the stack's.")]
+_Kind = Annotated[ClusterProvider | None, typer.Option("--provider", help="Provider; by default the stack's.")]
+_Format = Annotated[Output, typer.Option("-o", "--output", help="How the answer is printed.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    group = typer.Typer(help="A control plane: start, stop, look at it.", no_args_is_help=True)
+    for command in (up, down, status, logs, toolchain, env, nodes):
+        group.command()(command)
+    app.add_typer(group, name="cluster")
+
+
+def up(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
+    """Start the control plane, or find it running, with the nodes of the stack's fabric."""
+    settings, chosen = _choose(stack, name, provider)
+    access = chosen.up(settings.fabric, _progress())
+    typer.echo(f"kubeconfig: {access.kubeconfig}" + (f" (context {access.context})" if access.context else ""))
+
+
+def down(
+    stack: _Stack = "local",
+    name: _Name = None,
+    provider: _Kind = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Also remove every object and file, the Pulumi state included.")
+    ] = False,
+) -> None:
+    """Stop the control plane; its objects are kept."""
+    _choose(stack, name, provider)[1].down(delete=delete, progress=_progress())
+
+
+def status(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
+    """Show every process; exit 1 when one is not healthy."""
+    from trainyard.cluster.presentation import status_table
+
+    found = _choose(stack, name, provider)[1].status()
+    if output is Output.JSON:
+        typer.echo(json.dumps(found.as_json(), indent=2))
+    else:
+        typer.echo(status_table(found))
+    raise typer.Exit(0 if found.healthy else 1)
+
+
+def logs(
+    process: Annotated[str, typer.Argument(help="Process, as `trainyard cluster status` names it.")],
+    stack: _Stack = "local",
+    name: _Name = None,
+    provider: _Kind = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines.")] = 100,
+) -> None:
+    """Print the last lines that a process wrote."""
+    typer.echo(_choose(stack, name, provider)[1].logs(process, lines))
+
+
+def toolchain(output: _Format = Output.TEXT) -> None:
+    """Obtain every upstream program, built where it is not installed, and say where each is."""
+    from trainyard.cluster.presentation import toolchain_table
+    from trainyard.cluster.toolchain import Toolchain
+
+    programs = Toolchain().ensure(progress=_progress())
+    if output is Output.JSON:
+        typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
+    else:
+        typer.echo(toolchain_table(programs))
+
+
+def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
+    """Print the variables that point kubectl and pulumi at the cluster: eval "$(trainyard cluster env)"."""
+    from trainyard.cluster.environment import exports
+
+    variables = _choose(stack, name, provider)[1].environment()
+    typer.echo(json.dumps(variables, indent=2) if output is Output.JSON else exports(variables))
+
+
+def nodes(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
+    """Make the simulated nodes those of the stack's fabric."""
+    settings, chosen = _choose(stack, name, provider)
+    typer.echo(str(chosen.sync_nodes(settings.fabric)))
+
+
+def _choose(stack: str, name: str | None, kind: ClusterProvider | None) -> tuple[StackSettings, Provider]:
+    from trainyard.cluster import cluster_name, provider
+
+    settings = settings_of(stack)
+    cluster = settings.cluster if kind is None else settings.cluster.model_copy(update={"provider": kind})
+    return settings, provider(cluster, name or cluster_name(settings, stack))
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+
+    return line_progress(Console(stderr=True, soft_wrap=True, highlight=False))

@@ -1,0 +1,179 @@
+"""What every provider of a control plane offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from trainyard.progress import Progress
+from trainyard.settings.fabric import FabricSettings
+
+__all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider"]
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """How to reach a cluster.
+
+    Parameters
+    ----------
+    name
+        Name of the cluster.
+    kubeconfig
+        Kubeconfig file.
+    context
+        Context in it; None for its current one.
+    webhook_ports
+        Host port of each program's webhook server, by program; None when webhooks are reached through Services.
+    """
+
+    name: str
+    kubeconfig: Path
+    context: str | None = None
+    webhook_ports: Mapping[str, int] | None = None
+
+    def client_config(
+        self, program: str, *, service: str, namespace: str, path: str, port: int = 443
+    ) -> dict[str, Any]:
+        """Return the ``clientConfig`` of a webhook, without its ``caBundle``.
+
+        Parameters
+        ----------
+        program
+            Program that serves the webhook.
+        service, namespace, port
+            Its Service in clusters that have one.
+        path
+            Path of the webhook.
+        """
+        if self.webhook_ports is None:
+            return {"service": {"name": service, "namespace": namespace, "path": path, "port": port}}
+        return {"url": f"https://127.0.0.1:{self.webhook_ports[program]}{path}"}
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """One process of a control plane.
+
+    Parameters
+    ----------
+    name
+        Name of the program.
+    version
+        Its version.
+    address
+        Host and port it serves, empty if none.
+    pid
+        Process id, None when it does not run here.
+    health
+        ``healthy``, ``unhealthy``, ``starting``, ``stopped`` or ``not installed``.
+    detail
+        Why it is not healthy, with the log line that tells.
+    log
+        Log file, None where there is none.
+    """
+
+    name: str
+    version: str
+    address: str
+    pid: int | None
+    health: str
+    detail: str = ""
+    log: Path | None = None
+
+    @property
+    def coming(self) -> bool:
+        """Whether it is about to run: it has a process that does not answer yet, or ran before the last stop."""
+        return not self.ok and (self.pid is not None or self.health in ("starting", "stopped"))
+
+    @property
+    def ok(self) -> bool:
+        """Whether this process is as it should be."""
+        return self.health in ("healthy", "not installed")
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """A control plane and its processes.
+
+    Parameters
+    ----------
+    detail
+        Why there is nothing to list, where there is nothing.
+    """
+
+    name: str
+    kubeconfig: Path | None
+    processes: tuple[ProcessStatus, ...]
+    detail: str = ""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether everything that should run does, and answers."""
+        return not self.detail and all(process.ok for process in self.processes)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the shape of the command-line contract."""
+        return {
+            "name": self.name,
+            "kubeconfig": str(self.kubeconfig) if self.kubeconfig else None,
+            "healthy": self.healthy,
+            "detail": self.detail,
+            "processes": [
+                {
+                    "name": process.name,
+                    "version": process.version,
+                    "address": process.address,
+                    "pid": process.pid,
+                    "health": process.health,
+                    "detail": process.detail,
+                    "log": str(process.log) if process.log else None,
+                }
+                for process in self.processes
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class NodeChanges:
+    """What a synchronization of the nodes did: names of nodes."""
+
+    created: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    unchanged: int = 0
+
+    def __str__(self) -> str:
+        parts = [
+            f"{len(names)} {verb}"
+            for names, verb in ((self.created, "created"), (self.updated, "updated"), (self.deleted, "deleted"))
+            if names
+        ]
+        return ", ".join([*parts, f"{self.unchanged} unchanged"])
+
+
+class Provider(Protocol):
+    """Where a control plane comes from."""
+
+    def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
+        """Bring the control plane up, or find it up, with the nodes of a fabric."""
+
+    def down(self, *, delete: bool, progress: Progress) -> None:
+        """Stop the control plane; with ``delete`` remove every object and file of it."""
+
+    def status(self) -> ClusterStatus:
+        """Look at every process."""
+
+    def logs(self, process: str, lines: int) -> str:
+        """Return the last lines that a process wrote."""
+
+    def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
+        """Make the simulated nodes those of a fabric; a provider with real nodes changes nothing."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that point tools (kubectl, pulumi) at this control plane."""
+
+    def access(self) -> ClusterAccess:
+        """Return how to reach the control plane."""

@@ -1,0 +1,216 @@
+"""Builds the programs of one toolchain folder into the cache: once, under a lock, resumable, with progress."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainyard.cluster.files import exclusive, private_folder
+from trainyard.cluster.go import BUILD_FLAGS, Go, build_command, link_flags, output_name
+from trainyard.problem import TrainyardError
+from trainyard.progress import Progress, Step
+from trainyard.settings.versions import Program, ProgramGroup
+
+__all__ = ["Build", "required_space"]
+
+_GIBIBYTE = 1 << 30
+_PER_PACKAGE = 1_500_000
+"""Bytes that the compiled form of one package takes in Go's build cache, on the average of all groups."""
+_PER_PROGRAM = 110_000_000
+_MODULES = 4 * _GIBIBYTE
+"""Bytes of the modules of all groups, downloaded and unpacked."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """The build of one group.
+
+    Parameters
+    ----------
+    group
+        What is built.
+    sources
+        Its folder with go.mod and go.sum.
+    cache
+        Folder that holds one folder a group and hash.
+    go
+        The compiler.
+    """
+
+    group: ProgramGroup
+    sources: Path
+    cache: Path
+    go: Go
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the built programs: named by a hash of everything that decides their content."""
+        return self.cache / f"{self.group.name}-{self._hash()}" / "bin"
+
+    def _hash(self) -> str:
+        digest = hashlib.sha256()
+        for file in sorted(path for path in self.sources.rglob("*") if path.is_file()):
+            digest.update(f"{file.relative_to(self.sources)}\0".encode() + file.read_bytes() + b"\0")
+        for text in (
+            BUILD_FLAGS,
+            link_flags(self.group),
+            self.go.version,
+            platform.system(),
+            platform.machine(),
+            repr(self.group),
+        ):
+            digest.update(text.encode() + b"\0")
+        return digest.hexdigest()[:16]
+
+    @property
+    def log(self) -> Path:
+        """Log file of the build."""
+        return self.cache / "logs" / f"{self.group.name}.log"
+
+    def missing(self, programs: Iterable[Program]) -> dict[str, Program]:
+        """Return the programs that are not in the cache."""
+        folder = self.folder
+        return {program.name: program for program in programs if not (folder / program.name).is_file()}
+
+    def run(self, programs: Iterable[Program], progress: Progress) -> Path:
+        """Build what is missing and return the folder of the programs.
+
+        Raises
+        ------
+        TrainyardError
+            The build failed or the disk is too small; what was compiled is kept for the next attempt.
+        """
+        wanted = tuple(programs)
+        if not self.missing(wanted):
+            return self.folder
+        with progress.step(f"Build {self.group.name}") as step:
+            private_folder(self.folder)
+            private_folder(self.log.parent)
+            lock = self.cache / f".{self.group.name}.lock"
+            with exclusive(lock, on_wait=lambda: step.update("waiting for another build of the same programs")):
+                missing = self.missing(wanted)
+                if missing:
+                    self._build(missing, step)
+            step.done(f"{len(missing)} programs built" if missing else "built meanwhile by another run")
+        return self.folder
+
+    def _build(self, missing: Mapping[str, Program], step: Step) -> None:
+        work = self.folder.parent / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            shutil.copytree(self.sources, work / "source", copy_function=shutil.copyfile)
+            output = private_folder(work / "bin")
+            source = work / "source"
+            self._require_space(_GIBIBYTE if self._modules_known() else _MODULES)
+            with self.log.open("w", buffering=1) as log:
+                for module, path in self.group.sources:
+                    shutil.copyfile(self._module(source, module, step, log.name) / path, source / Path(path).name)
+                total = self._packages(source, missing, step)
+                self._require_space(required_space(total, len(missing)))
+                self._compile(source, missing, output, total, step)
+            for module, path in self.group.companions:
+                target = output / Path(path).name
+                shutil.copyfile(self._module(source, module, step, str(self.log)) / path, target)
+                target.chmod(0o700)
+            folder = self.folder
+            for _, path in self.group.companions:
+                (output / Path(path).name).replace(folder / Path(path).name)
+            for program in missing.values():
+                (output / output_name(program.package, self.sources.name)).replace(folder / program.name)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _module(self, source: Path, module: str, step: Step, log: str) -> Path:
+        step.update(f"downloading {module}")
+        self.go.run(source, "mod", "download", module)
+        return Path(self.go.run(source, "list", "-m", "-f", "{{.Dir}}", module).strip())
+
+    def _packages(self, source: Path, missing: Mapping[str, Program], step: Step) -> int:
+        step.update("reading the packages (the first time their modules are downloaded)")
+        template = "{{if .Stale}}{{.ImportPath}}\t{{.StaleReason}}{{end}}"
+        command = [self.go.path, "list", "-deps", "-f", template, *(program.package for program in missing.values())]
+        errors: deque[str] = deque(maxlen=20)
+        listing = source / "packages.txt"
+        with (
+            listing.open("w") as output,
+            subprocess.Popen(  # noqa: S603
+                command, cwd=source, env=self.go.environment, stdout=output, stderr=subprocess.PIPE, text=True
+            ) as process,
+        ):
+            assert process.stderr is not None  # noqa: S101
+            for line in process.stderr:
+                errors.append(line)
+                if line.startswith("go: downloading"):
+                    step.update(" ".join(line.split()[1:3]))
+        if process.returncode:
+            self.log.write_text("".join(errors))
+            raise self._failure("its modules cannot be obtained", "".join(errors))
+        return sum(1 for line in listing.read_text().splitlines() if line and "build cache" not in line)
+
+    def _compile(self, source: Path, missing: Mapping[str, Program], output: Path, total: int, step: Step) -> None:
+        command = build_command(self.go, self.group, missing, output)
+        tail: deque[str] = deque(maxlen=40)
+        done = 0
+        with (
+            self.log.open("w", buffering=1) as log,
+            subprocess.Popen(  # noqa: S603
+                command,
+                cwd=source,
+                env=self.go.environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process,
+        ):
+            log.write(f"{' '.join(command)}\n")
+            assert process.stderr is not None  # noqa: S101
+            for line in process.stderr:
+                log.write(line)
+                tail.append(line)
+                text = line.strip()
+                if text.startswith("go: downloading"):
+                    step.update(" ".join(text.split()[1:3]))
+                elif re.fullmatch(r"[\w./~+-]+", text):
+                    done += 1
+                    step.update(f"compiling {text}", fraction=min(0.99, done / total) if total else None)
+        if process.returncode:
+            raise self._failure("it does not compile", "".join(tail))
+
+    def _failure(self, what: str, output: str) -> TrainyardError:
+        if "no space left" in output:
+            return TrainyardError(
+                f"The disk got full while building {self.group.name}", fix="free space and run the same command again"
+            )
+        lines = [line for line in output.splitlines() if line.strip()]
+        return TrainyardError(
+            f"The programs of toolchain/{self.group.name} cannot be built: {what}: "
+            + " ".join((lines or ["no output"])[-1].split())[:300],
+            fix=f"read {self.log}; check the network and GOPROXY; run the command again: what was compiled is kept",
+        )
+
+    def _modules_known(self) -> bool:
+        return (Path(self.go.run(self.sources, "env", "GOMODCACHE").strip()) / "cache" / "download").is_dir()
+
+    def _require_space(self, needed: int) -> None:
+        caches = [Path(path) for path in self.go.run(self.sources, "env", "GOCACHE", "GOMODCACHE").split()]
+        for folder in (self.cache, *caches):
+            existing = next(path for path in (folder, *folder.parents) if path.exists())
+            free = shutil.disk_usage(existing).free
+            if free < needed:
+                raise TrainyardError(
+                    f"Building {self.group.name} needs about {needed / _GIBIBYTE:.1f} GiB in {folder}, "
+                    f"and {free / _GIBIBYTE:.1f} GiB are free",
+                    fix="free space there, or set GOCACHE, GOMODCACHE or TRAINYARD_CACHE_HOME to a larger disk",
+                )
+
+
+def required_space(packages: int, programs: int) -> int:
+    """Return about how many bytes it takes to compile packages that are not in Go's cache and to link programs."""
+    return packages * _PER_PACKAGE + programs * _PER_PROGRAM

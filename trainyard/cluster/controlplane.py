@@ -1,0 +1,243 @@
+"""Command lines, addresses and health endpoints of the control plane's programs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainyard.cluster.certificates import SERVICE_RANGE, read_pair
+from trainyard.cluster.files import ClusterFolder, private_folder, write_private
+from trainyard.cluster.health import Probe
+from trainyard.cluster.kubeconfig import certificate_kubeconfig
+from trainyard.cluster.ports import HOST
+from trainyard.cluster.process import ProcessSpec
+from trainyard.cluster.stages import stages_document
+from trainyard.cluster.state import ClusterState
+
+__all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "server_url", "write_configuration"]
+
+CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+"""In the order they start; they stop in the opposite one."""
+
+_MEMORY = {
+    "etcd": "120MiB",
+    "kube-apiserver": "420MiB",
+    "kube-controller-manager": "140MiB",
+    "kube-scheduler": "90MiB",
+    "kwok": "100MiB",
+}
+"""Soft limits of the Go runtime: it collects garbage harder above them, and never fails because of them."""
+
+_COLLECTION = {"kube-apiserver": "50"}
+"""Growth of the heap, in percent, at which garbage is collected: after CRDs are installed the API server has a lot."""
+
+_CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor")
+
+
+@dataclass(frozen=True)
+class ControlPlaneProcess:
+    """One program of the control plane.
+
+    Parameters
+    ----------
+    spec
+        How it is started.
+    probe
+        Where it says that it is healthy.
+    after
+        Program that must be healthy first, None for the first one.
+    ports
+        Ports it listens on, by use.
+    """
+
+    spec: ProcessSpec
+    probe: Probe
+    after: str | None
+    ports: Mapping[str, int]
+
+
+def server_url(state: ClusterState) -> str:
+    """Return the URL of the API server."""
+    return f"https://{HOST}:{state.ports['kube-apiserver/secure']}"
+
+
+def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
+    """Write the kubeconfigs and configuration files that the programs read."""
+    authority = (folder.pki / "ca.crt").read_bytes()
+    for client in _CLIENTS:
+        target = folder.kubeconfig if client == "admin" else folder.kubeconfigs / client
+        _write_if_changed(
+            target,
+            certificate_kubeconfig(
+                f"trainyard-{folder.name}", server_url(state), authority, client, read_pair(folder.pki, client)
+            ),
+        )
+    _write_if_changed(folder.configuration / "kwok.yaml", stages_document())
+    for path in (folder.logs, folder.processes, folder.etcd):
+        private_folder(path)
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text() != text:
+        write_private(path, text)
+
+
+def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPlaneProcess, ...]:
+    """Return the control plane's processes in the order they start."""
+    pki, ports = folder.pki, state.ports
+    authority, supervisor = pki / "ca.crt", pki / "supervisor.crt"
+    arguments = {
+        "etcd": _etcd(folder, ports),
+        "kube-apiserver": _apiserver(folder, ports),
+        "kube-controller-manager": _controller_manager(folder, ports),
+        "kube-scheduler": _scheduler(folder, ports),
+        "kwok": _kwok(folder, ports),
+    }
+    probes = {
+        "etcd": Probe(ports["etcd/client"], "/health", pki / "etcd-ca.crt", pki / "etcd-client.crt"),
+        "kube-apiserver": Probe(ports["kube-apiserver/secure"], "/readyz", authority, supervisor),
+        "kube-controller-manager": Probe(ports["kube-controller-manager/secure"], "/healthz", authority),
+        "kube-scheduler": Probe(ports["kube-scheduler/secure"], "/healthz", authority),
+        "kwok": Probe(ports["kwok/server"], "/healthz"),
+    }
+    result = []
+    for name in CONTROL_PLANE_PROGRAMS:
+        program = state.programs[name]
+        own = {use: port for use, port in ports.items() if use.split("/")[0] == name}
+        spec = ProcessSpec(
+            name=name,
+            version=program.version,
+            command=(program.path, *arguments[name]),
+            log=folder.log(name),
+            address=f"{HOST}:{probes[name].port}",
+            environment={"GOMEMLIMIT": _MEMORY[name], "GOGC": _COLLECTION.get(name, "100")},
+            inputs=_digest(_files(folder, arguments[name])),
+        )
+        after = None if name == "etcd" else "etcd" if name == "kube-apiserver" else "kube-apiserver"
+        result.append(ControlPlaneProcess(spec, probes[name], after, own))
+    return tuple(result)
+
+
+def _files(folder: ClusterFolder, arguments: Iterable[str]) -> list[Path]:
+    paths = {Path(argument.partition("=")[2]) for argument in arguments if f"={folder.root}" in argument}
+    return sorted(path for path in paths if path.is_file())
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _etcd(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+    pki = folder.pki
+    client, peer = f"https://{HOST}:{ports['etcd/client']}", f"https://{HOST}:{ports['etcd/peer']}"
+    server = [f"{pki / 'etcd-server'}.{part}" for part in ("crt", "key")]
+    return (
+        "--name=default",
+        f"--data-dir={folder.etcd}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--client-cert-auth=true",
+        f"--trusted-ca-file={pki / 'etcd-ca.crt'}",
+        f"--cert-file={server[0]}",
+        f"--key-file={server[1]}",
+        "--peer-client-cert-auth=true",
+        f"--peer-trusted-ca-file={pki / 'etcd-ca.crt'}",
+        f"--peer-cert-file={server[0]}",
+        f"--peer-key-file={server[1]}",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=10m",
+        "--quota-backend-bytes=2147483648",
+        "--snapshot-count=5000",
+        "--unsafe-no-fsync=true",
+        "--log-level=warn",
+    )
+
+
+def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+    pki = folder.pki
+    return (
+        f"--etcd-servers=https://{HOST}:{ports['etcd/client']}",
+        f"--etcd-cafile={pki / 'etcd-ca.crt'}",
+        f"--etcd-certfile={pki / 'etcd-client.crt'}",
+        f"--etcd-keyfile={pki / 'etcd-client.key'}",
+        f"--bind-address={HOST}",
+        f"--advertise-address={HOST}",
+        f"--secure-port={ports['kube-apiserver/secure']}",
+        f"--tls-cert-file={pki / 'kube-apiserver.crt'}",
+        f"--tls-private-key-file={pki / 'kube-apiserver.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        f"--kubelet-certificate-authority={pki / 'ca.crt'}",
+        f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
+        f"--kubelet-client-key={pki / 'kubelet-client.key'}",
+        "--anonymous-auth=false",
+        "--authorization-mode=Node,RBAC",
+        f"--service-account-issuer=https://kubernetes.default.svc.{folder.name}.trainyard",
+        f"--service-account-key-file={pki / 'service-account.pub'}",
+        f"--service-account-signing-key-file={pki / 'service-account.key'}",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        "--endpoint-reconciler-type=none",
+        "--allow-privileged=true",
+        "--max-requests-inflight=2000",
+        "--max-mutating-requests-inflight=1000",
+        "--profiling=false",
+    )
+
+
+def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+    pki, kubeconfig = folder.pki, folder.kubeconfigs / "kube-controller-manager"
+    return (
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--bind-address={HOST}",
+        f"--secure-port={ports['kube-controller-manager/secure']}",
+        f"--tls-cert-file={pki / 'kube-controller-manager-server.crt'}",
+        f"--tls-private-key-file={pki / 'kube-controller-manager-server.key'}",
+        f"--root-ca-file={pki / 'ca.crt'}",
+        f"--service-account-private-key-file={pki / 'service-account.key'}",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        "--concurrent-job-syncs=20",
+        "--concurrent-gc-syncs=20",
+        "--concurrent-namespace-syncs=10",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+        "--profiling=false",
+    )
+
+
+def _scheduler(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+    pki, kubeconfig = folder.pki, folder.kubeconfigs / "kube-scheduler"
+    return (
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--bind-address={HOST}",
+        f"--secure-port={ports['kube-scheduler/secure']}",
+        f"--tls-cert-file={pki / 'kube-scheduler-server.crt'}",
+        f"--tls-private-key-file={pki / 'kube-scheduler-server.key'}",
+        "--leader-elect=false",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        "--profiling=false",
+    )
+
+
+def _kwok(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+    return (
+        f"--kubeconfig={folder.kubeconfigs / 'kwok'}",
+        f"--config={folder.configuration / 'kwok.yaml'}",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        f"--server-address={HOST}:{ports['kwok/server']}",
+        "--node-lease-duration-seconds=40",
+        "--node-ip=10.0.0.1",
+        "--cidr=10.244.0.0/16",
+    )

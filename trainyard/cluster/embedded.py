@@ -1,0 +1,265 @@
+"""A real control plane on this machine: etcd, Kubernetes and KWOK as processes, supervised, with simulated nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from trainyard.cluster import nodes
+from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
+from trainyard.cluster.certificates import ensure_certificates
+from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane, write_configuration
+from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
+from trainyard.cluster.files import (
+    ClusterFolder,
+    cluster_folder,
+    exclusive,
+    private_folder,
+    refuse_foreign,
+    state_home,
+    write_private,
+)
+from trainyard.cluster.inspection import inspect, process_names
+from trainyard.cluster.ports import PORT_NAMES, allocate, refuse_taken, reserved_by_others
+from trainyard.cluster.process import ProcessSpec, alive, last_lines, read_record, start, stop, stopped, write_record
+from trainyard.cluster.sources import sources_digest
+from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
+from trainyard.cluster.supervisor.daemon import HEARTBEAT
+from trainyard.cluster.toolchain import Toolchain
+from trainyard.kube import ApiError, TransportError
+from trainyard.problem import TrainyardError
+from trainyard.progress import Progress, Step
+from trainyard.settings.fabric import FabricSettings
+
+__all__ = ["EmbeddedProvider"]
+
+_MEMORY_NEEDED = 2 << 30
+_DISK_NEEDED = 1 << 30
+_START_LIMIT = 120.0
+_INSTALLED_LIMIT = 45.0
+_DEATHS = 4
+_WEBHOOKS = ("vc-webhook-manager", "jobset", "trainyard-controller")
+
+
+class EmbeddedProvider:
+    """The control plane on this machine.
+
+    Parameters
+    ----------
+    name
+        Name of the cluster.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.folder: ClusterFolder = cluster_folder(name)
+
+    def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
+        """Start what does not run and make the nodes those of the fabric; what runs as it should is left alone.
+
+        Raises
+        ------
+        TrainyardError
+            A program, port, disk, memory or the state is not as needed.
+        """
+        programs = Toolchain().ensure(progress=progress)
+        with (
+            progress.step("Control plane") as step,
+            exclusive(self.folder.lock, on_wait=lambda: step.update("waiting for another command")),
+        ):
+            state = self._prepare(
+                {program.name: ProgramFile(program.version, str(program.path)) for program in programs}
+            )
+            began = time.monotonic()
+            started = self._start(state, step)
+            step.done(f"ready after {time.monotonic() - began:.1f} s" if started else "already running")
+        with progress.step("Nodes") as step:
+            step.done(str(self.sync_nodes(fabric)))
+        return self.access()
+
+    def _prepare(self, programs: dict[str, ProgramFile]) -> ClusterState:
+        known = load_state(self.folder)
+        self._refuse_small_disk()
+        private_folder(self.folder.root)
+        with exclusive(state_home() / "clusters" / ".ports.lock"):
+            ports = {} if known is None else {use: port for use, port in known.ports.items() if use in PORT_NAMES}
+            state = ClusterState(
+                allocate(str(self.folder.root), ports, reserved_by_others(state_home() / "clusters", self.name)),
+                programs,
+            )
+            if state != known:
+                save_state(self.folder, state)
+        ensure_certificates(self.folder.pki, datetime.datetime.now(datetime.UTC))
+        write_configuration(self.folder, state)
+        private_folder(self.folder.pulumi)
+        if not (self.folder.pulumi / "passphrase").is_file():
+            write_private(self.folder.pulumi / "passphrase", LOCAL_PASSPHRASE)
+        return state
+
+    def _refuse_small_disk(self) -> None:
+        existing = next(path for path in (self.folder.root, *self.folder.root.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        if free < _DISK_NEEDED:
+            raise TrainyardError(
+                f"The disk is nearly full: {free >> 20} MiB are free in {existing}, "
+                f"and the control plane needs {_DISK_NEEDED >> 20} MiB",
+                fix="free space, or set TRAINYARD_STATE_HOME to a folder on a larger disk",
+            )
+
+    def _refuse_small_memory(self) -> None:
+        available = psutil.virtual_memory().available
+        if available < _MEMORY_NEEDED:
+            raise TrainyardError(
+                f"The control plane needs about {_MEMORY_NEEDED >> 20} MiB of memory; {available >> 20} MiB are free",
+                fix="close programs, or stop another cluster with `trainyard cluster down --name …`",
+            )
+
+    def _start(self, state: ClusterState, step: Step) -> bool:
+        processes = control_plane(self.folder, state)
+        supervisor = self._supervisor([process.spec.digest for process in processes])
+        running = read_record(self.folder.processes, "supervisor")
+        if running is not None and alive(running):
+            if running.digest == supervisor.digest:
+                complete = all(self._current(process.spec) for process in processes)
+                self._await_healthy(processes, step)
+                return not complete
+            stop(running)
+        stale = [p for p in processes if not alive(read_record(self.folder.processes, p.spec.name))]
+        for process in stale:
+            refuse_taken(process.ports, self.name)
+        if len(stale) == len(processes):
+            self._refuse_small_memory()
+        (self.folder.processes / HEARTBEAT).unlink(missing_ok=True)
+        write_record(self.folder.processes, start(supervisor)[1])
+        self._await_healthy(processes, step)
+        return True
+
+    def _current(self, spec: ProcessSpec) -> bool:
+        record = read_record(self.folder.processes, spec.name)
+        return record is not None and record.digest == spec.digest and alive(record)
+
+    def _supervisor(self, digests: list[str]) -> ProcessSpec:
+        keep = {
+            name: os.environ[name]
+            for name in ("TRAINYARD_STATE_HOME", "TRAINYARD_CACHE_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+            if name in os.environ
+        }
+        package = Path(__file__).resolve().parent.parent
+        return ProcessSpec(
+            name="supervisor",
+            version="",
+            command=(sys.executable, "-m", "trainyard.cluster.supervisor", "--name", self.name),
+            log=self.folder.log("supervisor"),
+            environment={**keep, "PYTHONPATH": str(package.parent), "PYTHONUNBUFFERED": "1"},
+            inputs=f"{sources_digest()}{digests}",
+        )
+
+    def _await_healthy(self, processes: tuple[ControlPlaneProcess, ...], step: Step) -> None:
+        """Wait for the control plane, then a shorter while for what is installed on it."""
+        specs = {process.spec.name: process.spec for process in processes}
+        deadline = time.monotonic() + _START_LIMIT
+        installed_deadline: float | None = None
+        while True:
+            now, found = time.monotonic(), inspect(self.folder).processes
+            own = [process for process in found if process.name == "supervisor" or process.name in specs]
+            waiting = [p for p in own if not p.ok or (p.name in specs and not self._current(specs[p.name]))]
+            late = [process for process in found if process not in own and process.coming]
+            for process in waiting:
+                self._refuse_hopeless(process, out_of_time=now > deadline)
+            if not waiting:
+                installed_deadline = installed_deadline or now + _INSTALLED_LIMIT
+                if not late or now > installed_deadline:
+                    return
+            step.update(
+                f"waiting for {', '.join(process.name for process in (*waiting, *late))}",
+                fraction=1 - len(waiting) / len(own),
+            )
+            time.sleep(0.1)
+
+    def _refuse_hopeless(self, process: ProcessStatus, *, out_of_time: bool) -> None:
+        record = read_record(self.folder.processes, process.name)
+        dying = record is not None and (record.restarts >= _DEATHS or record.waiting.startswith("port "))
+        if process.name == "supervisor":
+            dying = not alive(record)
+        if dying or out_of_time:
+            raise TrainyardError(
+                f"{process.name} of cluster {self.name} does not become healthy: {process.detail}",
+                fix=f"read {process.log}; `trainyard cluster status --name {self.name}` shows the other processes",
+            )
+
+    def down(self, *, delete: bool, progress: Progress) -> None:
+        """Stop every process, the supervisor first; with ``delete`` remove every file, the Pulumi state included."""
+        refuse_foreign(self.folder.root)
+        with progress.step("Stop the control plane") as step, exclusive(self.folder.lock):
+            running = 0
+            for name in ("supervisor", *reversed(process_names())):
+                record = read_record(self.folder.processes, name)
+                if record is None:
+                    continue
+                if alive(record):
+                    step.update(f"stopping {name}")
+                    stop(record)
+                    running += 1
+                write_record(self.folder.processes, stopped(record, "stopped"))
+            step.done(f"{running} processes stopped" if running else "nothing was running")
+            if delete and self.folder.root.exists():
+                shutil.rmtree(self.folder.root)
+                step.done(f"{running} processes stopped, {self.folder.root} removed")
+
+    def status(self) -> ClusterStatus:
+        """Look at every process."""
+        return inspect(self.folder)
+
+    def logs(self, process: str, lines: int) -> str:
+        """Return the last lines that a process wrote.
+
+        Raises
+        ------
+        TrainyardError
+            There is no such process, or it never ran.
+        """
+        known = ("supervisor", *process_names())
+        if process not in known:
+            raise TrainyardError(f"There is no process {process!r}", fix=f"use one of {', '.join(known)}")
+        log = self.folder.log(process)
+        if not log.is_file():
+            raise TrainyardError(
+                f"{process} of cluster {self.name} has no log: it never ran", fix="see `trainyard cluster status`"
+            )
+        return last_lines(log, lines)
+
+    def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
+        """Make the simulated nodes those of the fabric."""
+        try:
+            return asyncio.run(nodes.sync(self.access().kubeconfig, fabric))
+        except (ApiError, TransportError) as error:
+            raise TrainyardError(
+                f"The nodes of cluster {self.name} cannot be changed: {error}", fix="see `trainyard cluster status`"
+            ) from error
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that point tools at this control plane."""
+        return local_environment(self.folder.kubeconfig, self.folder.pulumi, Toolchain().folders())
+
+    def access(self) -> ClusterAccess:
+        """Return how to reach the control plane.
+
+        Raises
+        ------
+        TrainyardError
+            It was never created.
+        """
+        state = load_state(self.folder)
+        if state is None or not self.folder.kubeconfig.is_file():
+            raise TrainyardError(
+                f"Cluster {self.name} does not exist", fix=f"run `trainyard cluster up --name {self.name}`"
+            )
+        ports = {program: state.ports[f"{program}/webhook"] for program in _WEBHOOKS}
+        return ClusterAccess(self.name, self.folder.kubeconfig, None, ports)

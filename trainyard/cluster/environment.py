@@ -1,0 +1,50 @@
+"""Variables that point kubectl and pulumi at a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["LOCAL_PASSPHRASE", "exports", "local_environment", "tool_path"]
+
+LOCAL_PASSPHRASE = "trainyard"  # noqa: S105
+"""Passphrase of the state of clusters on this machine. It guards nothing: that state holds no secrets, and Pulumi asks
+for one all the same. It is the same everywhere, so that the salt in a stack's file fits every checkout."""
+
+
+def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -> dict[str, str]:
+    """Return the variables of a cluster whose Pulumi state lies beside it.
+
+    Parameters
+    ----------
+    kubeconfig
+        Its kubeconfig.
+    pulumi
+        Folder of the Pulumi state and of the passphrase.
+    folders
+        Folders of programs, put before PATH after this Python environment's.
+    """
+    return {
+        **tool_path(folders),
+        "KUBECONFIG": str(kubeconfig),
+        "PULUMI_BACKEND_URL": f"file://{pulumi}",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(pulumi / "passphrase"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+    }
+
+
+def tool_path(folders: Sequence[Path]) -> dict[str, str]:
+    """Return PATH and VIRTUAL_ENV with this Python environment and program folders first."""
+    own = [str(Path(sys.prefix) / "bin"), *map(str, folders)]
+    others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry not in own]
+    return {"PATH": os.pathsep.join([*own, *others]), "VIRTUAL_ENV": sys.prefix}
+
+
+def exports(variables: dict[str, str]) -> str:
+    """Return shell text that sets variables."""
+    return "\n".join(
+        "export {}='{}'".format(name, value.replace("'", "'\\''")) for name, value in sorted(variables.items())
+    )

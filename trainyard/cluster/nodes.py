@@ -1,0 +1,102 @@
+"""Simulated nodes: those of the stack's fabric, and one without accelerators for the platform's own pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainyard.cluster.base import NodeChanges
+from trainyard.kube import ApiError, Client, Resource
+from trainyard.settings.fabric import FabricSettings
+from trainyard.topology import compile_fabric
+
+__all__ = ["MANAGED_LABEL", "PLATFORM_NODE", "desired_nodes", "sync"]
+
+PLATFORM_NODE = "platform-0"
+MANAGED_LABEL = "trainyard.dev/simulated-node"
+
+_NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+_FAKE = {"kwok.x-k8s.io/node": "fake"}
+_OWNED_LABELS = "trainyard.dev/node-labels"
+"""Annotation that lists the labels we set, so that one that left the fabric is removed and a person's own stays."""
+
+
+def desired_nodes(fabric: FabricSettings) -> dict[str, dict[str, Any]]:
+    """Return the Node objects of a fabric by name, the platform's node included."""
+    nodes = {node.name: _node(node.name, node.labels, node.capacity) for node in compile_fabric(fabric).nodes}
+    platform = _node(PLATFORM_NODE, {"trainyard.dev/platform": "true"}, {"cpu": "64", "memory": "256Gi", "pods": "110"})
+    return {**nodes, PLATFORM_NODE: platform}
+
+
+def _node(name: str, labels: Mapping[str, str], capacity: Mapping[str, str]) -> dict[str, Any]:
+    amounts = {"pods": "110", **capacity}
+    own = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        MANAGED_LABEL: "true",
+        **labels,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": own, "annotations": {**_FAKE, _OWNED_LABELS: ",".join(sorted(own))}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+async def sync(kubeconfig: Path, fabric: FabricSettings) -> NodeChanges:
+    """Create, patch and remove simulated nodes; a leaving one is cordoned first, so that nothing new lands on it."""
+    desired = desired_nodes(fabric)
+    created: list[str] = []
+    updated: list[str] = []
+    deleted: list[str] = []
+    async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-cluster") as client:
+        existing = {node["metadata"]["name"]: node for node in await client.list(_NODES, label_selector=MANAGED_LABEL)}
+        for name, body in desired.items():
+            if name not in existing:
+                await _create(client, body)
+                created.append(name)
+            elif await _update(client, existing[name], body):
+                updated.append(name)
+        leaving = [name for name in existing if name not in desired]
+        for name in leaving:
+            await client.merge_patch(_NODES, name, {"spec": {"unschedulable": True}})
+        for name in leaving:
+            await client.delete(_NODES, name)
+            deleted.append(name)
+    return NodeChanges(tuple(created), tuple(updated), tuple(deleted), len(desired) - len(created) - len(updated))
+
+
+async def _create(client: Client, body: dict[str, Any]) -> None:
+    try:
+        await client.create(_NODES, body, field_manager="trainyard-cluster")
+    except ApiError as error:
+        if not error.conflict:
+            raise
+        await _update(client, await client.get(_NODES, body["metadata"]["name"]), body)
+
+
+async def _update(client: Client, existing: dict[str, Any], body: dict[str, Any]) -> bool:
+    name, metadata = body["metadata"]["name"], existing["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    patch: dict[str, Any] = {}
+    changed = {key: value for key, value in body["metadata"]["labels"].items() if labels.get(key) != value}
+    owned = filter(None, annotations.get(_OWNED_LABELS, "").split(","))
+    changed |= {key: None for key in owned if key in labels and key not in body["metadata"]["labels"]}
+    if changed:
+        patch.setdefault("metadata", {})["labels"] = changed
+    marks = {key: value for key, value in body["metadata"]["annotations"].items() if annotations.get(key) != value}
+    if marks:
+        patch.setdefault("metadata", {})["annotations"] = marks
+    if patch:
+        await client.merge_patch(_NODES, name, patch)
+    status = {
+        field: {**wanted, **{key: None for key in existing.get("status", {}).get(field) or {} if key not in wanted}}
+        for field, wanted in body["status"].items()
+        if (existing.get("status", {}).get(field) or {}) != wanted
+    }
+    if status:
+        await client.merge_patch(_NODES, name, {"status": status}, subresource="status")
+    return bool(patch or status)

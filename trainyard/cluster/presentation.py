@@ -1,0 +1,53 @@
+"""Tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainyard.cluster.base import ClusterStatus
+from trainyard.cluster.toolchain import ResolvedProgram
+
+__all__ = ["status_table", "toolchain_table"]
+
+_MARKS = {"healthy": "✓", "not installed": "·", "starting": "…"}
+
+
+def status_table(status: ClusterStatus) -> str:
+    """Return a cluster's processes as text."""
+    if not status.processes:
+        return f"Cluster {status.name}: {status.detail}"
+    rows = [("", "process", "version", "address", "pid", "health")]
+    rows += [
+        (
+            _MARKS.get(process.health, "✗"),
+            process.name,
+            process.version,
+            process.address,
+            str(process.pid or ""),
+            process.health,
+        )
+        for process in status.processes
+    ]
+    lines = [f"Cluster {status.name}: {_verdict(status)}", *_columns(rows)]
+    for process in status.processes:
+        if not process.ok and process.detail != process.health:
+            lines += ["", f"{process.name}: {process.detail}", f"  log: {process.log}"]
+    return "\n".join([*lines, "", f"kubeconfig: {status.kubeconfig}"])
+
+
+def _verdict(status: ClusterStatus) -> str:
+    if all(process.health == "stopped" for process in status.processes):
+        return f"stopped; `trainyard cluster up --name {status.name}` starts it again"
+    return "healthy" if status.healthy else "not healthy"
+
+
+def toolchain_table(programs: Sequence[ResolvedProgram]) -> str:
+    """Return programs and where they are as text."""
+    rows = [("program", "version", "from", "path")]
+    rows += [(program.name, program.version, program.origin, str(program.path or "")) for program in programs]
+    return "\n".join(_columns(rows))
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,90 @@
+"""What a cluster decided once and keeps: its ports and the programs it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from trainyard.cluster.files import ClusterFolder, refuse_foreign, write_private
+from trainyard.problem import TrainyardError
+
+__all__ = ["ClusterState", "ProgramFile", "load_state", "save_state"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """A program that a cluster runs: version and file."""
+
+    version: str
+    path: str
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """The content of ``cluster.json``.
+
+    Parameters
+    ----------
+    ports
+        Port by use (``kube-apiserver/secure``), chosen when the cluster was created.
+    programs
+        Program by name; renewed by every ``up``.
+    """
+
+    ports: Mapping[str, int]
+    programs: Mapping[str, ProgramFile] = field(default_factory=dict)
+
+
+def load_state(folder: ClusterFolder) -> ClusterState | None:
+    """Return the state of a cluster, or None where it was never created.
+
+    Raises
+    ------
+    TrainyardError
+        The file belongs to somebody else, is damaged, or was written by a newer Trainyard.
+    """
+    refuse_foreign(folder.root)
+    refuse_foreign(folder.state)
+    try:
+        document = json.loads(folder.state.read_bytes())
+    except FileNotFoundError:
+        if folder.etcd.exists():
+            raise _damaged(folder, "it is missing although the cluster holds objects") from None
+        return None
+    except OSError as error:
+        raise TrainyardError(f"{folder.state} cannot be read: {error.strerror}", fix="check its permissions") from error
+    except ValueError as error:
+        raise _damaged(folder, "it is not JSON") from error
+    try:
+        if document["format"] > _FORMAT:
+            raise TrainyardError(
+                f"{folder.state} was written by a newer Trainyard (format {document['format']})",
+                fix="use that version, or another --name",
+            )
+        programs = {
+            name: ProgramFile(str(program["version"]), str(program["path"]))
+            for name, program in document["programs"].items()
+        }
+        return ClusterState({name: int(port) for name, port in document["ports"].items()}, programs)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(folder, "parts of it are missing") from error
+
+
+def save_state(folder: ClusterFolder, state: ClusterState) -> None:
+    """Write the state of a cluster, completely or not at all."""
+    document = {
+        "format": _FORMAT,
+        "ports": dict(sorted(state.ports.items())),
+        "programs": {name: asdict(program) for name, program in sorted(state.programs.items())},
+    }
+    write_private(folder.state, json.dumps(document, indent=2) + "\n")
+
+
+def _damaged(folder: ClusterFolder, why: str) -> TrainyardError:
+    return TrainyardError(
+        f"The state of cluster {folder.name} is damaged: {folder.state}: {why}",
+        fix=f"remove the cluster with `trainyard cluster down --delete --name {folder.name}` and start it again",
+    )

@@ -1,0 +1,200 @@
+"""The upstream programs: on PATH in the pinned version, else built once into the cache."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainyard.cluster.build import Build
+from trainyard.cluster.files import cache_home
+from trainyard.cluster.go import Go, find_go
+from trainyard.data import checkout
+from trainyard.problem import TrainyardError
+from trainyard.progress import Progress, SilentProgress
+from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program
+
+__all__ = ["ResolvedProgram", "Toolchain", "pinned", "program_path"]
+
+
+@dataclass(frozen=True)
+class ResolvedProgram:
+    """A program and where it is.
+
+    Parameters
+    ----------
+    origin
+        ``path`` (found on PATH), ``plugin`` (found in Pulumi's plugin folder), ``built``, or ``missing``.
+    """
+
+    name: str
+    version: str
+    path: Path | None
+    origin: str
+
+    def as_json(self) -> dict[str, str | None]:
+        """Return the shape of the command-line contract."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "path": str(self.path) if self.path else None,
+            "from": self.origin,
+        }
+
+
+def pinned() -> tuple[Program, ...]:
+    """Return the current pin of every program."""
+    first: dict[str, Program] = {}
+    for program in PROGRAMS:
+        first.setdefault(program.name, program)
+    return tuple(first.values())
+
+
+def program_path(name: str, version: str | None = None, progress: Progress | None = None) -> Path:
+    """Return the file of a program, built if it must be.
+
+    Parameters
+    ----------
+    version
+        A tested version; the current pin when None.
+
+    Raises
+    ------
+    TrainyardError
+        There is no such program or version, or it cannot be built.
+    """
+    program = next((p for p in PROGRAMS if p.name == name and version in (None, p.version)), None)
+    if program is None:
+        known = ", ".join(p.version for p in PROGRAMS if p.name == name)
+        raise TrainyardError(
+            f"There is no {name} {version} in the toolchain",
+            fix=f"use a tested version: {known}" if known else "see trainyard/settings/versions.py",
+        )
+    path = Toolchain().ensure([program], progress or SilentProgress())[0].path
+    assert path is not None  # noqa: S101
+    return path
+
+
+class Toolchain:
+    """Finds and builds programs.
+
+    Parameters
+    ----------
+    sources
+        Folder ``toolchain/``.
+    cache
+        Folder of built programs.
+    """
+
+    def __init__(self, sources: Path | None = None, cache: Path | None = None) -> None:
+        self.sources = sources or checkout() / "toolchain"
+        self.cache = cache or cache_home() / "toolchain"
+        self._go: Go | None = None
+
+    def resolve(self, programs: Iterable[Program] | None = None) -> list[ResolvedProgram]:
+        """Return where programs are, without building any; by default every current pin."""
+        return [self._resolve(program) for program in (pinned() if programs is None else programs)]
+
+    def ensure(
+        self, programs: Iterable[Program] | None = None, progress: Progress | None = None
+    ) -> list[ResolvedProgram]:
+        """Return where programs are, after building those that are nowhere.
+
+        Raises
+        ------
+        TrainyardError
+            A program cannot be built.
+        """
+        wanted = tuple(pinned() if programs is None else programs)
+        missing = [program for program in wanted if self._resolve(program).path is None]
+        for group in PROGRAM_GROUPS:
+            of_group = [program for program in missing if program.group == group.name]
+            if of_group:
+                self._build(group.name).run(of_group, progress or SilentProgress())
+        return self.resolve(wanted)
+
+    def folders(self) -> list[Path]:
+        """Return the folders of the built programs of every current pin, for PATH."""
+        found: list[Path] = []
+        for program in self.resolve():
+            if program.origin == "built" and program.path is not None and program.path.parent not in found:
+                found.append(program.path.parent)
+        return found
+
+    def _resolve(self, program: Program) -> ResolvedProgram:
+        if on_path := _on_path(program, self.cache):
+            return on_path
+        if plugin := _plugin(program):
+            return plugin
+        try:
+            built = self._build(program.group).folder / program.name
+        except TrainyardError:
+            built = self._any_build(program)
+        exists = built.is_file()
+        return ResolvedProgram(
+            program.name, program.version, built if exists else None, "built" if exists else "missing"
+        )
+
+    def _build(self, group_name: str) -> Build:
+        if not self.sources.is_dir():
+            raise TrainyardError(
+                f"The programs of the control plane must be built, and {self.sources} does not exist",
+                fix="run the command in a checkout of Trainyard",
+            )
+        if self._go is None:
+            self._go = find_go()
+        group = next(group for group in PROGRAM_GROUPS if group.name == group_name)
+        return Build(group, self.sources / group_name, self.cache, self._go)
+
+    def _any_build(self, program: Program) -> Path:
+        built = sorted(self.cache.glob(f"{program.group}-*/bin/{program.name}"), key=lambda path: path.stat().st_mtime)
+        return built[-1] if built else self.cache / program.group / program.name
+
+
+def _on_path(program: Program, cache: Path) -> ResolvedProgram | None:
+    search = os.pathsep.join(
+        entry for entry in os.environ.get("PATH", "").split(os.pathsep) if not Path(entry).is_relative_to(cache)
+    )
+    if program.name == "pulumi-language-python":
+        cli = next(pin for pin in pinned() if pin.name == "pulumi")
+        official, host = _on_path(cli, cache), shutil.which(program.name, path=search)
+        if official is None or host is None:
+            return None
+        return ResolvedProgram(program.name, official.version, Path(host), "path")
+    file = shutil.which(program.name, path=search)
+    if file is None or program.version_arguments is None:
+        return None
+    version = _version_of(file, program.version_arguments)
+    if version is None or not _acceptable(program, version):
+        return None
+    return ResolvedProgram(program.name, version, Path(file), "path")
+
+
+def _acceptable(program: Program, version: str) -> bool:
+    if program.name != "pulumi":
+        return version == program.version
+    major, minor, *_ = (int(part) for part in version.split("."))
+    pinned_major, pinned_minor, *_ = (int(part) for part in program.version.split("."))
+    return major == pinned_major and minor >= pinned_minor
+
+
+def _version_of(file: str, arguments: tuple[str, ...]) -> str | None:
+    try:
+        done = subprocess.run([file, *arguments], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\bv?(\d+\.\d+\.\d+)\b", re.sub(r"\d{4}/\d\d/\d\d [\d:.]+", "", done.stdout + done.stderr))
+    return found[1] if found else None
+
+
+def _plugin(program: Program) -> ResolvedProgram | None:
+    if not program.name.startswith("pulumi-resource-"):
+        return None
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    kind = program.name.removeprefix("pulumi-")
+    file = home / "plugins" / f"{kind}-v{program.version}" / program.name
+    return ResolvedProgram(program.name, program.version, file, "plugin") if file.is_file() else None
