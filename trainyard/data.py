@@ -16,7 +16,7 @@ def data_folder(name: str) -> Path:
 
 
 def checkout() -> Path:
-    """Return the project folder: the nearest one upward of the working directory with a Pulumi.yaml, else this checkout."""
+    """Return the project folder: the nearest one at or above the working directory, else the one of this checkout."""
     for folder in (Path.cwd(), *Path.cwd().parents):
         if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
             return folder

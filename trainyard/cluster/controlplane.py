@@ -205,6 +205,7 @@ def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int]) -> tupl
         f"--service-account-private-key-file={pki / 'service-account.key'}",
         "--use-service-account-credentials=true",
         "--leader-elect=false",
+        "--enable-hostpath-provisioner=true",
         "--concurrent-job-syncs=20",
         "--concurrent-gc-syncs=20",
         "--concurrent-namespace-syncs=10",

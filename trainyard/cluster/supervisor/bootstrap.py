@@ -1,4 +1,4 @@
-"""What the control plane's own helpers may do: roles of the supervisor and of KWOK."""
+"""What a fresh control plane needs of its provider: roles of the supervisor and of KWOK, and a default StorageClass."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ __all__ = ["bootstrap", "objects"]
 _ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 _BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
+_STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+
+_LABELS = {"app.kubernetes.io/managed-by": "trainyard-cluster"}
 _READ = ["get", "list", "watch"]
 _RULES: dict[str, list[dict[str, Any]]] = {
     "trainyard:supervisor": [
@@ -36,17 +39,16 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 
 
 def objects() -> list[tuple[Resource, dict[str, Any]]]:
-    """Return the ClusterRoles and their bindings; the users are the common names of client certificates."""
-    found: list[tuple[Resource, dict[str, Any]]] = []
+    """Return the StorageClass, and the roles bound to the common names of the client certificates."""
+    found: list[tuple[Resource, dict[str, Any]]] = [(_STORAGE_CLASSES, _storage_class())]
     for name, rules in _RULES.items():
-        labels = {"app.kubernetes.io/managed-by": "trainyard-cluster"}
         found.append(
             (
                 _ROLES,
                 {
                     "apiVersion": "rbac.authorization.k8s.io/v1",
                     "kind": "ClusterRole",
-                    "metadata": {"name": name, "labels": labels},
+                    "metadata": {"name": name, "labels": _LABELS},
                     "rules": rules,
                 },
             )
@@ -54,7 +56,7 @@ def objects() -> list[tuple[Resource, dict[str, Any]]]:
         binding = {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": name, "labels": labels},
+            "metadata": {"name": name, "labels": _LABELS},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
         }
@@ -62,7 +64,23 @@ def objects() -> list[tuple[Resource, dict[str, Any]]]:
     return found
 
 
+def _storage_class() -> dict[str, Any]:
+    """Return the default class: the controller manager's host-path provisioner binds a claim at once."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "labels": _LABELS,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "kubernetes.io/host-path",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    }
+
+
 async def bootstrap(client: Client) -> None:
-    """Apply the roles as the administrator."""
+    """Apply the objects as the administrator."""
     for resource, body in objects():
         await client.apply(resource, body, field_manager="trainyard-cluster")

@@ -1,0 +1,1 @@
+"""Side-by-side measurements; each prints figures and ratios and writes JSON to `benchmarks/results/`."""

@@ -1,0 +1,152 @@
+"""A burst of TrainJobs, from the first create to the last JobSet: Trainyard's controller and, where given, a peer's.
+
+Each runs on a fresh control plane of the same kind, with nothing else acting on the objects (no JobSet controller,
+no webhooks), so the figure is the controller's own. Prints one line a controller and the ratio.
+
+    python -m benchmarks.burst [--jobs 1000] [--peer 'PROGRAM {kubeconfig}']
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from trainyard import upstream
+from trainyard.api import crds
+from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
+from trainyard.kube import Client, Resource
+from trainyard.settings.versions import component_release, supported_versions
+
+ROOT = Path(__file__).resolve().parent.parent
+NAME = "burst"
+JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+IN_FLIGHT = 32
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--peer", help="command of another controller; {kubeconfig} is replaced")
+    options = parser.parse_args()
+    ours = f"{sys.executable} -m trainyard controller run --no-webhooks --health-port 0 --metrics-port 0 "
+    contenders = {"trainyard": ours + "--kubeconfig {kubeconfig}"}
+    if options.peer:
+        contenders["peer"] = options.peer
+    results = {name: _contend(name, command, options.jobs) for name, command in contenders.items()}
+    if options.peer:
+        first, second = results["trainyard"], results["peer"]
+        results["ratio"] = {key: round(first[key] / second[key], 2) for key in ("seconds", "cpu_seconds", "resident_mib")}
+    output = ROOT / "benchmarks" / "results" / "burst.json"
+    output.parent.mkdir(exist_ok=True)
+    output.write_text(json.dumps(results, indent=2) + "\n")
+    for name, figures in results.items():
+        print(name, json.dumps(figures))
+
+
+def _contend(name: str, command: str, jobs: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        env = os.environ | {"TRAINYARD_STATE_HOME": folder}
+        try:
+            _trainyard(env, "cluster", "up", "--name", NAME)
+            status = json.loads(_trainyard(env, "cluster", "status", "--name", NAME, "-o", "json"))
+            kubeconfig = status["kubeconfig"]
+            asyncio.run(_install(kubeconfig))
+            with Path(folder, "controller.log").open("w") as log:
+                controller = shlex.split(command.format(kubeconfig=kubeconfig))
+                process = subprocess.Popen(controller, cwd=ROOT, stdout=log, stderr=log)
+                try:
+                    return asyncio.run(_measure(name, kubeconfig, psutil.Process(process.pid), jobs))
+                finally:
+                    process.terminate()
+                    process.wait(30)
+        finally:
+            _trainyard(env, "cluster", "down", "--name", NAME, "--delete")
+
+
+def _trainyard(env: dict[str, str], *arguments: str) -> str:
+    command = [sys.executable, "-m", "trainyard", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+async def _install(kubeconfig: str) -> None:
+    release = component_release("jobset", supported_versions("jobset")[0])
+    jobset = yaml.safe_load(upstream.read("jobset", release.version, JOBSET_CRD))
+    async with Client.from_kubeconfig(kubeconfig) as client:
+        for body in (jobset, *crds.build(jobset)):
+            await client.apply(CRDS, body, field_manager="burst")
+        runtime = yaml.safe_load((ROOT / "runtimes" / "torch-distributed" / "1.0.yaml").read_text())
+        while True:
+            try:
+                await client.apply(CLUSTER_TRAINING_RUNTIMES, runtime, field_manager="burst")
+                return
+            except Exception:
+                await asyncio.sleep(0.5)
+
+
+async def _measure(namespace: str, kubeconfig: str, controller: psutil.Process, jobs: int) -> dict[str, Any]:
+    async with Client.from_kubeconfig(kubeconfig) as client:
+        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await client.apply(NAMESPACES, home, field_manager="burst")
+        await _create(client, namespace, 0, 1)
+        await _seen(client, namespace, 1)
+        before, started = sum(controller.cpu_times()[:2]), time.monotonic()
+        seen = asyncio.create_task(_seen(client, namespace, jobs + 1))
+        await _create(client, namespace, 1, jobs + 1)
+        created = time.monotonic() - started
+        await seen
+        seconds = time.monotonic() - started
+        return {
+            "jobs": jobs,
+            "create_seconds": round(created, 2),
+            "seconds": round(seconds, 2),
+            "jobs_per_second": round(jobs / seconds, 1),
+            "cpu_seconds": round(sum(controller.cpu_times()[:2]) - before, 2),
+            "resident_mib": round(controller.memory_info().rss / 2**20, 1),
+        }
+
+
+async def _create(client: Client, namespace: str, first: int, end: int) -> None:
+    limit = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(number: int) -> None:
+        body = {
+            "apiVersion": TRAIN_JOBS.api_version,
+            "kind": TRAIN_JOBS.kind,
+            "metadata": {"name": f"job-{number}", "namespace": namespace},
+            "spec": {"runtimeRef": {"name": "torch-distributed-1.0"}, "trainer": {"numNodes": 2}},
+        }
+        async with limit:
+            await client.create(TRAIN_JOBS, body)
+
+    await asyncio.gather(*(one(number) for number in range(first, end)))
+
+
+async def _seen(client: Client, namespace: str, count: int) -> None:
+    page = await client.page(JOB_SETS, namespace=namespace, limit=0)
+    names = {body["metadata"]["name"] for body in page.items}
+    if len(names) >= count:
+        return
+    async for event in client.watch(JOB_SETS, namespace=namespace, resource_version=page.resource_version, lasting=600):
+        if event.kind == "ADDED":
+            names.add(event.object["metadata"]["name"])
+            if len(names) >= count:
+                return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""TrainJobs that the tests submit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["train_job"]
+
+
+def train_job(
+    name: str,
+    namespace: str,
+    runtime: str,
+    *,
+    nodes: int = 2,
+    accelerators: int = 8,
+    queue: str | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """Return a TrainJob that asks for whole GPUs on each of its nodes."""
+    amount = {"nvidia.com/gpu": str(accelerators), "cpu": "4", "memory": "16Gi"}
+    body: dict[str, Any] = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "runtimeRef": {"name": runtime},
+            "trainer": {
+                "numNodes": nodes,
+                "command": ["torchrun", "-m", "train"],
+                "resourcesPerNode": {"requests": amount, "limits": amount},
+            },
+            **spec,
+        },
+    }
+    if queue is not None:
+        metadata = {"annotations": {"scheduling.volcano.sh/queue-name": queue}}
+        body["spec"]["runtimePatches"] = [
+            {"manager": "example.com/tests", "trainingRuntimeSpec": {"template": {"metadata": metadata}}}
+        ]
+    return body

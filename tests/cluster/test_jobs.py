@@ -1,0 +1,140 @@
+"""Real TrainJobs on the whole platform: placed as gangs, waiting where they must, and refused clearly when bad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.jobs import train_job
+from tests.support import LiveCluster, awaited, require
+
+pytestmark = pytest.mark.cluster
+
+
+def rack_of(platform: LiveCluster, node: str) -> str:
+    return str(platform.get("node", node)["metadata"]["labels"]["topology.trainyard.dev/rack"])
+
+
+def test_a_gang_lands_in_one_rack_and_completes(platform: LiveCluster) -> None:
+    require(platform.apply(train_job("gang", "vision", "torch-distributed-gang")))
+    condition = platform.condition("gang", "vision", "Complete")
+    assert condition["reason"] == "AllJobsCompleted"
+    pods = platform.pods("gang", "vision")
+    assert len(pods) == 2
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {"volcano"}
+    assert len({rack_of(platform, pod["spec"]["nodeName"]) for pod in pods}) == 1
+    group = platform.get("podgroup", "gang", "-n", "vision")
+    assert group["spec"]["minMember"] == 2
+    assert group["spec"]["queue"] == "vision"
+    assert group["spec"]["minResources"]["nvidia.com/gpu"] == "16"
+    assert group["spec"]["networkTopology"] == {"mode": "hard", "highestTierAllowed": 1}
+    environment = {e["name"]: e.get("value") for e in pods[0]["spec"]["containers"][0]["env"]}
+    assert environment["PET_NNODES"] == "2"
+    assert environment["PET_MASTER_ADDR"] == "gang-node-0-0.gang"
+    snapshot = platform.get("configmap", "gang-runtime-snapshot", "-n", "vision")
+    assert yaml.safe_load(snapshot["data"]["runtime"])["metadata"]["name"] == "torch-distributed-gang"
+
+
+def test_status_is_copied_from_the_jobset(platform: LiveCluster) -> None:
+    require(platform.apply(train_job("status", "vision", "torch-distributed-gang")))
+    platform.condition("status", "vision", "Complete")
+
+    def succeeded() -> list[dict[str, Any]] | None:
+        statuses = platform.get("trainjob", "status", "-n", "vision")["status"].get("jobsStatus", [])
+        return statuses if statuses and statuses[0]["succeeded"] == 1 else None
+
+    (node,) = awaited("jobsStatus of the finished job", succeeded)
+    assert node["name"] == "node"
+
+
+def test_a_trainer_waits_for_its_dataset_without_holding_up_the_gang(platform: LiveCluster) -> None:
+    job = train_job(
+        "dataset", "vision", "torch-with-dataset", initializer={"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}}
+    )
+    require(platform.apply(job))
+    platform.condition("dataset", "vision", "Complete", timeout=120)
+    pods = platform.pods("dataset", "vision")
+    by_job: dict[str, list[dict[str, Any]]] = {}
+    for pod in pods:
+        by_job.setdefault(pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"], []).append(pod)
+    assert {name: len(group) for name, group in by_job.items()} == {"dataset-initializer": 1, "node": 2}
+    initializer = by_job["dataset-initializer"][0]
+    assert "scheduling.k8s.io/group-name" not in initializer["metadata"].get("annotations", {}) or (
+        initializer["metadata"]["annotations"]["scheduling.k8s.io/group-name"] != "dataset"
+    )
+    finished = initializer["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+    assert all(pod["metadata"]["creationTimestamp"] >= finished for pod in by_job["node"])
+    assert platform.get("podgroup", "dataset", "-n", "vision")["spec"]["minMember"] == 2
+
+
+def test_a_gang_too_big_for_its_queue_waits_whole_and_runs_once_the_queue_is_raised(platform: LiveCluster) -> None:
+    require(platform.apply(train_job("big", "small", "torch-distributed-gang")))
+    awaited("pods of the waiting gang", lambda: len(platform.pods("big", "small")) == 2)
+    awaited(
+        "the scheduler's word on the waiting gang",
+        lambda: platform.get("podgroup", "big", "-n", "small").get("status", {}).get("conditions"),
+    )
+    assert [pod["spec"].get("nodeName") for pod in platform.pods("big", "small")] == [None, None]
+
+    document = yaml.safe_load(platform.config_file.read_text())
+    document["config"]["trainyard:queues"]["small"]["capability"]["nvidia.com/gpu"] = "16"
+    platform.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+    require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
+
+    platform.condition("big", "small", "Complete")
+    assert platform.get("queue", "small")["spec"]["capability"]["nvidia.com/gpu"] == "16"
+
+
+def test_a_suspended_job_holds_no_pods_and_resumes(platform: LiveCluster) -> None:
+    require(platform.apply(train_job("pause", "vision", "torch-distributed-gang", suspend=True)))
+    assert platform.condition("pause", "vision", "Suspended")["message"] == "TrainJob is suspended"
+    assert platform.pods("pause", "vision") == []
+    require(
+        platform.kubectl(
+            "patch", "trainjob", "pause", "-n", "vision", "--type=merge", "-p", '{"spec":{"suspend":false}}'
+        )
+    )
+    platform.condition("pause", "vision", "Complete")
+
+
+def test_a_runtime_with_two_frameworks_is_refused(platform: LiveCluster) -> None:
+    runtime = platform.get("clustertrainingruntime", "plain")
+    runtime["metadata"] = {"name": "both", "labels": {"trainer.kubeflow.org/framework": "torch"}}
+    runtime["spec"]["mlPolicy"] = {"numNodes": 1, "torch": {}, "mpi": {}}
+    result = platform.apply(runtime)
+    assert result.returncode != 0
+    assert "MLP-001" in result.stderr
+    assert "spec.mlPolicy" in result.stderr
+
+
+def test_a_job_of_an_unknown_runtime_is_refused(platform: LiveCluster) -> None:
+    result = platform.apply(train_job("lost", "vision", "no-such-runtime"))
+    assert result.returncode != 0
+    assert "no-such-runtime" in result.stderr
+    assert "must be created before the TrainJob is created" in result.stderr
+
+
+def test_a_pod_in_a_queue_that_has_children_is_refused(platform: LiveCluster) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "inner",
+            "namespace": "vision",
+            "annotations": {"scheduling.volcano.sh/queue-name": "research"},
+        },
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "node", "image": "busybox:1.37"}]},
+    }
+    result = platform.apply(pod)
+    assert result.returncode != 0
+    assert "QUE-001" in result.stderr
+    assert "research" in result.stderr
+
+
+def test_a_tenant_cannot_use_the_queue_of_another(platform: LiveCluster) -> None:
+    result = platform.apply(train_job("foreign", "vision", "torch-distributed-gang", queue="language"))
+    assert result.returncode != 0
+    assert "QUE-002" in result.stderr
+    assert "language" in result.stderr

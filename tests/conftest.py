@@ -1,0 +1,63 @@
+"""Fixtures shared by the tests that need a real control plane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import LiveCluster, environment, require, stack_file, trainyard
+
+
+@pytest.fixture(scope="session")
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state folder of every cluster that the tests start."""
+    return tmp_path_factory.mktemp("state")
+
+
+def live(name: str, config: Path, env: dict[str, str]) -> LiveCluster:
+    exported = json.loads(require(trainyard("cluster", "env", "--name", name, "-o", "json", env=env)))
+    return LiveCluster(name, config, env | exported)
+
+
+@pytest.fixture(scope="session")
+def cluster(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """A control plane with nothing installed."""
+    env, config = environment(state_home), stack_file(tmp_path_factory.mktemp("bare"), "bare")
+    try:
+        require(trainyard("cluster", "up", "--name", "bare", env=env))
+        yield live("bare", config, env)
+    finally:
+        trainyard("cluster", "down", "--name", "bare", "--delete", env=env)
+
+
+@pytest.fixture(scope="session")
+def platform_output() -> dict[str, str]:
+    """What the commands that made the platform printed, by command."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def platform(
+    state_home: Path, tmp_path_factory: pytest.TempPathFactory, platform_output: dict[str, str]
+) -> Iterator[LiveCluster]:
+    """A whole platform as `make up` makes it, with one tenant more whose queue is small."""
+
+    def with_a_small_queue(config: dict[str, object]) -> None:
+        queues, tenants = config["trainyard:queues"], config["trainyard:tenants"]
+        assert isinstance(queues, dict)
+        assert isinstance(tenants, dict)
+        queues["small"] = {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "8"}}
+        tenants["small"] = {"queues": ["small"]}
+
+    env, config = (
+        environment(state_home),
+        stack_file(tmp_path_factory.mktemp("platform"), "platform", with_a_small_queue),
+    )
+    try:
+        platform_output["quickstart"] = require(trainyard("quickstart", "--config-file", str(config), env=env))
+        yield live("platform", config, env)
+    finally:
+        trainyard("cluster", "down", "--name", "platform", "--delete", env=env)

@@ -1,0 +1,124 @@
+"""Helpers of the tests that drive a real control plane: run the command line and kubectl as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+T = TypeVar("T")
+
+
+def run(
+    *command: str | Path, env: Mapping[str, str], timeout: float = 600, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in the project folder and return what it printed."""
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env=dict(env),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        input=stdin,
+        check=False,
+    )
+
+
+def trainyard(*arguments: str, env: Mapping[str, str], timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    return run(sys.executable, "-m", "trainyard", *arguments, env=env, timeout=timeout)
+
+
+def require(result: subprocess.CompletedProcess[str]) -> str:
+    """Return the standard output of a command that must have succeeded."""
+    assert result.returncode == 0, (
+        f"{result.args} exited {result.returncode}\n--- stdout\n{result.stdout}\n--- stderr\n{result.stderr}"
+    )
+    return result.stdout
+
+
+def awaited(what: str, probe: Callable[[], T | None], *, timeout: float = 60) -> T:
+    """Return the first answer of a probe that is neither None nor false; fail when none comes in time."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        answer = probe()
+        if answer:
+            return answer
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: not within {timeout:g} s")
+
+
+@dataclass(frozen=True)
+class LiveCluster:
+    """A running cluster of the tests."""
+
+    name: str
+    config_file: Path
+    env: dict[str, str]
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(self.env["KUBECONFIG"])
+
+    def trainyard(self, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+        return trainyard(*arguments, env=self.env, timeout=timeout)
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        return run("kubectl", *arguments, env=self.env, stdin=stdin, timeout=timeout)
+
+    def get(self, *arguments: str) -> Any:
+        """Return `kubectl get … -o json` as an object, None when the object does not exist."""
+        result = self.kubectl("get", *arguments, "-o", "json")
+        if result.returncode != 0 and "NotFound" in result.stderr:
+            return None
+        return json.loads(require(result))
+
+    def apply(self, *objects: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+        return self.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all([dict(body) for body in objects]))
+
+    def condition(self, job: str, namespace: str, kind: str, *, timeout: float = 90) -> Mapping[str, Any]:
+        """Wait for a TrainJob's condition to be true and return it."""
+
+        def probe() -> Mapping[str, Any] | None:
+            body = self.get("trainjob", job, "-n", namespace)
+            conditions = (body or {}).get("status", {}).get("conditions", [])
+            return next((c for c in conditions if c["type"] == kind and c["status"] == "True"), None)
+
+        return awaited(f"condition {kind} of TrainJob {namespace}/{job}", probe, timeout=timeout)
+
+    def pods(self, job: str, namespace: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.get("pods", "-n", namespace, "-l", f"jobset.sigs.k8s.io/jobset-name={job}")[
+            "items"
+        ]
+        return items
+
+
+def stack_file(
+    folder: Path, name: str, change: Callable[[dict[str, Any]], None] | None = None, *, stack: str = "local"
+) -> Path:
+    """Write a copy of a stack's settings whose cluster has a name of its own, after a change."""
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    document["config"]["trainyard:cluster"]["name"] = name
+    if change is not None:
+        change(document["config"])
+    path = folder / f"Pulumi.{stack}.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
+def environment(state_home: Path) -> dict[str, str]:
+    """Return this process's environment with a state folder of the tests' own; the program cache is shared."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBECONFIG"))}
+    return inherited | {"TRAINYARD_STATE_HOME": str(state_home)}

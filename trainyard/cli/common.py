@@ -1,0 +1,53 @@
+"""What several command groups share: the stack's settings and how progress is shown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainyard.data import checkout
+from trainyard.settings import StackSettings, load_stack
+from trainyard.settings.loader import stack_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainyard.progress import Progress
+
+CLEAR = "\r\x1b[2K"
+
+__all__ = ["config_path", "line_progress", "settings_of"]
+
+
+def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
+    """Return the settings of a stack, from its file or from the given one."""
+    return load_stack(config_path(stack, config_file))
+
+
+def config_path(stack: str, config_file: Path | None = None) -> Path:
+    """Return the settings file of a stack, or the one given instead."""
+    return config_file or stack_file(stack, checkout() / "stacks")
+
+
+def line_progress(console: Console) -> Progress:
+    """Return progress that writes lines to a console and remembers how long each step takes on this machine."""
+    from trainyard.progress import LineProgress
+
+    cache = Path(
+        os.environ.get("TRAINYARD_CACHE_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "trainyard"
+    )
+
+    def permanent(line: str) -> None:
+        console.print(f"{CLEAR if console.is_terminal else ''}{line}", markup=False, highlight=False, soft_wrap=True)
+
+    def transient(line: str) -> None:
+        console.file.write(f"{CLEAR}{line[: console.width - 1]}")
+        console.file.flush()
+
+    return LineProgress(
+        permanent,
+        history=cache.expanduser() / "durations.json",
+        interval=0.5 if console.is_terminal else 10.0,
+        transient=transient if console.is_terminal else None,
+    )

@@ -1,0 +1,93 @@
+"""``trainyard up``, ``preview``, ``destroy``, ``refresh``: the Pulumi program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import config_path, line_progress, settings_of
+
+if TYPE_CHECKING:
+    from trainyard.deploy import Result
+
+__all__ = ["register"]
+
+
+class Output(StrEnum):
+    """How an answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack to work on.")]
+_File = Annotated[Path | None, typer.Option("--config-file", help="Settings file, instead of the stack's own.")]
+_Format = Annotated[Output, typer.Option("-o", "--output", help="How the answer is printed.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (up, preview, destroy, refresh):
+        app.command()(command)
+
+
+def up(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False) -> None:
+    """Make the cluster what the settings say."""
+    if not yes:
+        _show(_run("preview", stack, config_file), Output.TEXT, details=True)
+        _confirm("Apply this")
+    _show(_run("up", stack, config_file), output)
+
+
+def preview(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT) -> None:
+    """Say what `up` would change, and change nothing."""
+    _show(_run("preview", stack, config_file), output, details=True)
+
+
+def destroy(
+    stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False
+) -> None:
+    """Remove everything that `up` made, jobs first."""
+    if not yes:
+        _confirm(f"Remove everything of stack {stack}, with every tenant's jobs")
+    _show(_run("destroy", stack, config_file), output)
+
+
+def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT) -> None:
+    """Read the present state of the objects into the stack's state."""
+    _show(_run("refresh", stack, config_file), output, details=True)
+
+
+def _run(operation: str, stack: str, config_file: Path | None) -> Result:
+    from rich.console import Console
+
+    from trainyard import deploy
+
+    settings = settings_of(stack, config_file)
+    path = config_path(stack, config_file)
+    run = {"up": deploy.up, "preview": deploy.preview, "destroy": deploy.destroy, "refresh": deploy.refresh}[operation]
+    return run(settings, stack, path, line_progress(Console(stderr=True, highlight=False, soft_wrap=True)))
+
+
+def _show(result: Result, output: Output, *, details: bool = False) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(result.as_json(), indent=2))
+        return
+    if details:
+        for line in result.lines():
+            typer.echo(line)
+    typer.echo(f"{result.stack}: {result.summary}")
+
+
+def _confirm(question: str) -> None:
+    from trainyard.problem import TrainyardError
+
+    if not sys.stdin.isatty():
+        raise TrainyardError("This needs an answer and there is no terminal", fix="add --yes")
+    typer.confirm(f"{question}?", abort=True)

@@ -1,0 +1,35 @@
+"""`trainyard quickstart`: everything from nothing, ending with a TrainJob that completed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("quickstart")(_quickstart)
+
+
+def _quickstart(
+    stack: Annotated[str, typer.Option(help="Stack to bring up")] = "local",
+    config_file: Annotated[
+        Path | None, typer.Option(help="Settings file instead of stacks/Pulumi.<stack>.yaml")
+    ] = None,
+) -> None:
+    """Start the control plane, run the program, submit a smoke TrainJob and show what there is."""
+    from rich.console import Console
+
+    from trainyard.cli.common import config_path, line_progress, settings_of
+    from trainyard.quickstart import quickstart
+
+    console = Console(highlight=False)
+    settings = settings_of(stack, config_file)
+    outcome = quickstart(settings, stack, config_file=config_path(stack, config_file), progress=line_progress(console))
+    console.print(outcome.page, soft_wrap=True)
+    if not outcome.changed:
+        console.print("\nEverything was up already: nothing changed.")

@@ -1,0 +1,25 @@
+"""What the platform consists of right now: its queues and its fabric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainyard.kube import Client, Object, Resource
+
+__all__ = ["HYPER_NODES", "QUEUES", "PlatformView", "read_platform"]
+
+QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
+HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
+
+
+@dataclass(frozen=True)
+class PlatformView:
+    """The live queues and HyperNodes."""
+
+    queues: tuple[Object, ...]
+    hyper_nodes: tuple[Object, ...]
+
+
+async def read_platform(client: Client) -> PlatformView:
+    """Read the queues and HyperNodes of a cluster."""
+    return PlatformView(tuple(await client.list(QUEUES)), tuple(await client.list(HYPER_NODES)))

@@ -1,0 +1,111 @@
+"""TrainJobs in a live cluster: submit one, wait for its end, and see where its pods were placed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trainyard.controller.resources import TRAIN_JOBS
+from trainyard.kube import ApiError, Client, Object, Resource, TransportError, WatchBrokenError
+from trainyard.problem import TrainyardError
+
+__all__ = ["finished_condition", "gang_nodes", "run_train_job"]
+
+PODS = Resource("", "v1", "pods", "Pod")
+_FINAL = ("Complete", "Failed")
+
+
+def finished_condition(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the condition that ended a TrainJob, None while it has not ended."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return next((c for c in conditions if c["type"] in _FINAL and c["status"] == "True"), None)
+
+
+async def run_train_job(
+    client: Client, manifest: Mapping[str, Any], *, patience: float, report: Callable[[str], None]
+) -> tuple[Object, bool]:
+    """Submit a TrainJob unless it is there, and wait until it has ended.
+
+    Parameters
+    ----------
+    manifest
+        The TrainJob.
+    patience
+        Seconds to wait.
+    report
+        Receives in a few words what it is waiting for.
+
+    Returns
+    -------
+    tuple
+        The TrainJob as it ended, and whether it was submitted by this call.
+
+    Raises
+    ------
+    TrainyardError
+        It was refused, failed, or did not end in time; the message says what was last seen.
+    """
+    name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+    job = await client.find(TRAIN_JOBS, name, namespace=namespace)
+    submitted = job is None
+    if job is None:
+        try:
+            job = await client.create(TRAIN_JOBS, manifest)
+        except ApiError as error:
+            raise TrainyardError(f"TrainJob {namespace}/{name} was refused: {error}") from error
+    try:
+        async with asyncio.timeout(patience):
+            job = await _finished(client, job, report)
+    except TimeoutError as error:
+        raise TrainyardError(
+            f"TrainJob {namespace}/{name} did not end within {patience:g} s: {_waiting_for(job)}",
+            fix=f"look at `kubectl describe trainjob,jobset,podgroup -n {namespace}`, then run the command again",
+        ) from error
+    condition = finished_condition(job)
+    if condition is not None and condition["type"] == "Failed":
+        raise TrainyardError(
+            f"TrainJob {namespace}/{name} failed: {condition.get('reason')}: {condition.get('message')}",
+            fix=f"delete it (kubectl delete trainjob {name} -n {namespace}) and run the command again",
+        )
+    return job, submitted
+
+
+async def _finished(client: Client, job: Object, report: Callable[[str], None]) -> Object:
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+    while finished_condition(job) is None:
+        report(_waiting_for(job))
+        try:
+            version = job["metadata"]["resourceVersion"]
+            async for event in client.watch(
+                TRAIN_JOBS, namespace=namespace, field_selector=f"metadata.name={name}", resource_version=version
+            ):
+                if event.kind == "DELETED":
+                    raise TrainyardError(f"TrainJob {namespace}/{name} was deleted while it ran")
+                if event.kind in ("ADDED", "MODIFIED"):
+                    job = event.object
+                    report(_waiting_for(job))
+                    if finished_condition(job) is not None:
+                        return job
+        except (ApiError, WatchBrokenError, TransportError):
+            pass
+        job = await client.get(TRAIN_JOBS, name, namespace=namespace)
+    return job
+
+
+def _waiting_for(job: Mapping[str, Any]) -> str:
+    statuses = job.get("status", {}).get("jobsStatus", ())
+    if not statuses:
+        return "waiting for its JobSet"
+    return ", ".join(
+        f"{s['name']}: {s['active']} active, {s['ready']} ready, {s['succeeded']} succeeded" for s in statuses
+    )
+
+
+async def gang_nodes(client: Client, job: Mapping[str, Any]) -> dict[str, str]:
+    """Return the node of each pod of a TrainJob that was placed, by pod name."""
+    metadata = job["metadata"]
+    pods = await client.list(
+        PODS, namespace=metadata["namespace"], label_selector=f"jobset.sigs.k8s.io/jobset-name={metadata['name']}"
+    )
+    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}

@@ -1,0 +1,112 @@
+"""The whole way once: control plane, program, smoke job, and the page that says what there is now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from trainyard.cluster import ClusterAccess, Provider, cluster_name, provider
+from trainyard.deploy import Result, up
+from trainyard.kube import Client, Object
+from trainyard.live import PlatformView, finished_condition, gang_nodes, read_platform, run_train_job
+from trainyard.progress import Progress
+from trainyard.quickstart.smoke import accelerator, smoke_job
+from trainyard.quickstart.summary import ProcessLine, SmokeReport, summary
+from trainyard.settings import StackSettings
+
+__all__ = ["Outcome", "quickstart"]
+
+SMOKE_PATIENCE = 180.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a quickstart ended.
+
+    Parameters
+    ----------
+    changed
+        Whether anything was started, changed or submitted.
+    page
+        The closing page for a person.
+    """
+
+    changed: bool
+    page: RenderableType
+
+
+def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progress: Progress) -> Outcome:
+    """Bring a stack up from nothing and prove it with a TrainJob; every step that is done already is left alone.
+
+    Parameters
+    ----------
+    settings
+        The stack's settings.
+    stack
+        Name of the stack.
+    config_file
+        The stack's settings file.
+    progress
+        Receives each step.
+
+    Raises
+    ------
+    TrainyardError
+        A step failed; running the command again continues there.
+    """
+    name = cluster_name(settings, stack)
+    source = provider(settings.cluster, name)
+    was_healthy = _running(source)
+    access = source.up(settings.fabric, progress)
+    result = up(settings, stack, config_file, progress)
+    with progress.step("Smoke TrainJob") as step:
+        report, view = asyncio.run(_prove(access, settings, step.update))
+        step.done(f"{report.name} complete" if report.ran else f"{report.name} was complete already")
+    changed = not was_healthy or _changes(result) or report.ran
+    status = source.status()
+    page = summary(
+        cluster=name,
+        kubeconfig=access.kubeconfig,
+        processes=[ProcessLine(p.name, p.version, p.address, p.health) for p in status.processes],
+        queues=view.queues,
+        hyper_nodes=view.hyper_nodes,
+        accelerator=accelerator(settings),
+        job=report,
+    )
+    return Outcome(changed, page)
+
+
+def _running(source: Provider) -> bool:
+    status = source.status()
+    return status.healthy and any(process.pid for process in status.processes)
+
+
+def _changes(result: Result) -> bool:
+    return any(count for operation, count in result.changes.items() if operation != "same")
+
+
+async def _prove(
+    access: ClusterAccess, settings: StackSettings, report: Callable[[str], None]
+) -> tuple[SmokeReport, PlatformView]:
+    async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+        job, ran = await run_train_job(client, smoke_job(settings), patience=SMOKE_PATIENCE, report=report)
+        nodes = await gang_nodes(client, job)
+        view = await read_platform(client)
+    return SmokeReport(_key(job), tuple(job["status"]["conditions"]), nodes, _seconds(job), ran), view
+
+
+def _key(job: Object) -> str:
+    return f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+
+
+def _seconds(job: Object) -> float:
+    condition = finished_condition(job)
+    ended = condition["lastTransitionTime"] if condition else job["metadata"]["creationTimestamp"]
+    return (
+        datetime.fromisoformat(ended) - datetime.fromisoformat(job["metadata"]["creationTimestamp"])
+    ).total_seconds()
