@@ -50,7 +50,8 @@ def main() -> None:
     results = {name: _contend(name, command, options.jobs) for name, command in contenders.items()}
     if options.peer:
         first, second = results["trainyard"], results["peer"]
-        results["ratio"] = {key: round(first[key] / second[key], 2) for key in ("seconds", "cpu_seconds", "resident_mib")}
+        compared = ("seconds", "cpu_seconds", "resident_mib")
+        results["ratio"] = {key: round(first[key] / second[key], 2) for key in compared}
     output = ROOT / "benchmarks" / "results" / "burst.json"
     output.parent.mkdir(exist_ok=True)
     output.write_text(json.dumps(results, indent=2) + "\n")

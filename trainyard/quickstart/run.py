@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from trainyard.cluster import ClusterAccess, Provider, cluster_name, provider
-from trainyard.deploy import Result, up
+from trainyard.deploy import up
 from trainyard.kube import Client, Object
 from trainyard.live import PlatformView, finished_condition, gang_nodes, read_platform, run_train_job
 from trainyard.progress import Progress
@@ -67,7 +67,7 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
     with progress.step("Smoke TrainJob") as step:
         report, view = asyncio.run(_prove(access, settings, step.update))
         step.done(f"{report.name} complete" if report.ran else f"{report.name} was complete already")
-    changed = not was_healthy or _changes(result) or report.ran
+    changed = not was_healthy or result.changed or report.ran
     status = source.status()
     page = summary(
         cluster=name,
@@ -84,10 +84,6 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
 def _running(source: Provider) -> bool:
     status = source.status()
     return status.healthy and any(process.pid for process in status.processes)
-
-
-def _changes(result: Result) -> bool:
-    return any(count for operation, count in result.changes.items() if operation != "same")
 
 
 async def _prove(
