@@ -1,0 +1,1 @@
+"""How the platform is installed: one Pulumi component a file, made of native Kubernetes objects only."""

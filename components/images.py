@@ -1,0 +1,63 @@
+"""The container images: defaults by name, and the parts that the settings replace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.platform import ImageSettings
+
+__all__ = ["IMAGES", "ImageTable"]
+
+IMAGES: dict[str, str] = {
+    "vc-scheduler": "docker.io/volcanosh/vc-scheduler",
+    "vc-controller-manager": "docker.io/volcanosh/vc-controller-manager",
+    "vc-webhook-manager": "docker.io/volcanosh/vc-webhook-manager",
+    "jobset": "registry.k8s.io/jobset/jobset",
+    "trainyard-controller": "localhost/trainyard-controller",
+}
+"""Repository by image name. The controller's image is built from the Containerfile, so it has no public home."""
+
+
+@dataclass(frozen=True)
+class ImageTable:
+    """Resolves image names.
+
+    Parameters
+    ----------
+    replacements
+        Settings by image name.
+
+    Raises
+    ------
+    TrainyardError
+        The settings name an image that no component uses.
+    """
+
+    replacements: Mapping[str, ImageSettings]
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.replacements) - set(IMAGES))
+        if unknown:
+            known = ", ".join(IMAGES)
+            raise TrainyardError(
+                "The settings replace images that nothing uses",
+                problems=[
+                    Problem(f"trainyard:images.{name}", "unknown image", f"use one of {known}") for name in unknown
+                ],
+            )
+
+    def reference(self, name: str, tag: str) -> str:
+        """Return the reference of an image.
+
+        Parameters
+        ----------
+        name
+            Name in the table.
+        tag
+            Tag of the component's version; it stays in the reference beside a digest, so that people can read it.
+        """
+        chosen = self.replacements.get(name, ImageSettings())
+        reference = f"{chosen.repository or IMAGES[name]}:{chosen.tag or tag}"
+        return f"{reference}@{chosen.digest}" if chosen.digest else reference

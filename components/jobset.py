@@ -1,0 +1,189 @@
+"""JobSet: its CustomResourceDefinition, permissions, controller and admission webhooks.
+
+Its own certificate management is off: the trainer controller's leader makes the Secret, so that one place renews
+every webhook certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import yaml
+
+from components.access import (
+    cluster_role,
+    cluster_role_binding,
+    role,
+    role_binding,
+    service_account,
+    service_account_subject,
+)
+from components.objects import Component, KubernetesObject
+from components.target import Target
+from components.webhooks import awaited, outside_of, retargeted
+from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from trainyard import upstream
+from trainyard.settings.platform import JobSetSettings
+from trainyard.settings.versions import component_release
+
+__all__ = [
+    "JOBSET_SECRET",
+    "JOBSET_SERVICE",
+    "MANIFESTS",
+    "JobSet",
+    "JobSetArgs",
+    "custom_resource_definition",
+    "webhook_configurations",
+]
+
+JOBSET_SECRET = "jobset-webhook-server-cert"  # noqa: S105 - a name
+JOBSET_SERVICE = "jobset-webhook-service"
+
+_NAME = "jobset-controller-manager"
+_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+_ROLE = "config/components/rbac/role.yaml"
+_PROXY = "config/components/rbac/auth_proxy_role.yaml"
+_ELECTION = "config/components/rbac/leader_election_role.yaml"
+_WEBHOOKS = "config/components/webhook/manifests.yaml"
+MANIFESTS = (_CRD, _ROLE, _PROXY, _ELECTION, _WEBHOOKS)
+"""Upstream files that this component reads."""
+
+_CONFIG = "/etc/jobset"
+_CERTIFICATES = "/etc/jobset-certificates"
+
+
+@dataclass(frozen=True)
+class JobSetArgs:
+    """What JobSet is made from."""
+
+    settings: JobSetSettings
+    target: Target
+
+
+class JobSet(Component):
+    """JobSet.
+
+    Attributes
+    ----------
+    crds
+        The CustomResourceDefinition; what uses JobSets comes after it.
+    homes
+        Its namespace by name; what is put into it comes after it.
+    ready
+        Deployment and webhook configurations; every JobSet comes after them.
+    """
+
+    def __init__(self, name: str, args: JobSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("jobset", name, opts)
+        self.crds: list[KubernetesObject] = []
+        self.homes: dict[str, KubernetesObject] = {}
+        self.ready: list[KubernetesObject] = []
+        if args.settings.install is True:
+            self._install(args)
+        self.register_outputs({})
+
+    def _install(self, args: JobSetArgs) -> None:
+        settings = args.settings
+        workload = _workload(args)
+        home = self.homes[settings.namespace] = self.child(namespace(settings.namespace))
+        self.crds = [self.child(custom_resource_definition(settings.version))]
+        permissions = self._permissions(settings)
+        configuration = self.child(_configuration(settings.namespace), after=[home])
+        webhook_service = self.child(service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), after=[home])
+        self.child(
+            service(workload, "jobset-controller-manager-metrics-service", {"https": (8443, "metrics")}),
+            after=[home],
+        )
+        manager = self.child(deployment(workload), after=[*permissions, configuration, webhook_service, *self.crds])
+        webhooks = [
+            self.child(awaited(each), after=[manager]) for each in webhook_configurations(settings, args.target)
+        ]
+        self.ready = [manager, *webhooks]
+
+    def _permissions(self, settings: JobSetSettings) -> list[KubernetesObject]:
+        home = list(self.homes.values())
+        subject = service_account_subject(_NAME, settings.namespace)
+        account = self.child(service_account(_NAME, settings.namespace), after=home)
+        bindings = []
+        for name, path in (("jobset-manager-role", _ROLE), ("jobset-proxy-role", _PROXY)):
+            granted = self.child(cluster_role(name, _rules(settings.version, path)))
+            bindings.append(
+                self.child(cluster_role_binding(f"{name}binding", name, [subject]), after=[granted, account])
+            )
+        name = "jobset-leader-election-role"
+        granted = self.child(role(name, settings.namespace, _rules(settings.version, _ELECTION)), after=home)
+        bindings.append(self.child(role_binding(name, settings.namespace, [subject]), after=[granted, account]))
+        return [account, *bindings]
+
+
+def custom_resource_definition(version: str) -> dict[str, Any]:
+    """Return JobSet's CustomResourceDefinition without descriptions."""
+    return upstream.without_descriptions(upstream.documents("jobset", version, _CRD)[0])
+
+
+def _rules(version: str, path: str) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = upstream.documents("jobset", version, path)[0]["rules"]
+    return rules
+
+
+def webhook_configurations(settings: JobSetSettings, target: Target) -> list[dict[str, Any]]:
+    """Return JobSet's webhook configurations."""
+
+    def client_config(path: str) -> dict[str, Any]:
+        return target.access.client_config("jobset", service=JOBSET_SERVICE, namespace=settings.namespace, path=path)
+
+    found = []
+    for configuration in upstream.documents("jobset", settings.version, _WEBHOOKS):
+        name = f"jobset-{configuration['metadata']['name']}"
+        webhooks = [_only_jobset_pods(webhook) for webhook in configuration["webhooks"]]
+        body = {**configuration, "metadata": {"name": name}, "webhooks": webhooks}
+        found.append(outside_of(retargeted(body, client_config), target.system_namespaces))
+    return found
+
+
+def _only_jobset_pods(webhook: dict[str, Any]) -> dict[str, Any]:
+    """Pod webhooks see the pods of JobSets only; upstream adds this selector when it builds its release."""
+    if not any("pods" in rule["resources"] for rule in webhook["rules"]):
+        return webhook
+    selector = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
+    return {**webhook, "objectSelector": selector}
+
+
+def _configuration(namespace_name: str) -> dict[str, Any]:
+    document = {
+        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "webhook": {"port": 9443, "certDir": _CERTIFICATES},
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "leaderElection": {"leaderElect": True},
+        "internalCertManagement": {"enable": False},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "jobset-manager-config", "namespace": namespace_name},
+        "data": {"controller_manager_config.yaml": yaml.safe_dump(document, sort_keys=False)},
+    }
+
+
+def _workload(args: JobSetArgs) -> Workload:
+    settings, target = args.settings, args.target
+    return Workload(
+        name=_NAME,
+        namespace=settings.namespace,
+        program="jobset",
+        image=target.images.reference("jobset", component_release("jobset", settings.version).tag),
+        command=("/manager",),
+        args=(f"--config={_CONFIG}/controller_manager_config.yaml", "--zap-log-level=2"),
+        replicas=settings.replicas,
+        ports={"webhook": 9443, "metrics": 8443, "health": 8081},
+        readiness={"httpGet": {"path": "/readyz", "port": "health"}},
+        liveness={"httpGet": {"path": "/healthz", "port": "health"}},
+        cpu="250m",
+        memory=("128Mi", "4Gi"),
+        volumes=(ConfigVolume("jobset-manager-config", _CONFIG), SecretVolume(JOBSET_SECRET, _CERTIFICATES)),
+        node_selector=target.node_selector,
+    )

@@ -1,0 +1,20 @@
+"""Writes components/upstream.lock anew: ``python -m components.relock``. Review the change like code."""
+
+from __future__ import annotations
+
+from components import jobset, volcano
+from trainyard import upstream
+from trainyard.settings.versions import supported_versions
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Lock every upstream file of every tested version."""
+    manifests = {"volcano": volcano.MANIFESTS, "jobset": jobset.MANIFESTS}
+    paths = {(name, version): files for name, files in manifests.items() for version in supported_versions(name)}
+    print(f"Locked {sum(len(list(files)) for files in paths.values())} files in {upstream.record(paths)}")
+
+
+if __name__ == "__main__":
+    main()

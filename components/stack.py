@@ -1,0 +1,161 @@
+"""What surrounds the components of one stack: its settings, its cluster, the provider and the conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes
+
+from components import jobset, volcano
+from components.objects import Conventions, conventions
+from components.standing import STACK_LABEL, LiveObjects, Ownership, look
+from components.target import Target
+from components.trainer import certificate
+from trainyard.cluster import ClusterAccess, cluster_name, provider
+from trainyard.controller.configuration import Certificate
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings import StackSettings, parse_stack
+
+__all__ = ["Stack", "check_installation", "open_stack"]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One stack.
+
+    Parameters
+    ----------
+    settings
+        Its settings.
+    target
+        The cluster as the components see it.
+    options
+        Options of every component: the provider.
+    live
+        The objects that exist already; None when the cluster was not looked at.
+    """
+
+    settings: StackSettings
+    target: Target
+    options: pulumi.ResourceOptions
+    live: LiveObjects | None
+
+    @property
+    def live_nodes(self) -> set[str] | None:
+        """Names of the cluster's nodes."""
+        return None if self.live is None else self.live.names("v1", "Node")
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Certificates that the trainer controller's leader makes for Volcano and JobSet."""
+        settings, target = self.settings, self.target
+        found = []
+        if settings.volcano.install is True:
+            mutating, validating = _names(volcano.webhook_configurations(settings.volcano, target))
+            home, service = settings.volcano.namespace, volcano.ADMISSION_SERVICE
+            found.append(
+                certificate(volcano.ADMISSION_SECRET, home, service, target, mutating=mutating, validating=validating)
+            )
+        if settings.jobset.install is True:
+            mutating, validating = _names(jobset.webhook_configurations(settings.jobset, target))
+            home, service = settings.jobset.namespace, jobset.JOBSET_SERVICE
+            found.append(
+                certificate(jobset.JOBSET_SECRET, home, service, target, mutating=mutating, validating=validating)
+            )
+        return tuple(found)
+
+
+@contextmanager
+def open_stack() -> Iterator[Stack]:
+    """Open the stack that Pulumi runs, and refuse at the end what belongs to somebody else.
+
+    Raises
+    ------
+    pulumi.RunError
+        The settings are wrong, the cluster cannot be reached, or it holds objects of others under our names;
+        Pulumi prints its text without a traceback.
+    """
+    try:
+        with _opened() as stack:
+            yield stack
+    except TrainyardError as error:
+        raise pulumi.RunError(str(error)) from error
+
+
+@contextmanager
+def _opened() -> Iterator[Stack]:
+    name = pulumi.get_stack()
+    settings = _settings(name)
+    check_installation(settings)
+    cluster = provider(settings.cluster, cluster_name(settings, name))
+    access = cluster.access()
+    target = Target.of(settings, access)
+    live = _live(access, name, settings)
+    ownership = None
+    if live is not None:
+        ownership = Ownership(live, name, may_adopt=settings.adopt, collect=pulumi.runtime.is_dry_run())
+    kubernetes = pulumi_kubernetes.Provider(
+        "kubernetes",
+        kubeconfig=str(access.kubeconfig),
+        context=access.context,
+        cluster_identifier=access.name,
+        enable_config_map_mutable=True,
+        enable_server_side_apply=True,
+        suppress_deprecation_warnings=True,
+    )
+    labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
+    with conventions(Conventions(labels, protect=settings.protect, standing=ownership)):
+        yield Stack(settings, target, pulumi.ResourceOptions(provider=kubernetes), live)
+    if ownership is not None:
+        ownership.refuse()
+
+
+def check_installation(settings: StackSettings) -> None:
+    """Refuse a stack in which nobody would make the webhook certificates.
+
+    Raises
+    ------
+    TrainyardError
+        Volcano or JobSet is installed here, but the trainer, whose controller makes their certificates, is not.
+    """
+    if settings.trainer.install is True:
+        return
+    installed = [name for name in ("volcano", "jobset") if getattr(settings, name).install is True]
+    if installed:
+        raise TrainyardError(
+            "trainyard:trainer is existing, but other components are installed by this program",
+            problems=[
+                Problem(f"trainyard:{name}.install", "its certificate is made by this program's trainer controller")
+                for name in installed
+            ],
+            fix="set install: existing for these too, or install: true for the trainer",
+        )
+
+
+def _settings(stack: str) -> StackSettings:
+    config = pulumi.Config("trainyard")
+    present = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
+    keys = [key.removeprefix("trainyard:") for key in present if key.startswith("trainyard:")]
+    return parse_stack({key: config.get_object(key) for key in keys}, source=f"Pulumi.{stack}.yaml")
+
+
+def _live(access: ClusterAccess, name: str, settings: StackSettings) -> LiveObjects | None:
+    own = (settings.volcano.namespace, settings.jobset.namespace, settings.trainer.namespace)
+    try:
+        return look(access, name, {*own, *settings.tenants})
+    except TrainyardError as error:
+        if not pulumi.runtime.is_dry_run():
+            raise
+        pulumi.log.warn(f"Nothing is known of objects that exist already: {error}")
+        return None
+
+
+def _names(configurations: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    names: dict[str, list[str]] = {"MutatingWebhookConfiguration": [], "ValidatingWebhookConfiguration": []}
+    for each in configurations:
+        names[each["kind"]].append(each["metadata"]["name"])
+    return names["MutatingWebhookConfiguration"], names["ValidatingWebhookConfiguration"]

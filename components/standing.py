@@ -1,0 +1,226 @@
+"""What exists already in the cluster, and whose it is.
+
+The provider at our pin takes over whatever it finds under the name of an object it is to create. So the program looks
+first: an object that exists and does not carry this stack's label was made by somebody else. It is refused, or adopted
+where the settings say so, and then kept on destroy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from components.objects import ADOPTED_ANNOTATION
+from trainyard.cluster.base import ClusterAccess
+from trainyard.kube.credentials import Connection, kubeconfig
+from trainyard.problem import Problem, TrainyardError
+
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "look"]
+
+STACK_LABEL = "trainyard.dev/stack"
+
+CLUSTER_KINDS: dict[tuple[str, str], str] = {
+    ("v1", "Namespace"): "namespaces",
+    ("v1", "Node"): "nodes",
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): "mutatingwebhookconfigurations",
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): "validatingwebhookconfigurations",
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): "validatingadmissionpolicies",
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): "validatingadmissionpolicybindings",
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): "customresourcedefinitions",
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): "clusterroles",
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): "clusterrolebindings",
+    ("scheduling.k8s.io/v1", "PriorityClass"): "priorityclasses",
+    ("scheduling.volcano.sh/v1beta1", "Queue"): "queues",
+    ("topology.volcano.sh/v1alpha1", "HyperNode"): "hypernodes",
+    ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "clustertrainingruntimes",
+    ("trainyard.dev/v1alpha1", "Platform"): "platforms",
+}
+"""Plural of every cluster-scoped kind that the program declares or looks at."""
+
+NAMESPACED_KINDS: dict[tuple[str, str], str] = {
+    ("v1", "ConfigMap"): "configmaps",
+    ("v1", "ResourceQuota"): "resourcequotas",
+    ("v1", "Service"): "services",
+    ("v1", "ServiceAccount"): "serviceaccounts",
+    ("apps/v1", "Deployment"): "deployments",
+    ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
+    ("rbac.authorization.k8s.io/v1", "Role"): "roles",
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
+    ("trainyard.dev/v1alpha1", "TenantPolicy"): "tenantpolicies",
+}
+"""Plural of every namespaced kind that the program declares."""
+
+_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+
+Address = tuple[str, str, str, str]
+"""API version, kind, namespace (empty where there is none) and name."""
+
+
+@dataclass(frozen=True)
+class LiveObjects:
+    """Metadata of the objects that exist, by address."""
+
+    metadata: Mapping[Address, Mapping[str, Any]]
+
+    def names(self, api_version: str, kind: str) -> set[str]:
+        """Return the names of the cluster-scoped objects of a kind."""
+        return {name for version, each, _, name in self.metadata if (version, each) == (api_version, kind)}
+
+
+@dataclass
+class Ownership:
+    """Decides about each object that is to be declared.
+
+    Parameters
+    ----------
+    live
+        The objects that exist.
+    stack
+        Value of this stack's label.
+    may_adopt
+        Whether objects of others are taken over.
+    collect
+        Whether a refusal is only noted, for `refuse` to raise once everything is known; a preview wants the whole list.
+    """
+
+    live: LiveObjects
+    stack: str
+    may_adopt: bool
+    collect: bool
+    refused: list[Problem] = field(default_factory=list)
+
+    def adopt(self, manifest: Mapping[str, Any]) -> bool:
+        """Return whether an object is taken over from somebody else.
+
+        Raises
+        ------
+        TrainyardError
+            Somebody else made it and the settings do not allow to take it over.
+        """
+        metadata = manifest["metadata"]
+        namespace = metadata.get("namespace", "")
+        found = self.live.metadata.get((manifest["apiVersion"], manifest["kind"], namespace, metadata["name"]))
+        if found is None:
+            return False
+        if found.get("labels", {}).get(STACK_LABEL) == self.stack:
+            return bool(found.get("annotations", {}).get(ADOPTED_ANNOTATION) == "true")
+        if self.may_adopt:
+            return True
+        where = f"{manifest['kind']} {namespace + '/' if namespace else ''}{metadata['name']}"
+        self.refused.append(Problem(where, "exists already and was not made by this stack"))
+        if not self.collect:
+            self.refuse()
+        return False
+
+    def refuse(self) -> None:
+        """Raise if any object was refused."""
+        if self.refused:
+            raise TrainyardError(
+                f"{len(self.refused)} objects of stack {self.stack} exist already and belong to somebody else",
+                problems=self.refused,
+                fix="set trainyard:adopt to true to take them over (they are kept on destroy), or remove them, "
+                "or set install: existing for the component that is already there",
+            )
+
+
+def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> LiveObjects:
+    """Return the objects that exist, metadata only.
+
+    Parameters
+    ----------
+    access
+        The cluster.
+    stack
+        Value of this stack's label; namespaces that carry it hold nobody else's objects and are not looked into.
+    namespaces
+        Namespaces that the program declares.
+
+    Raises
+    ------
+    TrainyardError
+        The cluster cannot be reached or refuses to be read.
+    """
+    result: list[LiveObjects | BaseException] = []
+
+    def work() -> None:
+        try:
+            result.append(asyncio.run(_look(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces))))
+        except BaseException as error:
+            result.append(error)
+
+    # The Pulumi program runs inside an event loop, which cannot run a second one.
+    thread = threading.Thread(target=work, name="look")
+    thread.start()
+    thread.join()
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
+
+
+async def _look(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:
+    headers = {"Accept": _METADATA, "User-Agent": "trainyard-program"}
+    if connection.token is not None and (token := await connection.token(False)):
+        headers["Authorization"] = f"Bearer {token}"
+    timeout = aiohttp.ClientTimeout(total=60, sock_connect=5)
+    found: dict[Address, Mapping[str, Any]] = {}
+    try:
+        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+            paths = {kind: _path(kind[0], plural) for kind, plural in CLUSTER_KINDS.items()}
+            found |= await _lists(session, connection, paths)
+            others = [
+                name
+                for (_, kind, _, name), metadata in found.items()
+                if kind == "Namespace" and name in namespaces and not _is_ours(metadata, stack)
+            ]
+            for name in others:
+                paths = {kind: _path(kind[0], plural, name) for kind, plural in NAMESPACED_KINDS.items()}
+                found |= await _lists(session, connection, paths)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise TrainyardError(
+            f"The API server {connection.server} cannot be reached: {error or type(error).__name__}",
+            fix="start the cluster (`trainyard cluster up`) or correct the kubeconfig",
+        ) from error
+    return LiveObjects(found)
+
+
+def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
+    adopted = metadata.get("annotations", {}).get(ADOPTED_ANNOTATION) == "true"
+    return metadata.get("labels", {}).get(STACK_LABEL) == stack and not adopted
+
+
+async def _lists(
+    session: aiohttp.ClientSession, connection: Connection, paths: Mapping[tuple[str, str], str]
+) -> dict[Address, Mapping[str, Any]]:
+    answers = await asyncio.gather(*(_list(session, connection, path) for path in paths.values()))
+    return {
+        (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
+        for kind, items in zip(paths, answers, strict=True)
+        for item in items
+    }
+
+
+async def _list(session: aiohttp.ClientSession, connection: Connection, path: str) -> list[dict[str, Any]]:
+    tls: ssl.SSLContext | bool = connection.tls if connection.tls is not None else True
+    async with session.get(connection.server + path, ssl=tls) as response:
+        if response.status == 404:
+            return []
+        if response.status != 200:
+            text = (await response.text())[:300]
+            raise TrainyardError(
+                f"The API server refuses to list {path}: HTTP {response.status} {text}",
+                fix="use credentials that may list the platform's kinds",
+            )
+        body = await response.json()
+    items: list[dict[str, Any]] = body["items"] or []
+    return items
+
+
+def _path(api_version: str, plural: str, namespace: str | None = None) -> str:
+    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"

@@ -1,0 +1,43 @@
+"""Where the components are installed: what differs between clusters, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from components.images import ImageTable
+from trainyard.cluster.base import ClusterAccess
+from trainyard.settings import ClusterProvider, StackSettings
+
+__all__ = ["Target"]
+
+_PLATFORM_NODES = {"trainyard.dev/platform": "true"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One cluster as the components see it.
+
+    Parameters
+    ----------
+    access
+        How the API server is reached, and how it reaches webhooks.
+    images
+        The image table.
+    node_selector
+        Nodes of the platform's own pods.
+    system_namespaces
+        Namespaces that the platform's webhooks leave alone.
+    """
+
+    access: ClusterAccess
+    images: ImageTable
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    system_namespaces: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: StackSettings, access: ClusterAccess) -> Target:
+        """Return the target that the settings of a stack describe."""
+        own = (settings.volcano.namespace, settings.jobset.namespace, settings.trainer.namespace)
+        embedded = settings.cluster.provider is ClusterProvider.EMBEDDED
+        return cls(access, ImageTable(settings.images), _PLATFORM_NODES if embedded else {}, ("kube-system", *own))

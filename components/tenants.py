@@ -1,0 +1,153 @@
+"""Tenants: a namespace each, with its limits, roles and default queue.
+
+A tenant's namespace comes after everything that its jobs need. So it is removed first, with every TrainJob in it,
+while the controllers that clean up after jobs are still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pulumi
+
+from components.access import cluster_role, cluster_role_binding, group, role, role_binding
+from components.objects import Component, KubernetesObject
+from components.workload import namespace
+from trainyard.api.tenancy import TenantPolicy, TenantPolicySpec
+from trainyard.settings import StackSettings
+from trainyard.settings.tenancy import Role, TenantSettings
+
+__all__ = ["TENANT_LABEL", "Tenants", "role_rules"]
+
+TENANT_LABEL = "trainyard.dev/tenant"
+_QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+_CATALOGUE = "trainyard-catalogue"
+_READ = ["get", "list", "watch"]
+_WRITE = [*_READ, "create", "update", "patch", "delete"]
+
+
+class Tenants(Component):
+    """The tenants of a stack.
+
+    Parameters
+    ----------
+    after
+        Queues, controllers, webhook configurations, runtimes and policies.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: StackSettings,
+        *,
+        after: Iterable[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("tenants", name, opts)
+        edges = list(after)
+        self.namespaces: dict[str, KubernetesObject] = {}
+        for tenant, tenant_settings in settings.tenants.items():
+            self._tenant(tenant, tenant_settings, edges)
+        self._catalogue_readers(settings.tenants)
+        self.register_outputs({})
+
+    def _tenant(self, tenant: str, settings: TenantSettings, edges: list[pulumi.Resource]) -> None:
+        home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), after=edges)
+        objects = [_policy(tenant, settings)]
+        if settings.object_quota:
+            objects.append(_quota(tenant, settings))
+        for each in objects:
+            self.child(each, after=[home], gone_with=home)
+        for role_name, groups in _groups(settings).items():
+            if role_name is Role.RAW and not groups:
+                continue
+            allowed = self.child(role(role_name.value, tenant, role_rules(role_name)), after=[home], gone_with=home)
+            if groups:
+                binding = role_binding(role_name.value, tenant, [group(each) for each in groups])
+                self.child(binding, after=[home, allowed], gone_with=home)
+
+    def _catalogue_readers(self, tenants: Mapping[str, TenantSettings]) -> None:
+        """Runtimes, queues and the fabric are cluster-wide; whoever has a role in a tenant may read them."""
+        groups = sorted(
+            {name for settings in tenants.values() for names in _groups(settings).values() for name in names}
+        )
+        if not groups:
+            return
+        rules = [
+            {"apiGroups": ["trainer.kubeflow.org"], "resources": ["clustertrainingruntimes"], "verbs": _READ},
+            {"apiGroups": ["trainyard.dev"], "resources": ["platforms"], "verbs": _READ},
+            {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": _READ},
+            {"apiGroups": ["topology.volcano.sh"], "resources": ["hypernodes"], "verbs": _READ},
+            {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
+        ]
+        allowed = self.child(cluster_role(_CATALOGUE, rules))
+        self.child(cluster_role_binding(_CATALOGUE, _CATALOGUE, [group(name) for name in groups]), after=[allowed])
+
+
+def role_rules(role_name: Role) -> list[dict[str, Any]]:
+    """Return what a role may do in its tenant's namespace.
+
+    Nobody gets ``bus.volcano.sh/commands``: a command closes a queue for everyone in it.
+    """
+    submit = [
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": _WRITE},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainingruntimes"], "verbs": _READ},
+        {"apiGroups": ["trainyard.dev"], "resources": ["tenantpolicies"], "verbs": _READ},
+        {"apiGroups": [""], "resources": ["secrets", "persistentvolumeclaims"], "verbs": _WRITE},
+        {
+            "apiGroups": [""],
+            "resources": ["pods", "pods/log", "events", "configmaps", "resourcequotas"],
+            "verbs": _READ,
+        },
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": _READ},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": _READ},
+        {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": _READ},
+    ]
+    author = [{"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainingruntimes"], "verbs": _WRITE}]
+    raw = [
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": _WRITE},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _WRITE},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": _WRITE},
+        {"apiGroups": ["batch.volcano.sh"], "resources": ["jobs"], "verbs": _WRITE},
+    ]
+    return submit + {Role.SUBMIT: [], Role.AUTHOR: author, Role.RAW: raw}[role_name]
+
+
+def _groups(settings: TenantSettings) -> dict[Role, tuple[str, ...]]:
+    roles = settings.roles
+    return {Role.SUBMIT: roles.submit, Role.AUTHOR: roles.author, Role.RAW: roles.raw}
+
+
+def _namespace(tenant: str, settings: TenantSettings) -> dict[str, Any]:
+    labels = {**settings.labels, TENANT_LABEL: tenant}
+    body = namespace(tenant, pod_security=settings.pod_security.value, labels=labels)
+    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: _default_queue(settings)}
+    return body
+
+
+def _default_queue(settings: TenantSettings) -> str:
+    return settings.default_queue or settings.queues[0]
+
+
+def _policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:
+    spec = TenantPolicySpec(
+        queues=list(settings.queues),
+        default_queue=_default_queue(settings),
+        runtimes=list(settings.runtimes),
+        priority_classes=list(settings.priority_classes),
+        service_accounts=list(settings.service_accounts),
+        max_accelerators_per_job=settings.max_accelerators_per_job,
+    )
+    body = TenantPolicy(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
+    return {**body, "metadata": {"name": "tenant", "namespace": tenant}}
+
+
+def _quota(tenant: str, settings: TenantSettings) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "tenant", "namespace": tenant},
+        "spec": {"hard": dict(settings.object_quota)},
+    }

@@ -1,0 +1,40 @@
+"""What a cluster gets. Settings are in Pulumi.<stack>.yaml; how each part is installed is in components/."""
+
+from components.jobset import JobSet, JobSetArgs, custom_resource_definition
+from components.platform import Platform
+from components.policies import Policies
+from components.queues import Queues
+from components.runtimes import Runtimes
+from components.stack import open_stack
+from components.tenants import Tenants
+from components.topology import Topology
+from components.trainer import Trainer, TrainerArgs
+from components.volcano import Volcano, VolcanoArgs
+from trainyard import scheduler
+
+with open_stack() as stack:
+    settings, target, opts = stack.settings, stack.target, stack.options
+
+    volcano = Volcano("volcano", VolcanoArgs(settings.volcano, scheduler.configuration(settings), target), opts)
+    jobset = JobSet("jobset", JobSetArgs(settings.jobset, target), opts)
+    definition = custom_resource_definition(settings.jobset.version)
+    trainer = Trainer(
+        "trainer",
+        TrainerArgs(settings.trainer, target, definition, stack.certificates),
+        after=[*volcano.crds, *jobset.crds],
+        homes={**volcano.homes, **jobset.homes},
+        opts=opts,
+    )
+    controllers = [*volcano.ready, *jobset.ready, *trainer.ready]
+
+    platform = Platform("platform", settings, after=trainer.crds, opts=opts)
+    policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)
+    queues = Queues("queues", settings, after=volcano.ready, opts=opts)
+    topology = Topology("topology", settings, live_nodes=stack.live_nodes, after=volcano.ready, opts=opts)
+    runtimes = Runtimes("runtimes", settings.runtimes, after=trainer.ready, opts=opts)
+    Tenants(
+        "tenants",
+        settings,
+        after=[*controllers, *platform.ready, *policies.ready, *queues.ready, *topology.ready, *runtimes.ready],
+        opts=opts,
+    )

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.components.recording import Recording, record, service_access, stack_config
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def local(monkeypatch_module) -> Recording:
+    """The local stack, as the embedded cluster gets it."""
+    return record(stack_config(), monkeypatch_module)
+
+
+@pytest.fixture(scope="module")
+def services(monkeypatch_module) -> Recording:
+    """The same stack protected and with replicas, on a cluster whose webhooks are reached through Services."""
+    config = stack_config(
+        cluster={"provider": "existing", "context": "prod"},
+        protect=True,
+        volcano={"replicas": 2},
+        trainer={"replicas": 3},
+        images={"jobset": {"repository": "mirror.example/jobset", "digest": "sha256:" + "a" * 64}},
+    )
+    return record(config, monkeypatch_module, access=service_access(), stack="prod")

@@ -1,0 +1,173 @@
+"""Runs the program against a monitor that records every registration: inputs, parent, edges, protection."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+from pulumi.runtime import rpc
+from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.stack import run_pulumi_func, wait_for_rpcs  # noqa: F401
+
+from trainyard.cluster import ClusterAccess
+
+ROOT = Path(__file__).resolve().parents[2]
+PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003}
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One resource as the program registered it."""
+
+    urn: str
+    type: str
+    name: str
+    custom: bool
+    inputs: Mapping[str, Any]
+    parent: str
+    dependencies: frozenset[str]
+    protect: bool
+    retain: bool
+    deleted_with: str
+    provider: str
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+
+@dataclass
+class Recording:
+    """Every resource of one run, by URN, with the edges followed."""
+
+    resources: dict[str, Registered] = field(default_factory=dict)
+
+    @property
+    def objects(self) -> list[Registered]:
+        return [each for each in self.resources.values() if each.type.startswith("kubernetes:")]
+
+    def of(self, kind: str) -> list[Registered]:
+        return [each for each in self.objects if each.inputs["kind"] == kind]
+
+    def one(self, name: str) -> Registered:
+        return next(each for each in self.objects if each.name == name)
+
+    def before(self, resource: Registered) -> set[str]:
+        """Names of everything that comes, directly or not, before a resource."""
+        seen: set[str] = set()
+        pending = list(resource.dependencies)
+        while pending:
+            urn = pending.pop()
+            if urn not in seen:
+                seen.add(urn)
+                pending.extend(self.resources[urn].dependencies if urn in self.resources else ())
+        return {self.resources[urn].name for urn in seen if urn in self.resources}
+
+
+class _Echo(Mocks):
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: Any) -> dict[str, Any]:
+        return {}
+
+
+class _Monitor(MockMonitor):
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(_Echo())
+        self._recording = recording
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802
+        response = super().RegisterResource(request)
+        if request.type != "pulumi:pulumi:Stack":
+            self._recording.resources[response.urn] = Registered(
+                urn=response.urn,
+                type=request.type,
+                name=request.name,
+                custom=request.custom,
+                inputs=_plain(rpc.deserialize_properties(request.object)),
+                parent=request.parent,
+                dependencies=frozenset(request.dependencies),
+                protect=request.protect,
+                retain=request.retainOnDelete,
+                deleted_with=request.deletedWith,
+                provider=request.provider,
+            )
+        return response
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class FakeProvider:
+    """A cluster that only says how it would be reached."""
+
+    def __init__(self, access: ClusterAccess) -> None:
+        self._access = access
+
+    def access(self) -> ClusterAccess:
+        return self._access
+
+
+def embedded_access() -> ClusterAccess:
+    return ClusterAccess("local", Path("/clusters/local/kubeconfig"), None, PORTS)
+
+
+def service_access() -> ClusterAccess:
+    return ClusterAccess("prod", Path("/home/me/.kube/config"), "prod", None)
+
+
+def stack_config(stack: str = "local", **changes: Any) -> dict[str, Any]:
+    """Return the settings of a stack file, some of them changed."""
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    values = {key.removeprefix("trainyard:"): value for key, value in document["config"].items()}
+    return {**values, **changes}
+
+
+def record(
+    config: Mapping[str, Any],
+    monkeypatch: Any,
+    *,
+    access: ClusterAccess | None = None,
+    live: Any = None,
+    preview: bool = False,
+    stack: str = "local",
+) -> Recording:
+    """Run stacks/__main__.py and return what it registered.
+
+    Parameters
+    ----------
+    config
+        Settings by key.
+    access
+        How the cluster is reached; embedded when absent.
+    live
+        The objects that exist already; None when the cluster is not looked at.
+    """
+    import components.stack
+
+    recording = Recording()
+    monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
+    monkeypatch.setattr(components.stack, "look", lambda *_: live)
+    set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
+    pulumi.runtime.set_all_config(
+        {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    )
+
+    @pulumi.runtime.test
+    def program() -> None:
+        runpy.run_path(str(ROOT / "stacks" / "__main__.py"), run_name="__main__")
+
+    program()
+    return recording

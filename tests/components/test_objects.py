@@ -1,0 +1,168 @@
+"""What every object of a stack has in common, and what differs between clusters."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from components.objects import declare
+from components.standing import CLUSTER_KINDS, NAMESPACED_KINDS
+from tests.components.recording import PORTS, Recording
+from trainyard.problem import TrainyardError
+
+
+def test_every_object_has_a_name_and_the_stacks_labels(local: Recording) -> None:
+    for each in local.objects:
+        metadata = each.inputs["metadata"]
+        assert metadata["name"]
+        assert metadata["labels"]["app.kubernetes.io/managed-by"] == "trainyard"
+        assert metadata["labels"]["trainyard.dev/stack"] == "local"
+
+
+def test_an_object_without_a_name_is_a_programming_error() -> None:
+    with pytest.raises(ValueError, match=r"ConfigMap without metadata\.name"):
+        declare({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}, None)  # type: ignore[arg-type]
+
+
+def test_every_object_is_a_resource_of_its_own_below_a_component(local: Recording) -> None:
+    names = [each.name for each in local.objects]
+    assert len(names) == len(set(names))
+    for each in local.objects:
+        assert local.resources[each.parent].type.startswith("trainyard:")
+        assert "pulumi:providers:kubernetes::kubernetes" in each.provider
+
+
+def test_nothing_declares_secrets_bundles_or_hooks(local: Recording) -> None:
+    assert not local.of("Secret")
+    assert not local.of("Job")
+    assert "caBundle:" not in json.dumps([each.inputs for each in local.of("MutatingWebhookConfiguration")])
+    for each in local.objects:
+        for webhook in each.inputs.get("webhooks", []):
+            assert "caBundle" not in webhook["clientConfig"]
+
+
+def test_root_and_default_are_volcanos(local: Recording) -> None:
+    assert not {"root", "default"} & {each.inputs["metadata"]["name"] for each in local.of("Queue")}
+
+
+def test_every_queue_names_its_parent_and_is_awaited_open(local: Recording) -> None:
+    for each in local.of("Queue"):
+        assert each.inputs["spec"]["parent"]
+        assert each.inputs["metadata"]["annotations"]["pulumi.com/waitFor"] == "jsonpath={.status.state}=Open"
+
+
+def test_schemas_carry_no_descriptions(local: Recording) -> None:
+    assert len(local.of("CustomResourceDefinition")) == 17
+    for each in local.of("CustomResourceDefinition"):
+        for version in each.inputs["spec"]["versions"]:
+            assert "description" not in version["schema"]["openAPIV3Schema"]
+
+
+def test_webhooks_are_reached_by_url_on_this_machine(local: Recording) -> None:
+    urls = {w["clientConfig"]["url"] for each in local.objects for w in each.inputs.get("webhooks", [])}
+    assert f"https://127.0.0.1:{PORTS['vc-webhook-manager']}/podgroups/mutate" in urls
+    assert f"https://127.0.0.1:{PORTS['jobset']}/mutate-jobset-x-k8s-io-v1alpha2-jobset" in urls
+    trainer = f"https://127.0.0.1:{PORTS['trainyard-controller']}/validate-trainer-kubeflow-org-v1alpha1-trainjob"
+    assert trainer in urls
+
+
+def test_webhooks_are_reached_through_services_elsewhere(services: Recording) -> None:
+    for each in services.objects:
+        for webhook in each.inputs.get("webhooks", []):
+            service = webhook["clientConfig"]["service"]
+            assert services.one(f"Service/{service['namespace']}/{service['name']}")
+            assert "url" not in webhook["clientConfig"]
+
+
+def test_the_admission_program_serves_exactly_the_configured_webhooks(local: Recording) -> None:
+    container = local.one("Deployment/volcano-system/volcano-admission").inputs["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    enabled = (
+        next(arg for arg in container["args"] if arg.startswith("--enabled-admission=")).partition("=")[2].split(",")
+    )
+    served = {
+        webhook["clientConfig"]["url"].split(str(PORTS["vc-webhook-manager"]))[1]
+        for each in local.objects
+        if "volcano-admission-service" in each.name
+        for webhook in each.inputs.get("webhooks", [])
+    }
+    assert set(enabled) == served
+    assert {"/podgroups/mutate", "/podgroups/validate", "/hypernodes/validate", "/queues/validate"} <= served
+
+
+def test_platform_pods_are_restricted_and_stay_off_accelerator_nodes(local: Recording, services: Recording) -> None:
+    for recording, selector in ((local, {"trainyard.dev/platform": "true"}), (services, None)):
+        assert len(recording.of("Deployment")) == 5
+        for each in recording.of("Deployment"):
+            pod = each.inputs["spec"]["template"]["spec"]
+            assert pod.get("nodeSelector") == selector
+            assert pod["priorityClassName"] == "system-cluster-critical"
+            assert pod["securityContext"]["runAsNonRoot"] is True
+            (container,) = pod["containers"]
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            labels = each.inputs["spec"]["template"]["metadata"]["labels"]
+            assert labels["trainyard.dev/host-process"] == container["name"]
+            assert each.inputs["metadata"]["labels"]["trainyard.dev/host-process"] == container["name"]
+
+
+def test_the_image_tag_is_the_components_version(local: Recording) -> None:
+    images = {
+        each.inputs["metadata"]["name"]: each.inputs["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in local.of("Deployment")
+    }
+    assert images["volcano-scheduler"] == "docker.io/volcanosh/vc-scheduler:v1.14.1"
+    assert images["jobset-controller-manager"].endswith(":v0.12.0")
+
+
+def test_an_image_can_come_from_a_mirror_by_digest(services: Recording) -> None:
+    pod = services.one("Deployment/jobset-system/jobset-controller-manager").inputs["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "mirror.example/jobset:v0.12.0@sha256:" + "a" * 64
+
+
+def test_protection_covers_what_takes_other_peoples_work_along(local: Recording, services: Recording) -> None:
+    assert not any(each.protect for each in local.objects)
+    protected = {each.inputs["kind"] for each in services.objects if each.protect}
+    assert protected == {"CustomResourceDefinition", "Namespace", "Queue"}
+    for kind in protected:
+        assert all(each.protect for each in services.of(kind))
+
+
+def test_replicas_bring_leader_election_and_a_disruption_budget(local: Recording, services: Recording) -> None:
+    assert not local.of("PodDisruptionBudget")
+    assert services.one("PodDisruptionBudget/kubeflow-system/kubeflow-trainer-controller-manager")
+    for recording, elects, strategy in ((local, "false", "Recreate"), (services, "true", "RollingUpdate")):
+        spec = recording.one("Deployment/volcano-system/volcano-scheduler").inputs["spec"]
+        assert f"--leader-elect={elects}" in spec["template"]["spec"]["containers"][0]["args"]
+        assert spec["strategy"]["type"] == strategy
+
+
+def test_the_controller_is_told_every_certificate_it_makes(local: Recording) -> None:
+    file = local.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
+    for secret in ("volcano-admission-secret", "jobset-webhook-server-cert"):
+        assert re.search(rf"secret: {secret}$", file, re.MULTILINE)
+    configured = {
+        each.name.partition("/")[2]
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        for each in local.of(kind)
+    }
+    assert all(f"- {name}\n" in file for name in configured)
+    assert "127.0.0.1" in file
+
+
+def test_ownership_knows_every_kind_that_is_declared(services: Recording) -> None:
+    for each in services.objects:
+        kind = (each.inputs["apiVersion"], each.inputs["kind"])
+        known = NAMESPACED_KINDS if "namespace" in each.inputs["metadata"] else CLUSTER_KINDS
+        assert kind in known, kind
+
+
+def test_an_unknown_image_is_refused() -> None:
+    from components.images import ImageTable
+    from trainyard.settings.platform import ImageSettings
+
+    with pytest.raises(TrainyardError, match=r"images\.vc-schedular"):
+        ImageTable({"vc-schedular": ImageSettings(tag="v1")})

@@ -1,0 +1,128 @@
+"""The whole program: existing components, objects of others, faults of the fabric, and the golden file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components.standing import LiveObjects
+from tests.components.recording import Recording, record, stack_config
+
+GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
+NODES = [f"rack-{rack}-node-{node}" for rack in (0, 1) for node in range(4)]
+
+
+def live(*objects: tuple[str, str, str, dict[str, Any]], nodes: list[str] = NODES) -> LiveObjects:
+    found: dict[tuple[str, str, str, str], dict[str, Any]] = {
+        ("v1", "Node", "", name): {"name": name} for name in nodes
+    }
+    for api_version, kind, name, metadata in objects:
+        found[api_version, kind, "", name] = {"name": name, **metadata}
+    return LiveObjects(found)
+
+
+def node_names() -> list[str]:
+    from trainyard.settings import parse_stack
+    from trainyard.topology import compile_fabric
+
+    return [node.name for node in compile_fabric(parse_stack(stack_config(), source="test").fabric).nodes]
+
+
+def rendered(recording: Recording) -> str:
+    """Return every object in a stable order, schemas left out."""
+    bodies = []
+    for each in sorted(recording.objects, key=lambda each: each.name):
+        body = dict(each.inputs)
+        if body["kind"] == "CustomResourceDefinition":
+            body["spec"] = {**body["spec"], "versions": [version["name"] for version in body["spec"]["versions"]]}
+        bodies.append(body)
+    return yaml.safe_dump_all(bodies, sort_keys=False, width=110)
+
+
+def test_the_local_stack_is_what_was_reviewed(local: Recording) -> None:
+    found = rendered(local)
+    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(found)
+    assert found == GOLDEN.read_text(), "review the difference, then run the test with TRAINYARD_UPDATE_GOLDEN=1"
+
+
+@pytest.mark.parametrize("component", ["volcano", "jobset"])
+def test_a_component_that_exists_is_not_declared(component: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record(stack_config(**{component: {"install": "existing"}}), monkeypatch)
+    areas = {recording.resources[each.parent].type for each in recording.objects}
+    assert f"trainyard:{component}:{'Volcano' if component == 'volcano' else 'JobSet'}" not in areas
+    file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
+    assert f"namespace: {component}-system" not in file
+
+
+def test_nobody_would_make_certificates_for_a_foreign_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pulumi.RunError, match="certificate is made by this program's trainer controller"):
+        record(stack_config(trainer={"install": "existing"}), monkeypatch)
+
+
+def test_an_older_jobset_is_read_from_its_own_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record(stack_config(jobset={"version": "0.11.1"}), monkeypatch)
+    pod = recording.one("Deployment/jobset-system/jobset-controller-manager").inputs["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"].endswith(":v0.11.1")
+    rules = recording.one("ClusterRole/jobset-manager-role").inputs["rules"]
+    assert rules
+
+
+def test_wrong_settings_name_file_path_and_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = stack_config(volcano={"replica": 2}, queue={})
+    with pytest.raises(pulumi.RunError) as caught:
+        record(config, monkeypatch)
+    text = str(caught.value)
+    assert "Pulumi.local.yaml" in text
+    assert "trainyard:volcano.replica: unknown setting" in text
+    assert "did you mean replicas?" in text
+    assert "trainyard:queue: unknown setting" in text
+
+
+def test_objects_of_others_are_all_listed_by_a_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = live(
+        ("v1", "Namespace", "volcano-system", {}),
+        ("scheduling.volcano.sh/v1beta1", "Queue", "vision", {"labels": {"trainyard.dev/stack": "other"}}),
+        nodes=node_names(),
+    )
+    with pytest.raises(pulumi.RunError) as caught:
+        record(stack_config(), monkeypatch, live=foreign, preview=True)
+    assert "Namespace volcano-system: exists already" in str(caught.value)
+    assert "Queue vision: exists already" in str(caught.value)
+    assert "adopt" in str(caught.value)
+
+
+def test_objects_of_this_stack_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = live(("v1", "Namespace", "vision", {"labels": {"trainyard.dev/stack": "local"}}), nodes=node_names())
+    recording = record(stack_config(), monkeypatch, live=ours)
+    assert not any(each.retain for each in recording.objects)
+
+
+def test_adopted_objects_are_kept_on_destroy_now_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = {"labels": {"trainyard.dev/stack": "local"}, "annotations": {"trainyard.dev/adopted": "true"}}
+    found = live(("v1", "Namespace", "vision", {}), ("v1", "Namespace", "language", later), nodes=node_names())
+    recording = record(stack_config(adopt=True), monkeypatch, live=found)
+    kept = {each.name for each in recording.objects if each.retain}
+    assert kept == {"Namespace/vision", "Namespace/language"}
+    annotations = recording.one("Namespace/vision").inputs["metadata"]["annotations"]
+    assert annotations["pulumi.com/patchForce"] == "true"
+    assert annotations["trainyard.dev/adopted"] == "true"
+
+
+def test_a_fabric_that_names_missing_nodes_stops_up_with_the_command_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = node_names()
+    with pytest.raises(pulumi.RunError) as caught:
+        record(stack_config(), monkeypatch, live=live(nodes=nodes[1:]))
+    assert f"the cluster has no node {nodes[0]}" in str(caught.value)
+    assert "trainyard cluster up" in str(caught.value)
+
+
+def test_a_preview_only_warns_of_missing_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record(stack_config(), monkeypatch, live=live(nodes=[]), preview=True)
+    assert recording.of("HyperNode")

@@ -1,0 +1,56 @@
+"""Tenants: limits, roles, and what nobody gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.tenants import role_rules
+from tests.components.recording import Recording, record, stack_config
+from trainyard.settings.tenancy import Role
+
+
+@pytest.fixture(scope="module")
+def with_groups(monkeypatch_module) -> Recording:
+    config = stack_config()
+    config["tenants"]["vision"]["roles"] = {"submit": ["vision-users"], "raw": ["vision-admins"]}
+    return record(config, monkeypatch_module)
+
+
+def test_a_namespace_names_its_default_queue_and_its_pod_security(local: Recording) -> None:
+    metadata = local.one("Namespace/vision").inputs["metadata"]
+    assert metadata["annotations"]["scheduling.volcano.sh/queue-name"] == "vision"
+    assert metadata["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert metadata["labels"]["trainyard.dev/tenant"] == "vision"
+
+
+def test_a_tenant_policy_says_what_the_settings_say(local: Recording) -> None:
+    spec = local.one("TenantPolicy/language/tenant").inputs["spec"]
+    assert spec["queues"] == ["language"]
+    assert spec["defaultQueue"] == "language"
+    assert spec["maxAcceleratorsPerJob"] == 32
+    assert "maxAcceleratorsPerJob" not in local.one("TenantPolicy/vision/tenant").inputs["spec"]
+
+
+def test_the_raw_role_exists_only_where_somebody_has_it(local: Recording, with_groups: Recording) -> None:
+    assert "Role/vision/raw" not in {each.name for each in local.of("Role")}
+    assert with_groups.one("RoleBinding/vision/raw").inputs["subjects"][0]["name"] == "vision-admins"
+    assert "Role/language/raw" not in {each.name for each in with_groups.of("Role")}
+
+
+def test_whoever_has_a_role_may_read_the_catalogue(with_groups: Recording) -> None:
+    subjects = with_groups.one("ClusterRoleBinding/trainyard-catalogue").inputs["subjects"]
+    assert [subject["name"] for subject in subjects] == ["vision-admins", "vision-users"]
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
+    trusted = {"commands", "podgroups", "queues", "tenantpolicies", "platforms", "configmaps", "hypernodes"}
+    for rule in role_rules(role):
+        if set(rule["verbs"]) - {"get", "list", "watch"}:
+            assert not trusted & set(rule["resources"])
+        assert "*" not in rule["resources"]
+
+
+def test_quota_bounds_counts_and_leaves_compute_to_the_queue(local: Recording) -> None:
+    hard = local.one("ResourceQuota/vision/tenant").inputs["spec"]["hard"]
+    assert not any(key.startswith(("requests.", "limits.", "cpu", "memory")) for key in hard)

@@ -1,0 +1,89 @@
+"""What people read while and after an operation runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from trainyard.deploy.events import EventLog, component_of, resource_of
+from trainyard.deploy.operations import _with_fix
+from trainyard.deploy.result import Change, Result
+from trainyard.problem import Problem
+
+QUEUE = (
+    "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:scheduling.volcano.sh/v1beta1:Queue::Queue/vision"
+)
+POD = (
+    "urn:pulumi:local::trainyard::trainyard:volcano:Volcano$kubernetes:apps/v1:Deployment::Deployment/volcano-system/x"
+)
+
+
+def event(**parts: Any) -> Any:
+    names = ("resource_pre_event", "res_outputs_event", "res_op_failed_event", "diagnostic_event", "summary_event")
+    return SimpleNamespace(**{name: parts.get(name) for name in names})
+
+
+def step(urn: str, operation: str = "create", fields: dict[str, Any] | None = None) -> Any:
+    metadata = SimpleNamespace(
+        urn=urn, op=operation, type=urn.split("::")[2].split("$")[-1], detailed_diff=fields, diffs=None
+    )
+    return SimpleNamespace(metadata=metadata)
+
+
+def diagnostic(message: str, urn: str | None = None, severity: str = "error") -> Any:
+    return SimpleNamespace(message=message, urn=urn, severity=severity)
+
+
+def test_resources_and_components_have_their_own_names() -> None:
+    assert resource_of(QUEUE) == "Queue/vision"
+    assert component_of(QUEUE) == "Queues"
+
+
+def test_progress_says_what_is_done_and_what_is_waited_for() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE)))
+    log(event(resource_pre_event=step(POD)))
+    assert log.describe() == "0 done, create Queue/vision and 1 more"
+    log(event(res_outputs_event=step(QUEUE)))
+    assert log.describe() == "1 done, create Deployment/volcano-system/x"
+
+
+def test_unchanged_resources_are_no_changes() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE, "same")))
+    assert log.changes == []
+    assert log.describe() == "0 done"
+
+
+def test_a_change_names_its_fields() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE, "update", {"spec.capability": {}})))
+    assert log.changes == [Change("update", "Queue/vision", "Queues", ("spec.capability",))]
+
+
+def test_a_failure_carries_the_message_of_its_resource_without_markup() -> None:
+    log = EventLog()
+    log(event(resource_pre_event=step(QUEUE)))
+    log(event(diagnostic_event=diagnostic("<{%fg 1%}>parent root2\nnot found<{%reset%}>", QUEUE)))
+    log(event(diagnostic_event=diagnostic("update failed", "urn:pulumi:local::trainyard::pulumi:pulumi:Stack::s")))
+    log(event(res_op_failed_event=step(QUEUE)))
+    assert log.problems == [Problem("Queue/vision", "parent root2 not found")]
+
+
+def test_a_failed_deployment_points_at_its_log() -> None:
+    problem = _with_fix(Problem("Deployment/volcano-system/volcano-scheduler", "timed out"))
+    assert problem.fix == "see `trainyard cluster logs vc-scheduler`"
+
+
+def test_nothing_to_do_says_so() -> None:
+    result = Result("up", "local", {"same": 137}, (), 1.0)
+    assert not result.changed
+    assert result.summary == "nothing to change, 137 resources are as declared"
+
+
+def test_changes_are_counted_and_grouped() -> None:
+    changes = (Change("update", "Queue/vision", "Queues", ("spec.capability",)), Change("delete", "Queue/x", "Queues"))
+    result = Result("preview", "local", {"update": 1, "delete": 1, "same": 3}, changes, 1.0)
+    assert result.summary == "1 to delete, 1 to update, 3 unchanged"
+    assert result.lines() == ["Queues", "  ~ Queue/vision  spec.capability", "  - Queue/x"]
+    assert result.as_json()["changed"] is True

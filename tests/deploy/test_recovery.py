@@ -1,0 +1,96 @@
+"""What a killed run leaves behind: locks and operations that never ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainyard.deploy import recovery
+from trainyard.problem import TrainyardError
+
+
+def lock(folder: Path, pid: int, *, host: str | None = None, stack: str = "local") -> Path:
+    path = folder / ".pulumi" / "locks" / "organization" / "trainyard" / stack / f"{pid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"pid": pid, "hostname": host or socket.gethostname(), "timestamp": "now"}))
+    return path
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_the_lock_of_a_dead_process_is_released(tmp_path: Path) -> None:
+    path = lock(tmp_path, dead_pid())
+    other = lock(tmp_path, dead_pid(), stack="other")
+    assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+    assert not path.exists()
+    assert other.exists()
+
+
+def test_a_process_id_that_now_belongs_to_another_program_is_a_dead_one(tmp_path: Path) -> None:
+    lock(tmp_path, os.getpid())
+    assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+
+
+def test_a_living_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_runs_pulumi", lambda _: True)
+    path = lock(tmp_path, 4711)
+    with pytest.raises(TrainyardError, match="process 4711"):
+        recovery.release_stale_lock(tmp_path, "trainyard", "local")
+    assert path.exists()
+
+
+def test_the_lock_of_another_machine_stays(tmp_path: Path) -> None:
+    path = lock(tmp_path, 1, host="elsewhere")
+    with pytest.raises(TrainyardError, match="elsewhere"):
+        recovery.release_stale_lock(tmp_path, "trainyard", "local")
+    assert path.exists()
+
+
+class FakeStack:
+    def __init__(self, deployment: dict[str, Any]) -> None:
+        self.name = "local"
+        self.deployment = deployment
+        self.imported: Any = None
+        self.exports = 0
+
+    def export_stack(self) -> Any:
+        self.exports += 1
+        return SimpleNamespace(version=3, deployment=self.deployment)
+
+    def import_stack(self, deployment: Any) -> None:
+        self.imported = deployment
+
+
+def test_open_operations_are_forgotten_and_resources_kept() -> None:
+    pending = [{"resource": {"urn": "urn:a"}, "type": "creating"}]
+    stack = FakeStack({"resources": [{"urn": "urn:b"}], "pending_operations": pending})
+    assert recovery.forget_pending_operations(stack) == ["urn:a"]
+    assert stack.imported.deployment == {"resources": [{"urn": "urn:b"}], "pending_operations": []}
+
+
+def test_a_clean_state_is_not_even_exported(tmp_path: Path) -> None:
+    state = tmp_path / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    state.parent.mkdir(parents=True)
+    state.write_text("{}")
+    stack = FakeStack({"resources": []})
+    assert recovery.forget_pending_operations(stack, tmp_path) == []
+    assert stack.exports == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"), [("file:///a/b", Path("/a/b")), ("s3://bucket", None), ("", None), ("https://x.example", None)]
+)
+def test_only_a_file_backend_has_a_folder(url: str, folder: Path | None) -> None:
+    assert recovery.backend_folder(url) == folder

@@ -1,0 +1,58 @@
+"""Where Pulumi runs: nothing of the checkout or the user's home is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard.data import checkout
+from trainyard.deploy.workspace import Program, _write_project, quiet_home
+from trainyard.problem import TrainyardError
+from trainyard.settings import StackSettings
+
+
+def test_the_home_is_the_users_without_the_log(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "plugins").mkdir(parents=True)
+    (home / "logs").mkdir()
+    (home / "credentials.json").write_text("{}")
+    quiet = quiet_home(home, tmp_path / "quiet")
+    assert (quiet / "plugins").is_dir()
+    assert (quiet / "credentials.json").read_text() == "{}"
+    assert (quiet / "logs").is_file()
+
+
+def test_a_user_without_a_home_gets_one(tmp_path: Path) -> None:
+    assert (quiet_home(tmp_path / "none", tmp_path / "quiet") / "logs").is_file()
+
+
+def test_the_project_is_the_same_one_without_its_folders(tmp_path: Path) -> None:
+    _write_project(tmp_path)
+    project = yaml.safe_load((tmp_path / "Pulumi.yaml").read_text())
+    assert project["name"] == "trainyard"
+    assert "main" not in project
+    assert "stackConfigDir" not in project
+
+
+def test_the_program_keeps_the_error_that_is_meant_for_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "__main__.py"
+    path.write_text(
+        "from trainyard.problem import TrainyardError\n"
+        "try:\n    raise TrainyardError('wrong', fix='right')\n"
+        "except TrainyardError as error:\n    raise RuntimeError(str(error)) from error\n"
+    )
+    program = Program(path)
+    with pytest.raises(RuntimeError):
+        program()
+    assert isinstance(program.error, TrainyardError)
+    assert program.error.fix == "right"
+
+
+def test_pulumi_yaml_describes_every_setting() -> None:
+    project = yaml.safe_load((checkout() / "Pulumi.yaml").read_text())
+    described = {key.removeprefix("trainyard:"): entry for key, entry in project["config"].items()}
+    fields = {field.alias or name for name, field in StackSettings.model_fields.items()}
+    assert set(described) == fields
+    assert all(entry["description"] for entry in described.values())

@@ -1,0 +1,139 @@
+"""Follows the engine's events: what is done, what is waited for, what failed and why."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trainyard.deploy.result import Change
+from trainyard.problem import Problem
+
+if TYPE_CHECKING:
+    from pulumi.automation.events import EngineEvent, StepEventMetadata
+
+    from trainyard.progress import Step
+
+__all__ = ["EventLog", "component_of", "resource_of"]
+
+_MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
+_INTERNAL = frozenset({"pulumi:pulumi:Stack", "pulumi:providers:kubernetes"})
+_NOISE = ("Retry #",)
+_SLOW = 3.0
+
+
+@dataclass
+class EventLog:
+    """The events of one operation, told to a progress step as they come.
+
+    Parameters
+    ----------
+    step
+        Told what is being done; None where nobody listens.
+    """
+
+    step: Step | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    changes: list[Change] = field(default_factory=list)
+    failures: dict[str, Problem] = field(default_factory=dict)
+    _running: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _latest: dict[str, str] = field(default_factory=dict)
+    _failed: list[str] = field(default_factory=list)
+    _finished: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, event: EngineEvent) -> None:
+        """Take one event."""
+        with self._lock:
+            if event.resource_pre_event:
+                self._started(event.resource_pre_event.metadata)
+            elif event.res_outputs_event:
+                self._ended(event.res_outputs_event.metadata)
+            elif event.res_op_failed_event:
+                urn = event.res_op_failed_event.metadata.urn
+                self._running.pop(urn, None)
+                self._failed.append(urn)
+            elif event.diagnostic_event:
+                self._diagnostic(event.diagnostic_event)
+            elif event.summary_event:
+                self.counts = Counter(
+                    {str(_plain(key)): value for key, value in event.summary_event.resource_changes.items()}
+                )
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell the step where the operation is."""
+        if self.step is not None:
+            self.step.update(self.describe())
+
+    def describe(self) -> str:
+        """Return where the operation is, in one line: how much is done and what is waited for."""
+        now = time.monotonic()
+        with self._lock:
+            waiting = sorted((began, resource_of(urn), operation) for urn, (operation, began) in self._running.items())
+            done = f"{self._finished} done"
+            if not waiting:
+                return done
+            began, resource, operation = waiting[0]
+            others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            text = f"{done}, {operation} {resource}{others}"
+            if now - began > _SLOW:
+                latest = next((self._latest[urn] for urn in self._running if urn in self._latest), "")
+                text += f" for {now - began:.0f} s" + (f": {latest}" if latest else "")
+            return text
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What failed, each resource once, with its message."""
+        found = [
+            self.failures.get(urn, Problem(resource_of(urn), self._latest.get(urn, "failed without a message")))
+            for urn in dict.fromkeys(self._failed)
+        ]
+        general = [problem for urn, problem in self.failures.items() if urn not in self._failed]
+        return found or general
+
+    def _started(self, metadata: StepEventMetadata) -> None:
+        operation = str(_plain(metadata.op))
+        if metadata.type in _INTERNAL or metadata.type.startswith("trainyard:") or operation == "same":
+            return
+        self._running[metadata.urn] = (operation, time.monotonic())
+        if operation in ("create", "update", "delete", "replace"):
+            fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
+            change = Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields)
+            self.changes.append(change)
+
+    def _ended(self, metadata: StepEventMetadata) -> None:
+        if self._running.pop(metadata.urn, None) is not None:
+            self._finished += 1
+        self._latest.pop(metadata.urn, None)
+
+    def _diagnostic(self, event: Any) -> None:
+        message = " ".join(_MARKUP.sub("", event.message).split())
+        urn = event.urn or ""
+        if not message:
+            return
+        if event.severity == "error" and not (urn.endswith("::pulumi:pulumi:Stack") and message == "update failed"):
+            known = self.failures.get(urn)
+            if known is None or len(message) > len(known.message):
+                self.failures[urn] = Problem(resource_of(urn) if urn else "", message)
+        elif urn and not message.startswith(_NOISE):
+            self._latest[urn] = message[:160]
+
+
+def resource_of(urn: str) -> str:
+    """Return the name of a resource as people know it."""
+    return urn.rpartition("::")[2]
+
+
+def component_of(urn: str) -> str:
+    """Return the component a resource belongs to, empty where there is none."""
+    parts = urn.split("::")
+    parents = parts[2].split("$")[:-1] if len(parts) > 2 else []
+    return parents[-1].rpartition(":")[2] if parents else ""
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "value", value)

@@ -1,0 +1,203 @@
+"""The operations on a stack: up, preview, destroy, refresh."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainyard.cluster import cluster_name, provider
+from trainyard.cluster.files import state_home
+from trainyard.deploy.events import EventLog
+from trainyard.deploy.recovery import backend_folder, forget_pending_operations, release_stale_lock
+from trainyard.deploy.result import Result
+from trainyard.deploy.workspace import PROJECT, Program, open_workspace
+from trainyard.problem import Problem, TrainyardError
+from trainyard.progress import Progress
+from trainyard.settings import ClusterProvider, StackSettings
+
+if TYPE_CHECKING:
+    from pulumi.automation import Stack
+
+__all__ = ["destroy", "preview", "refresh", "up"]
+
+_PARALLEL = 32
+_PROCESS_OF = {
+    "volcano-scheduler": "vc-scheduler",
+    "volcano-controllers": "vc-controller-manager",
+    "volcano-admission": "vc-webhook-manager",
+    "jobset-controller-manager": "jobset",
+    "kubeflow-trainer-controller-manager": "trainyard-controller",
+}
+
+
+@dataclass(frozen=True)
+class _Run:
+    stack: Stack
+    events: EventLog
+    output: Callable[[str], None]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "on_output": self.output,
+            "on_error": self.output,
+            "on_event": self.events,
+            "parallel": _PARALLEL,
+            "color": "never",
+            "suppress_progress": True,
+        }
+
+
+def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+    """Make the cluster what the settings say.
+
+    Nodes of the fabric are synchronized first. A run that was killed is continued.
+
+    Parameters
+    ----------
+    settings
+        The settings in the file.
+    stack
+        Name of the stack.
+    config_file
+        Its settings file.
+    progress
+        Told what is done and what is waited for.
+
+    Raises
+    ------
+    TrainyardError
+        With each resource that failed, its message and what to do.
+    """
+    cluster = provider(settings.cluster, cluster_name(settings, stack))
+    cluster.access()
+    cluster.sync_nodes(settings.fabric)
+    with _operation("up", "Platform", settings, stack, config_file, progress) as run:
+        run.stack.up(**run.options)
+    return _result("up", stack, run)
+
+
+def preview(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+    """Say what `up` would change; parameters and errors as there."""
+    with _operation("preview", "Preview", settings, stack, config_file, progress) as run:
+        run.stack.preview(**run.options)
+    return _result("preview", stack, run)
+
+
+def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+    """Read the objects' present state from the cluster into the stack's state; parameters and errors as for `up`."""
+    provider(settings.cluster, cluster_name(settings, stack)).access()
+    with _operation("refresh", "Refresh", settings, stack, config_file, progress) as run:
+        run.stack.refresh(**run.options)
+    return _result("refresh", stack, run)
+
+
+def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
+    """Remove everything that `up` made; parameters as there.
+
+    Raises
+    ------
+    TrainyardError
+        Resources are protected (each is listed), or something failed.
+    """
+    provider(settings.cluster, cluster_name(settings, stack)).access()
+    with _operation("destroy", "Removal", settings, stack, config_file, progress) as run:
+        _refuse_protected(run.stack, stack)
+        run.stack.destroy(**run.options)
+    return _result("destroy", stack, run)
+
+
+@contextmanager
+def _operation(
+    operation: str, title: str, settings: StackSettings, stack: str, config_file: Path, progress: Progress
+) -> Iterator[_Run]:
+    environment = provider(settings.cluster, cluster_name(settings, stack)).environment()
+    if settings.cluster.provider is ClusterProvider.EMBEDDED:
+        # Saving the state once instead of twice for each resource halves the time. What a killed run made is found
+        # again by its label.
+        environment = {**environment, "PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
+    program = Program()
+    log = state_home() / "pulumi" / f"{stack}-{operation}.log"
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with progress.step(title) as step, log.open("w") as file:
+        folder = backend_folder(environment.get("PULUMI_BACKEND_URL", ""))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if release_stale_lock(folder, PROJECT, stack):
+                step.update("continuing after a run that was killed")
+        events = EventLog(step)
+        with open_workspace(stack, config_file, environment, program) as opened:
+            if operation != "preview":
+                forget_pending_operations(opened, folder)
+            run = _Run(opened, events, lambda line: _append(file, line))
+            began = time.monotonic()
+            with _ticking(events), _explained(operation, stack, events, program, log):
+                yield run
+            step.done(_result(operation, stack, run, time.monotonic() - began).summary)
+
+
+@contextmanager
+def _explained(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
+    from pulumi.automation.errors import CommandError
+
+    try:
+        yield
+    except CommandError as error:
+        if program.error is not None:
+            raise program.error from error
+        problems = [_with_fix(problem) for problem in events.problems]
+        raise TrainyardError(
+            f"{operation} of stack {stack} failed" + (f" at {len(problems)} resources" if len(problems) > 1 else ""),
+            problems=problems,
+            fix=f"correct this and run the same command again, it goes on from here (everything Pulumi said: {log})",
+        ) from error
+
+
+def _with_fix(problem: Problem) -> Problem:
+    process = next((program for name, program in _PROCESS_OF.items() if problem.path.endswith(f"/{name}")), None)
+    if process is None or problem.fix:
+        return problem
+    return Problem(problem.path, problem.message, f"see `trainyard cluster logs {process}`")
+
+
+def _refuse_protected(stack: Stack, name: str) -> None:
+    body = stack.export_stack().deployment or {}
+    held = [resource["urn"] for resource in body.get("resources", []) if resource.get("protect")]
+    if held:
+        raise TrainyardError(
+            f"Stack {name} is protected: {len(held)} resources may not be deleted",
+            problems=[Problem(urn.rpartition("::")[2], "protected") for urn in held],
+            fix="set trainyard:protect to false, run `trainyard up`, then destroy",
+        )
+
+
+@contextmanager
+def _ticking(events: EventLog) -> Iterator[None]:
+    """Tell the progress from time to time while the engine is silent, because it waits."""
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(1.0):
+            events.tell()
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _append(file: Any, line: str) -> None:
+    file.write(line + "\n")
+    file.flush()
+
+
+def _result(operation: str, stack: str, run: _Run, seconds: float = 0.0) -> Result:
+    return Result(operation, stack, dict(run.events.counts), tuple(run.events.changes), seconds)

@@ -1,0 +1,107 @@
+"""What an operation on a stack did, or would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Change", "Result"]
+
+_UNCHANGED = frozenset({"same", "read"})
+
+
+@dataclass(frozen=True)
+class Change:
+    """One resource that changes.
+
+    Parameters
+    ----------
+    operation
+        create, update, delete, replace or refresh.
+    resource
+        Kind, namespace where there is one, and name: ``Queue/vision``.
+    component
+        Component it belongs to.
+    fields
+        Paths of the fields that differ.
+    """
+
+    operation: str
+    resource: str
+    component: str
+    fields: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON shape."""
+        return {
+            "operation": self.operation,
+            "resource": self.resource,
+            "component": self.component,
+            "fields": list(self.fields),
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one operation.
+
+    Parameters
+    ----------
+    operation
+        up, preview, destroy or refresh.
+    counts
+        Number of resources by what happened to them; ``same`` are the unchanged ones.
+    changes
+        The resources that change, in the order they were handled.
+    seconds
+        How long it took.
+    """
+
+    operation: str
+    stack: str
+    counts: Mapping[str, int]
+    changes: tuple[Change, ...]
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything differs."""
+        return any(count for operation, count in self.counts.items() if operation not in _UNCHANGED)
+
+    @property
+    def summary(self) -> str:
+        """One line: what changed, or that nothing did."""
+        same = self.counts.get("same", 0)
+        if not self.changed:
+            return f"nothing to change, {same} resources are as declared"
+        parts = [
+            f"{count} to {name}" if self.operation == "preview" else f"{count} {name}d" for name, count in self._named()
+        ]
+        return ", ".join([*parts, f"{same} unchanged"])
+
+    def lines(self) -> list[str]:
+        """Return the changes for people, by component."""
+        signs = {"create": "+", "update": "~", "delete": "-", "replace": "±"}
+        found = []
+        for component in dict.fromkeys(change.component for change in self.changes):
+            found.append(component or "Stack")
+            for change in self.changes:
+                if change.component == component:
+                    fields = f"  {', '.join(change.fields)}" if change.fields else ""
+                    found.append(f"  {signs.get(change.operation, '?')} {change.resource}{fields}")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON shape."""
+        return {
+            "operation": self.operation,
+            "stack": self.stack,
+            "changed": self.changed,
+            "counts": dict(self.counts),
+            "changes": [change.as_json() for change in self.changes],
+            "seconds": round(self.seconds, 1),
+        }
+
+    def _named(self) -> list[tuple[str, int]]:
+        return [(name, count) for name, count in sorted(self.counts.items()) if count and name not in _UNCHANGED]

@@ -1,0 +1,254 @@
+"""Upstream manifests, read from where they are pinned and never copied into this repository.
+
+A file is taken from the first place that has it: the folder or URL named by ``TRAINYARD_UPSTREAM``, the Go module
+cache, or the module that ``go mod download`` fetches. Wherever it comes from, its SHA-256 must be the locked one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.data import checkout
+from trainyard.problem import TrainyardError
+from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
+
+__all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "read", "record", "without_descriptions"]
+
+SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
+"""Names a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
+
+_PROGRAM_OF = {"volcano": "vc-scheduler", "jobset": "jobset"}
+_KIND = re.compile(r"^kind:\s*([A-Za-z]+)", re.MULTILINE)
+_SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
+
+
+def lock_file() -> Path:
+    """Return the file that holds the SHA-256 of every upstream file."""
+    return checkout() / "components" / "upstream.lock"
+
+
+def read(component: str, version: str, path: str, *, lock: Path | None = None) -> str:
+    """Return one upstream file, verified.
+
+    Parameters
+    ----------
+    component, version
+        An entry of the version table (``volcano``, ``1.14.1``).
+    path
+        Path of the file in the component's source tree.
+    lock
+        The lock file; the project's when absent.
+
+    Raises
+    ------
+    TrainyardError
+        The file cannot be had, is not locked, or is not the file that was locked.
+    """
+    release = component_release(component, version)
+    expected = _locked(lock or lock_file()).get(_key(release), {}).get(path)
+    if expected is None:
+        raise TrainyardError(
+            f"{path} of {component} {version} has no SHA-256 in {lock or lock_file()}",
+            fix="run `python -m components.relock` and review the change",
+        )
+    content = _fetch(component, release, path)
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise TrainyardError(
+            f"{path} of {component} {version} is not the file that was locked: SHA-256 {found}, expected {expected}",
+            fix=f"do not install it; find out who changed it (read from {_origin(release, path)})",
+        )
+    return content.decode()
+
+
+def documents(component: str, version: str, path: str, *, kinds: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return the objects of one upstream file.
+
+    Parameters
+    ----------
+    component, version, path
+        As for `read`.
+    kinds
+        Kinds to return; the others are not even parsed. All when absent.
+    """
+    return [json.loads(text) for text in _documents(component, version, path, tuple(kinds) if kinds else None)]
+
+
+def without_descriptions(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a CustomResourceDefinition without the descriptions in its schemas, which are most of its size."""
+    stripped: dict[str, Any] = json.loads(json.dumps(definition))
+    for version in stripped["spec"]["versions"]:
+        schema = version.get("schema", {}).get("openAPIV3Schema")
+        if schema:
+            _strip(schema)
+    return stripped
+
+
+def record(paths: Mapping[tuple[str, str], Iterable[str]], *, lock: Path | None = None) -> Path:
+    """Write the lock file from the files as they are now; the change is to be reviewed like code.
+
+    Parameters
+    ----------
+    paths
+        Files by component and version.
+    lock
+        The file to write; the project's when absent.
+    """
+    table = {}
+    for (component, version), names in paths.items():
+        release = component_release(component, version)
+        table[_key(release)] = {
+            name: hashlib.sha256(_fetch(component, release, name)).hexdigest() for name in sorted(names)
+        }
+    target = lock or lock_file()
+    target.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
+    return target
+
+
+@lru_cache(maxsize=128)
+def _documents(component: str, version: str, path: str, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found = []
+    for part in _SEPARATOR.split(read(component, version, path)):
+        kind = _KIND.search(part)
+        if kind and (kinds is None or kind.group(1) in kinds):
+            found.append(json.dumps(yaml.load(part, Loader=loader)))  # noqa: S506
+    return tuple(found)
+
+
+def _strip(schema: dict[str, Any]) -> None:
+    schema.pop("description", None)
+    for group in ("properties", "patternProperties", "definitions"):
+        for child in schema.get(group, {}).values():
+            _strip(child)
+    for key in ("items", "additionalProperties", "not"):
+        if isinstance(schema.get(key), dict):
+            _strip(schema[key])
+    for key in ("allOf", "anyOf", "oneOf"):
+        for child in schema.get(key, []):
+            _strip(child)
+
+
+def _locked(lock: Path) -> dict[str, dict[str, str]]:
+    try:
+        table: dict[str, dict[str, str]] = json.loads(lock.read_text())
+    except OSError as error:
+        raise TrainyardError(
+            f"{lock} cannot be read: {error.strerror}", fix="restore it from the repository"
+        ) from error
+    except ValueError as error:
+        raise TrainyardError(f"{lock} is not valid JSON: {error}", fix="restore it from the repository") from error
+    return table
+
+
+def _key(release: ComponentRelease) -> str:
+    return f"{release.module}@v{release.version}"
+
+
+def _escaped(module: str) -> str:
+    return re.sub(r"[A-Z]", lambda match: f"!{match.group().lower()}", module)
+
+
+def _origin(release: ComponentRelease, path: str) -> str:
+    override = os.environ.get(SOURCE_VARIABLE)
+    return override or str(_module_folder(release) / path)
+
+
+def _fetch(component: str, release: ComponentRelease, path: str) -> bytes:
+    override = os.environ.get(SOURCE_VARIABLE)
+    if override and override.startswith("https://"):
+        return _download(override.format(module=release.module, version=release.version, path=path))
+    folder = Path(override) / _key(release) if override else _module_folder(release)
+    if not override and not folder.is_dir():
+        _go_mod_download(component, release)
+    try:
+        return (folder / path).read_bytes()
+    except OSError as error:
+        raise TrainyardError(
+            f"{folder / path} cannot be read: {error.strerror}",
+            fix=f"{SOURCE_VARIABLE} must name a folder with {_key(release)}/{path}"
+            if override
+            else f"delete {folder} and run the command again: it is fetched anew",
+        ) from error
+
+
+def _module_folder(release: ComponentRelease) -> Path:
+    return _module_cache() / f"{_escaped(release.module)}@v{release.version}"
+
+
+def _module_cache() -> Path:
+    """Where Go keeps modules, found without starting Go."""
+    if configured := os.environ.get("GOMODCACHE"):
+        return Path(configured)
+    if path := os.environ.get("GOPATH"):
+        return Path(path.split(os.pathsep)[0]) / "pkg" / "mod"
+    return Path.home() / "go" / "pkg" / "mod"
+
+
+def _go_mod_download(component: str, release: ComponentRelease) -> None:
+    group = next(p.group for p in PROGRAMS if (p.name, p.version) == (_PROGRAM_OF[component], release.version))
+    go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
+    if go is None:
+        raise TrainyardError(
+            f"The manifests of {_key(release)} are not on this machine and Go, which fetches them, is not installed",
+            fix=f"run make up, or install Go, or set {SOURCE_VARIABLE} to a folder or URL that has them",
+        )
+    result = subprocess.run(  # noqa: S603
+        [go, "mod", "download", release.module],
+        cwd=checkout() / "toolchain" / group,
+        env={**os.environ, "GOMODCACHE": str(_module_cache())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise TrainyardError(
+            f"go mod download {release.module} failed: {result.stderr.strip().rpartition(chr(10))[2]}",
+            fix="check that the Go module proxy (GOPROXY) can be reached",
+        )
+
+
+_Opener = Callable[[str], bytes]
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=60) as response:  # noqa: S310
+        content: bytes = response.read()
+    return content
+
+
+def _download(url: str, opener: _Opener = _get) -> bytes:
+    cache = _cache_folder() / hashlib.sha256(url.encode()).hexdigest()
+    if cache.is_file():
+        return cache.read_bytes()
+    try:
+        content = opener(url)
+    except (urllib.error.URLError, OSError) as error:
+        raise TrainyardError(
+            f"{url} cannot be read: {error}", fix=f"check {SOURCE_VARIABLE} and the network"
+        ) from error
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    partial = cache.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(cache)
+    return content
+
+
+def _cache_folder() -> Path:
+    if home := os.environ.get("TRAINYARD_CACHE_HOME"):
+        return Path(home) / "upstream"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard" / "upstream"
