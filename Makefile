@@ -23,7 +23,7 @@ clean:  ## remove the local platform, its state and the Python environment (the 
 
 test: $(READY)  ## every check and every test, as CI runs them
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/trainyard cluster toolchain
+	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or not cluster"
 
 lint: $(READY)  ## style, types and import rules

@@ -82,12 +82,16 @@ def logs(
     typer.echo(_choose(stack, name, provider)[1].logs(process, lines))
 
 
-def toolchain(output: _Format = Output.TEXT) -> None:
+def toolchain(
+    output: _Format = Output.TEXT,
+    older: Annotated[bool, typer.Option("--older", help="Also the older versions that upgrades start from.")] = False,
+) -> None:
     """Obtain every upstream program, built where it is not installed, and say where each is."""
     from trainyard.cluster.presentation import toolchain_table
     from trainyard.cluster.toolchain import Toolchain
+    from trainyard.settings.versions import PROGRAMS
 
-    programs = Toolchain().ensure(progress=_progress())
+    programs = Toolchain().ensure(PROGRAMS if older else None, progress=_progress())
     if output is Output.JSON:
         typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.controller.resources import TRAIN_JOBS
-from trainyard.kube import ApiError, Client, Object, Resource, TransportError, WatchBrokenError
+from trainyard.kube import ApiError, Client, Object, Resource, WatchBrokenError
 from trainyard.problem import TrainyardError
 
 __all__ = ["finished_condition", "gang_nodes", "run_train_job"]
@@ -87,7 +87,7 @@ async def _finished(client: Client, job: Object, report: Callable[[str], None]) 
                     report(_waiting_for(job))
                     if finished_condition(job) is not None:
                         return job
-        except (ApiError, WatchBrokenError, TransportError):
+        except (ApiError, WatchBrokenError):
             pass
         job = await client.get(TRAIN_JOBS, name, namespace=namespace)
     return job

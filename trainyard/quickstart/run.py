@@ -12,8 +12,9 @@ from rich.console import RenderableType
 
 from trainyard.cluster import ClusterAccess, Provider, cluster_name, provider
 from trainyard.deploy import up
-from trainyard.kube import Client, Object
+from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.live import PlatformView, finished_condition, gang_nodes, read_platform, run_train_job
+from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.quickstart.smoke import accelerator, smoke_job
 from trainyard.quickstart.summary import ProcessLine, SmokeReport, summary
@@ -89,10 +90,13 @@ def _running(source: Provider) -> bool:
 async def _prove(
     access: ClusterAccess, settings: StackSettings, report: Callable[[str], None]
 ) -> tuple[SmokeReport, PlatformView]:
-    async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-        job, ran = await run_train_job(client, smoke_job(settings), patience=SMOKE_PATIENCE, report=report)
-        nodes = await gang_nodes(client, job)
-        view = await read_platform(client)
+    try:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            job, ran = await run_train_job(client, smoke_job(settings), patience=SMOKE_PATIENCE, report=report)
+            nodes = await gang_nodes(client, job)
+            view = await read_platform(client)
+    except (ApiError, TransportError) as error:
+        raise TrainyardError(f"The cluster does not answer: {error}", fix="see `trainyard cluster status`") from error
     return SmokeReport(_key(job), tuple(job["status"]["conditions"]), nodes, _seconds(job), ran), view
 
 
