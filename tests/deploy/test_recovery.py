@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from trainyard.deploy import recovery
@@ -43,12 +45,31 @@ def test_a_process_id_that_now_belongs_to_another_program_is_a_dead_one(tmp_path
     assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
 
 
-def test_a_living_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_runs_pulumi", lambda _: True)
-    path = lock(tmp_path, 4711)
-    with pytest.raises(TrainyardError, match="process 4711"):
-        recovery.release_stale_lock(tmp_path, "trainyard", "local")
-    assert path.exists()
+@pytest.fixture
+def fake_pulumi(tmp_path: Path) -> Path:
+    """A program of that name which lasts as long as it is let."""
+    return Path(shutil.copy(shutil.which("sleep") or "/bin/sleep", tmp_path / "pulumi"))
+
+
+def test_a_living_run_is_named(tmp_path: Path, fake_pulumi: Path) -> None:
+    with subprocess.Popen([fake_pulumi, "60"]) as run:
+        path = lock(tmp_path, run.pid)
+        with pytest.raises(TrainyardError, match=f"process {run.pid}"):
+            recovery.release_stale_lock(tmp_path, "trainyard", "local")
+        assert path.exists()
+        assert run.poll() is None
+        run.kill()
+
+
+def test_a_run_whose_command_was_killed_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_GRACE", 1.0)
+    shell = shutil.copy(shutil.which("sh") or "/bin/sh", tmp_path / "pulumi")
+    orphan = f"{shell} -c 'sleep 60; :' auto.inline >/dev/null 2>&1 & echo $!"
+    pid = int(subprocess.run(["sh", "-c", orphan], capture_output=True, text=True, check=True).stdout)
+    path = lock(tmp_path, pid)
+    assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
+    assert not path.exists()
+    assert not psutil.pid_exists(pid)
 
 
 def test_the_lock_of_another_machine_stays(tmp_path: Path) -> None:

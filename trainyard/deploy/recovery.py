@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
+
+_GRACE = 30.0
+"""Seconds in which Pulumi may end what it has begun and write its state."""
 
 __all__ = ["backend_folder", "forget_pending_operations", "release_stale_lock"]
 
@@ -27,7 +31,7 @@ def backend_folder(url: str) -> Path | None:
 
 
 def release_stale_lock(folder: Path, project: str, stack: str) -> int:
-    """Remove the locks of processes that are gone.
+    """Remove the locks of processes that are gone, and end those whose command is.
 
     Parameters
     ----------
@@ -60,7 +64,7 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
                 f"Another run on {host} (process {pid}, since {holder.get('timestamp')}) holds the stack {stack}",
                 fix="wait for it, or run `pulumi cancel` when it is certain that it is gone",
             )
-        if isinstance(pid, int) and _runs_pulumi(pid):
+        if isinstance(pid, int) and _runs_pulumi(pid) and not _ended_orphan(pid):
             raise TrainyardError(
                 f"Another run (process {pid}, since {holder.get('timestamp')}) holds the stack {stack}",
                 fix="wait for it to end, or stop it",
@@ -99,6 +103,26 @@ def forget_pending_operations(stack: Stack, folder: Path | None = None) -> list[
 
 def _pending(folder: Path, stack: str) -> bool:
     return any('"pending_operations"' in path.read_text() for path in folder.rglob(f"{stack}.json"))
+
+
+def _ended_orphan(pid: int) -> bool:
+    """End a run whose own command was killed; its program is gone, so it cannot finish."""
+    try:
+        process = psutil.Process(pid)
+        arguments, parent = process.cmdline(), process.parent()
+        if "auto.inline" not in arguments or (parent is not None and "trainyard" in " ".join(parent.cmdline())):
+            return False
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_GRACE)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(_GRACE)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
+    return True
 
 
 def _runs_pulumi(pid: int) -> bool:
