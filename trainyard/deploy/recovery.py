@@ -117,7 +117,6 @@ def _ended_orphan(pid: int) -> bool:
             process.wait(_GRACE)
         except psutil.TimeoutExpired:
             process.kill()
-            process.wait(_GRACE)
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:
