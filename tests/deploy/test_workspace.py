@@ -8,24 +8,9 @@ import pytest
 import yaml
 
 from trainyard.data import checkout
-from trainyard.deploy.workspace import Program, _write_project, quiet_home
+from trainyard.deploy.workspace import Program, _write_project
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
-
-
-def test_the_home_is_the_users_without_the_log(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    (home / "plugins").mkdir(parents=True)
-    (home / "logs").mkdir()
-    (home / "credentials.json").write_text("{}")
-    quiet = quiet_home(home, tmp_path / "quiet")
-    assert (quiet / "plugins").is_dir()
-    assert (quiet / "credentials.json").read_text() == "{}"
-    assert (quiet / "logs").is_file()
-
-
-def test_a_user_without_a_home_gets_one(tmp_path: Path) -> None:
-    assert (quiet_home(tmp_path / "none", tmp_path / "quiet") / "logs").is_file()
 
 
 def test_the_project_is_the_same_one_without_its_folders(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainyard.cluster.pulumi_home import quiet_home
+
 __all__ = ["LOCAL_PASSPHRASE", "exports", "local_environment", "tool_path"]
 
 LOCAL_PASSPHRASE = "trainyard"  # noqa: S105
@@ -26,8 +28,10 @@ def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -
     folders
         Folders of programs, put before PATH after this Python environment's.
     """
+    home = {"PULUMI_HOME": str(quiet_home(pulumi / "home"))} if pulumi.is_dir() else {}
     return {
         **tool_path(folders),
+        **home,
         "KUBECONFIG": str(kubeconfig),
         "PULUMI_BACKEND_URL": f"file://{pulumi}",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(pulumi / "passphrase"),

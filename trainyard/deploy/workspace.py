@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from trainyard.cluster.pulumi_home import quiet_home
 from trainyard.data import checkout
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack, Workspace
 
-__all__ = ["PROJECT", "Program", "open_workspace", "quiet_home"]
+__all__ = ["PROJECT", "Program", "open_workspace"]
 
 PROJECT = "trainyard"
 
@@ -71,36 +72,9 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
         "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
     }
     with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
-        variables["PULUMI_HOME"] = str(quiet_home(_home(environment), Path(name) / ".pulumi"))
+        variables.setdefault("PULUMI_HOME", str(quiet_home(Path(name) / ".pulumi")))
         with _environment(variables), _workspace(Path(name), stack, config_file, program) as opened:
             yield opened
-
-
-def quiet_home(home: Path, target: Path) -> Path:
-    """Make a Pulumi home that is the user's in everything but the log.
-
-    The CLI writes every property of every call to a compressed and encrypted log that cannot be switched off. With
-    the schemas of two dozen CustomResourceDefinitions that is three quarters of the time of a run. Where the log's
-    folder cannot be made, the CLI goes on without it.
-
-    Parameters
-    ----------
-    home
-        The user's Pulumi home: plug-ins and credentials.
-    target
-        Folder to make.
-    """
-    target.mkdir()
-    for entry in home.iterdir() if home.is_dir() else ():
-        if entry.name != "logs":
-            (target / entry.name).symlink_to(entry.resolve())
-    (target / "logs").touch()
-    return target
-
-
-def _home(environment: Mapping[str, str]) -> Path:
-    chosen = environment.get("PULUMI_HOME") or os.environ.get("PULUMI_HOME")
-    return Path(chosen) if chosen else Path.home() / ".pulumi"
 
 
 @contextmanager
