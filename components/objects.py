@@ -31,6 +31,10 @@ PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
 ADOPTED_ANNOTATION = "trainyard.dev/adopted"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
+# The provider otherwise draws a new name for each creation. After a killed run, which creates an object a second time,
+# the two names would be in each other's way at the next change.
+_FIELD_MANAGER = {"pulumi.com/patchFieldManager": "trainyard"}
+
 
 class Standing(Protocol):
     """What is known of the objects that exist already."""
@@ -141,7 +145,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
         Parent, provider (through the parent) and the edges of the ordering graph.
     """
     common = _current.get()
-    body = _labelled(manifest, common.labels)
+    body = _annotated(_labelled(manifest, common.labels), _FIELD_MANAGER)
     if common.protect and body["kind"] in PROTECTED_KINDS:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if common.standing is not None and common.standing.adopt(body):

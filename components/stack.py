@@ -18,9 +18,11 @@ from components.trainer import certificate
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.controller.configuration import Certificate
 from trainyard.problem import Problem, TrainyardError
+from trainyard.queues import queue_objects
 from trainyard.settings import StackSettings, parse_stack
+from trainyard.topology import compile_fabric
 
-__all__ = ["Stack", "check_installation", "open_stack"]
+__all__ = ["Stack", "open_stack", "prove"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def open_stack() -> Iterator[Stack]:
 def _opened() -> Iterator[Stack]:
     name = pulumi.get_stack()
     settings = _settings(name)
-    check_installation(settings)
+    prove(settings)
     cluster = provider(settings.cluster, cluster_name(settings, name))
     access = cluster.access()
     target = Target.of(settings, access)
@@ -114,18 +116,19 @@ def _opened() -> Iterator[Stack]:
         ownership.refuse()
 
 
-def check_installation(settings: StackSettings) -> None:
-    """Refuse a stack in which nobody would make the webhook certificates.
+def prove(settings: StackSettings) -> None:
+    """Refuse settings that cannot work, before anything is declared.
 
     Raises
     ------
     TrainyardError
-        Volcano or JobSet is installed here, but the trainer, whose controller makes their certificates, is not.
+        The queue tree or the fabric has faults, or Volcano or JobSet is installed here while the trainer, whose
+        controller makes their certificates, is not.
     """
-    if settings.trainer.install is True:
-        return
+    queue_objects(settings)
+    compile_fabric(settings.fabric)
     installed = [name for name in ("volcano", "jobset") if getattr(settings, name).install is True]
-    if installed:
+    if settings.trainer.install is not True and installed:
         raise TrainyardError(
             "trainyard:trainer is existing, but other components are installed by this program",
             problems=[

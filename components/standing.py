@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,9 @@ NAMESPACED_KINDS: dict[tuple[str, str], str] = {
 """Plural of every namespaced kind that the program declares."""
 
 _METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+
+_PATIENCE = 20.0
+"""Seconds for which a server that is busy, or starts to serve a new kind, is asked again."""
 
 Address = tuple[str, str, str, str]
 """API version, kind, namespace (empty where there is none) and name."""
@@ -207,18 +211,22 @@ async def _lists(
 
 async def _list(session: aiohttp.ClientSession, connection: Connection, path: str) -> list[dict[str, Any]]:
     tls: ssl.SSLContext | bool = connection.tls if connection.tls is not None else True
-    async with session.get(connection.server + path, ssl=tls) as response:
-        if response.status == 404:
-            return []
-        if response.status != 200:
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        async with session.get(connection.server + path, ssl=tls) as response:
+            if response.status == 404:
+                return []
+            if response.status == 200:
+                items: list[dict[str, Any]] = (await response.json())["items"] or []
+                return items
             text = (await response.text())[:300]
+            wait = response.headers.get("Retry-After", "")
+        if response.status not in (429, 503) or time.monotonic() > give_up:
             raise TrainyardError(
                 f"The API server refuses to list {path}: HTTP {response.status} {text}",
                 fix="use credentials that may list the platform's kinds",
             )
-        body = await response.json()
-    items: list[dict[str, Any]] = body["items"] or []
-    return items
+        await asyncio.sleep(float(wait) if wait.isdigit() else 1.0)
 
 
 def _path(api_version: str, plural: str, namespace: str | None = None) -> str:

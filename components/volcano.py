@@ -22,7 +22,15 @@ from trainyard import upstream
 from trainyard.settings.platform import VolcanoSettings
 from trainyard.settings.versions import component_release
 
-__all__ = ["ADMISSION_SECRET", "ADMISSION_SERVICE", "MANIFESTS", "Volcano", "VolcanoArgs", "webhook_configurations"]
+__all__ = [
+    "ADMISSION_SECRET",
+    "ADMISSION_SERVICE",
+    "MANIFESTS",
+    "Volcano",
+    "VolcanoArgs",
+    "custom_resource_definitions",
+    "webhook_configurations",
+]
 
 ADMISSION_SECRET = "volcano-admission-secret"  # noqa: S105 - a name
 ADMISSION_SERVICE = "volcano-admission-service"
@@ -98,11 +106,7 @@ class Volcano(Component):
         settings, target = args.settings, args.target
         version = settings.version
         home = self.homes[settings.namespace] = self.child(namespace(settings.namespace))
-        self.crds = [
-            self.child(upstream.without_descriptions(definition))
-            for path in _CRDS
-            for definition in upstream.documents("volcano", version, path)
-        ]
+        self.crds = [self.child(definition) for definition in custom_resource_definitions(version)]
         configurations = webhook_configurations(settings, target)
         admission, controllers, schedulers = _workloads(args, [_path(each) for each in configurations])
 
@@ -145,6 +149,15 @@ class Volcano(Component):
             cluster_role_binding(f"{workload.name}-role", workload.name, [subject]), after=[role, account]
         )
         return [account, binding]
+
+
+def custom_resource_definitions(version: str) -> list[dict[str, Any]]:
+    """Return Volcano's CustomResourceDefinitions, JobFlow's among them, without descriptions."""
+    return [
+        upstream.without_descriptions(definition)
+        for path in _CRDS
+        for definition in upstream.documents("volcano", version, path)
+    ]
 
 
 def webhook_configurations(settings: VolcanoSettings, target: Target) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ import pulumi
 import yaml
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
-from pulumi.runtime.stack import run_pulumi_func, wait_for_rpcs  # noqa: F401
 
+from components.objects import KubernetesObject
 from trainyard.cluster import ClusterAccess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,6 +110,16 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+class _WithoutSchemas(KubernetesObject):
+    """Leaves the schemas out of CustomResourceDefinitions; serializing them takes most of the time of a run."""
+
+    def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
+        if manifest["kind"] == "CustomResourceDefinition":
+            versions = [{**version, "schema": {}} for version in manifest["spec"]["versions"]]
+            manifest = {**manifest, "spec": {**manifest["spec"], "versions": versions}}
+        super().__init__(name, manifest, opts)
+
+
 class FakeProvider:
     """A cluster that only says how it would be reached."""
 
@@ -155,9 +165,11 @@ def record(
     live
         The objects that exist already; None when the cluster is not looked at.
     """
+    import components.objects
     import components.stack
 
     recording = Recording()
+    monkeypatch.setattr(components.objects, "KubernetesObject", _WithoutSchemas)
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "look", lambda *_: live)
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from components import volcano
+from components.jobset import custom_resource_definition
 from components.objects import declare
 from components.standing import CLUSTER_KINDS, NAMESPACED_KINDS
 from tests.components.recording import PORTS, Recording
@@ -53,11 +55,19 @@ def test_every_queue_names_its_parent_and_is_awaited_open(local: Recording) -> N
         assert each.inputs["metadata"]["annotations"]["pulumi.com/waitFor"] == "jsonpath={.status.state}=Open"
 
 
-def test_schemas_carry_no_descriptions(local: Recording) -> None:
+def test_every_kind_is_defined_and_no_schema_carries_descriptions(local: Recording) -> None:
     assert len(local.of("CustomResourceDefinition")) == 17
-    for each in local.of("CustomResourceDefinition"):
-        for version in each.inputs["spec"]["versions"]:
-            assert "description" not in version["schema"]["openAPIV3Schema"]
+    for definition in (custom_resource_definition("0.12.0"), *volcano.custom_resource_definitions("1.14.1")):
+        for version in definition["spec"]["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]
+            assert schema["properties"]
+            assert "description" not in schema
+            assert "description" not in schema["properties"].get("spec", {})
+
+
+def test_one_field_manager_writes_every_object(local: Recording) -> None:
+    managers = {each.inputs["metadata"]["annotations"]["pulumi.com/patchFieldManager"] for each in local.objects}
+    assert managers == {"trainyard"}
 
 
 def test_webhooks_are_reached_by_url_on_this_machine(local: Recording) -> None:

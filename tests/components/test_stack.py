@@ -41,7 +41,7 @@ def rendered(recording: Recording) -> str:
         if body["kind"] == "CustomResourceDefinition":
             body["spec"] = {**body["spec"], "versions": [version["name"] for version in body["spec"]["versions"]]}
         bodies.append(body)
-    return yaml.safe_dump_all(bodies, sort_keys=False, width=110)
+    return yaml.safe_dump_all(bodies, sort_keys=True, width=110)
 
 
 def test_the_local_stack_is_what_was_reviewed(local: Recording) -> None:
@@ -83,6 +83,16 @@ def test_wrong_settings_name_file_path_and_fix(monkeypatch: pytest.MonkeyPatch) 
     assert "trainyard:volcano.replica: unknown setting" in text
     assert "did you mean replicas?" in text
     assert "trainyard:queue: unknown setting" in text
+
+
+def test_a_queue_tree_that_cannot_work_stops_everything_before_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = stack_config()
+    config["queues"]["vision"]["deserved"] = {**config["queues"]["vision"]["deserved"], "nvidia.com/gpu": "640"}
+    recorded: list[Recording] = []
+    monkeypatch.setattr("tests.components.recording.Recording", lambda: recorded.append(Recording()) or recorded[-1])
+    with pytest.raises(pulumi.RunError, match="The queue tree has faults"):
+        record(config, monkeypatch)
+    assert not recorded[0].resources
 
 
 def test_objects_of_others_are_all_listed_by_a_preview(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,72 @@
+"""The program under the plain Pulumi command line, as a platform engineer uses it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support import ROOT, LiveCluster, require, run
+
+pytestmark = pytest.mark.cluster
+
+STACK = "plain"
+
+
+@pytest.fixture(scope="module")
+def project(cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout's Pulumi.yaml beside one stack file, the program being the project's own."""
+    folder = tmp_path_factory.mktemp("project")
+    definition = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    definition["main"] = str(ROOT / "stacks")
+    definition["runtime"]["options"]["virtualenv"] = str(ROOT / ".venv")
+    definition.pop("stackConfigDir")
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(definition, sort_keys=False))
+    shutil.copyfile(cluster.config_file, folder / f"Pulumi.{STACK}.yaml")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(cluster: LiveCluster, project: Path) -> Iterator[LiveCluster]:
+    """The cluster with the stack brought up by `pulumi up`."""
+    require(pulumi(cluster, project, "stack", "init", STACK))
+    require(pulumi(cluster, project, "up", "--yes", "--skip-preview"))
+    yield cluster
+    require(pulumi(cluster, project, "destroy", "--yes", "--skip-preview"))
+    assert cluster.get("crd")["items"] == []
+    left = {each["metadata"]["name"] for each in cluster.get("namespace")["items"]}
+    assert left == {"default", "kube-node-lease", "kube-public", "kube-system"}
+    assert cluster.get("mutatingwebhookconfiguration,validatingwebhookconfiguration")["items"] == []
+
+
+def pulumi(cluster: LiveCluster, project: Path, *arguments: str):
+    stack = () if arguments[0] == "stack" else ("--stack", STACK)
+    return run("pulumi", "-C", project, "--non-interactive", *arguments, *stack, env=cluster.env, timeout=900)
+
+
+def test_pulumi_up_makes_the_platform(plain: LiveCluster) -> None:
+    for namespace in ("volcano-system", "jobset-system", "kubeflow-system"):
+        for deployment in plain.get("deployment", "-n", namespace)["items"]:
+            assert deployment["status"]["readyReplicas"] == deployment["spec"]["replicas"]
+
+
+def test_a_second_preview_finds_nothing_to_change(plain: LiveCluster, project: Path) -> None:
+    answer = json.loads(require(pulumi(plain, project, "preview", "--json")))
+    assert set(answer["changeSummary"]) == {"same"}
+
+
+def test_another_stack_is_refused_what_this_one_made(plain: LiveCluster, project: Path) -> None:
+    shutil.copyfile(project / f"Pulumi.{STACK}.yaml", project / "Pulumi.second.yaml")
+    require(pulumi(plain, project, "stack", "init", "second"))
+    result = run(
+        "pulumi", "-C", project, "--non-interactive", "preview", "--stack", "second", env=plain.env, timeout=300
+    )
+    assert result.returncode != 0
+    text = result.stdout + result.stderr
+    assert "exist already and belong to somebody else" in text
+    assert "Namespace volcano-system" in text
+    assert "Traceback" not in text
