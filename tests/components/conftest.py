@@ -1,8 +1,21 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
 import pytest
 
 from tests.components.recording import Recording, record, service_access, stack_config
+
+
+@pytest.fixture(scope="module", autouse=True)
+def event_loop_of_pulumi() -> Iterator[None]:
+    """The Pulumi SDK takes the thread's current event loop; asynchronous tests that ran before leave none."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 @pytest.fixture(scope="module")
