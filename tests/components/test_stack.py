@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import yaml
 
 from components.standing import LiveObjects
 from tests.components.recording import Recording, record, stack_config
+from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden" / "local.yaml"
 NODES = [f"rack-{rack}-node-{node}" for rack in (0, 1) for node in range(4)]
@@ -45,11 +45,7 @@ def rendered(recording: Recording) -> str:
 
 
 def test_the_local_stack_is_what_was_reviewed(local: Recording) -> None:
-    found = rendered(local)
-    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(found)
-    assert found == GOLDEN.read_text(), "review the difference, then run the test with TRAINYARD_UPDATE_GOLDEN=1"
+    assert_golden(GOLDEN, rendered(local))
 
 
 @pytest.mark.parametrize("component", ["volcano", "jobset"])

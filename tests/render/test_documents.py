@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.golden import assert_golden
 from tests.render.builders import QUEUE, patch, pod_patch, runtime, torch, train_job, trainer
 from trainyard.api import KubernetesModel
 from trainyard.problem import TrainyardError
@@ -35,13 +35,9 @@ def answer(*bodies: KubernetesModel | dict[str, object]) -> Answer:
 
 @pytest.mark.parametrize("case", CASES)
 def test_files_become_what_was_reviewed(case: str) -> None:
-    """Compare with the golden file; TRAINYARD_UPDATE_GOLDEN=1 writes it anew."""
     source = (GOLDEN / f"{case}.yaml").read_text()
     found = {"results": [answer.as_json() for answer in render_documents({case: source})]}
-    golden = GOLDEN / f"{case}.json"
-    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
-        golden.write_text(json.dumps(found, indent=2) + "\n")
-    assert found == json.loads(golden.read_text())
+    assert_golden(GOLDEN / f"{case}.json", json.dumps(found, indent=2) + "\n")
 
 
 def test_the_queue_comes_from_the_tenant_policy_before_the_namespace() -> None:
