@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support import awaited
 from trainyard.deploy import recovery
 from trainyard.problem import TrainyardError
 
@@ -61,6 +62,13 @@ def test_a_living_run_is_named(tmp_path: Path, fake_pulumi: Path) -> None:
         run.kill()
 
 
+def ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def test_a_run_whose_command_was_killed_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_GRACE", 1.0)
     shell = shutil.copy(shutil.which("sh") or "/bin/sh", tmp_path / "pulumi")
@@ -69,7 +77,7 @@ def test_a_run_whose_command_was_killed_is_ended(tmp_path: Path, monkeypatch: py
     path = lock(tmp_path, pid)
     assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
     assert not path.exists()
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    awaited("the end of the run", lambda: ended(pid))
 
 
 def test_the_lock_of_another_machine_stays(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ UPSTREAM = (
 
 
 @pytest.fixture(scope="module")
-def judged(cluster: LiveCluster) -> LiveCluster:
+def judged(cluster: LiveCluster) -> Iterator[LiveCluster]:
     """The bare control plane with the kinds that the rules judge."""
     from trainyard.settings.versions import supported_versions
 
@@ -36,7 +37,8 @@ def judged(cluster: LiveCluster) -> LiveCluster:
     require(cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text))
     names = [f"crd/{each['metadata']['name']}" for each in definitions]
     require(cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names))
-    return cluster
+    yield cluster
+    require(cluster.kubectl("delete", "--timeout=60s", *names))
 
 
 def test_the_api_server_judges_every_case_as_its_author_says(judged: LiveCluster) -> None:

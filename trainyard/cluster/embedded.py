@@ -246,7 +246,7 @@ class EmbeddedProvider:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point tools at this control plane."""
-        return local_environment(self.folder.kubeconfig, self.folder.pulumi, Toolchain().folders())
+        return local_environment(self.access().kubeconfig, self.folder.pulumi, Toolchain().folders())
 
     def access(self) -> ClusterAccess:
         """Return how to reach the control plane.

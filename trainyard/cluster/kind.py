@@ -156,7 +156,7 @@ class KindProvider:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point tools at this cluster."""
-        return local_environment(self.folder.kubeconfig, self.folder.pulumi, Toolchain().folders())
+        return local_environment(self.access().kubeconfig, self.folder.pulumi, Toolchain().folders())
 
     def access(self) -> ClusterAccess:
         """Return how to reach the cluster."""

@@ -109,7 +109,13 @@ def _quick_stack(name: str, workspace: Workspace) -> Stack:
 
 def _failure(error: Exception) -> TrainyardError:
     lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
-    return TrainyardError(f"Pulumi failed: {lines[-1] if lines else error}", fix="read the message; then run it again")
+    said = lines[-1].rpartition("error:")[2].strip() if lines else str(error)
+    if "PULUMI_ACCESS_TOKEN" in said:
+        return TrainyardError(
+            "Pulumi does not know where this stack's state is kept",
+            fix="run `pulumi login`, or set PULUMI_BACKEND_URL (s3://…, azblob://…, gs://… or file://…)",
+        )
+    return TrainyardError(f"Pulumi failed: {said}", fix="read the message; then run it again")
 
 
 def _write_project(folder: Path) -> None:

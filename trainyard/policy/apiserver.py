@@ -260,6 +260,9 @@ class _Request:
         metadata = result.setdefault("metadata", {})
         metadata["name"] = self._name
         metadata["labels"] = {**metadata.get("labels", {}), **self._labels}
+        for owner in metadata.get("ownerReferences") or ():
+            # The owners exist in the case only; of a version that is not served the garbage collector lets them be.
+            owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
         metadata.pop("deletionTimestamp", None)
         return result
 
