@@ -96,9 +96,9 @@ def _queue_label(queue: Manifest, resource: str) -> str:
     used = status.get("allocated", {}).get(resource)
     if used not in (None, "0"):
         words.append(f"in use {used}")
-    state = status.get("state", "")
-    details = ", ".join([*words, state]) if state != "Open" else ", ".join(words)
-    return f"{queue['metadata']['name']}" + (f"  [dim]{resource}: {details}[/dim]" if details else "")
+    share = f"  [dim]{resource}: {', '.join(words)}[/dim]" if words else ""
+    state = status.get("state", "Open")
+    return f"{queue['metadata']['name']}{share}" + ("" if state == "Open" else f"  [yellow]{state}[/yellow]")
 
 
 def _shares(spec: Manifest) -> list[tuple[str, Manifest]]:
@@ -151,7 +151,7 @@ def fabric_tree(hyper_nodes: Sequence[Manifest], landed: Mapping[str, str]) -> T
             if member in by_name:
                 grow(child, by_name[member])
 
-    tree = Tree("fabric")
+    tree = Tree("fabric", hide_root=True)
     for name in sorted(set(by_name) - listed):
         grow(tree, by_name[name])
     return tree
@@ -184,7 +184,8 @@ def summary(
         "[bold]Fabric[/bold]",
         fabric_tree(hyper_nodes, dict.fromkeys(domains, job.name)),
         "",
-        f"[bold]TrainJob {job.name}[/bold]: {len(job.nodes)} pods placed together in {place} ({placed})",
+        f"[bold]TrainJob {job.name}[/bold]: {len(job.nodes)} pods placed together in {place} ({placed}), "
+        f"ended after {job.seconds:.0f} s",
         *(
             f"  {body['type']}={body['status']}  {body.get('reason', '')}: {body.get('message', '')}"
             for body in job.conditions
