@@ -34,6 +34,7 @@ NAME = "burst"
 JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+POD_GROUP_CRD = "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"
 IN_FLIGHT = 32
 
 
@@ -87,8 +88,9 @@ def _trainyard(env: dict[str, str], *arguments: str) -> str:
 async def _install(kubeconfig: str) -> None:
     release = component_release("jobset", supported_versions("jobset")[0])
     jobset = yaml.safe_load(upstream.read("jobset", release.version, JOBSET_CRD))
+    pod_group = yaml.safe_load(upstream.read("volcano", supported_versions("volcano")[0], POD_GROUP_CRD))
     async with Client.from_kubeconfig(kubeconfig) as client:
-        for body in (jobset, *crds.build(jobset)):
+        for body in (jobset, pod_group, *crds.build(jobset)):
             await client.apply(CRDS, body, field_manager="burst")
         runtime = yaml.safe_load((ROOT / "runtimes" / "torch-distributed" / "1.0.yaml").read_text())
         while True:
