@@ -50,3 +50,10 @@ def test_the_input_is_not_changed_and_an_unchanged_patch_without_time_gets_none(
 @pytest.mark.parametrize("body", [{}, {"spec": None}, {"spec": 1}, {"spec": {"runtimePatches": 3}}, job(1, None, [])])
 def test_what_is_malformed_is_passed_on(body: dict[str, Any]) -> None:
     assert defaulted(body, body, NOW) == body
+
+
+def test_a_manager_that_is_no_text_is_left_to_the_schema() -> None:
+    patches = [{"manager": []}, {"manager": {}}]
+    job = {"metadata": {"name": "j"}, "spec": {"runtimePatches": patches}}
+    stamped = defaulted(job, None, "2026-01-01T00:00:00Z")["spec"]["runtimePatches"]
+    assert [patch["manager"] for patch in stamped] == [[], {}]

@@ -28,13 +28,17 @@ def defaulted(train_job: Mapping[str, Any], old: Mapping[str, Any] | None, now: 
     result = dict(train_job)
     patches = _patches(train_job)
     if patches:
-        stored = {entry.get("manager"): entry for entry in _patches(old or {}) if isinstance(entry, dict)}
+        stored = {_manager(entry): entry for entry in _patches(old or {}) if isinstance(entry, dict)}
         stamped = [
-            _stamped(entry, stored.get(entry.get("manager")), now) if isinstance(entry, dict) else entry
-            for entry in patches
+            _stamped(entry, stored.get(_manager(entry)), now) if isinstance(entry, dict) else entry for entry in patches
         ]
         result["spec"] = {**train_job["spec"], "runtimePatches": stamped}
     return result
+
+
+def _manager(patch: Body) -> str:
+    manager = patch.get("manager")
+    return manager if isinstance(manager, str) else ""
 
 
 def _patches(train_job: Mapping[str, Any]) -> list[Any]:
