@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import line_progress, settings_of
+from trainyard.cli.common import Output, line_progress, settings_of
 from trainyard.settings.cluster import ClusterProvider
 
 if TYPE_CHECKING:
@@ -17,13 +16,6 @@ if TYPE_CHECKING:
     from trainyard.settings import StackSettings
 
 __all__ = ["register"]
-
-
-class Output(StrEnum):
-    """How an answer is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 _Stack = Annotated[str, typer.Option("--stack", help="Stack whose settings are used.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 CLEAR = "\r\x1b[2K"
 
-__all__ = ["config_path", "line_progress", "settings_of"]
+__all__ = ["Output", "config_path", "line_progress", "settings_of"]
+
+
+class Output(StrEnum):
+    """How an answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
@@ -32,11 +39,8 @@ def config_path(stack: str, config_file: Path | None = None) -> Path:
 
 def line_progress(console: Console) -> Progress:
     """Return progress that writes lines to a console and remembers how long each step takes on this machine."""
+    from trainyard.cluster.files import cache_home
     from trainyard.progress import LineProgress
-
-    cache = Path(
-        os.environ.get("TRAINYARD_CACHE_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "trainyard"
-    )
 
     def permanent(line: str) -> None:
         console.print(f"{CLEAR if console.is_terminal else ''}{line}", markup=False, highlight=False, soft_wrap=True)
@@ -47,7 +51,7 @@ def line_progress(console: Console) -> Progress:
 
     return LineProgress(
         permanent,
-        history=cache.expanduser() / "durations.json",
+        history=cache_home() / "durations.json",
         interval=0.5 if console.is_terminal else 10.0,
         transient=transient if console.is_terminal else None,
     )

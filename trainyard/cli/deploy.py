@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import config_path, line_progress, settings_of
+from trainyard.cli.common import Output, config_path, line_progress, settings_of
 
 if TYPE_CHECKING:
     from trainyard.deploy import Result
 
 __all__ = ["register"]
-
-
-class Output(StrEnum):
-    """How an answer is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 _Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack to work on.")]

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trainyard.cli.common import Output
+
 __all__ = ["register"]
-
-
-class Output(StrEnum):
-    """How an answer is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
