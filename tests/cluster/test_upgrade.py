@@ -72,7 +72,7 @@ def jobset_version(cluster: LiveCluster) -> str | None:
 def test_an_upgrade_replaces_nothing_and_the_running_job_completes(older: LiveCluster) -> None:
     awaited("the previous JobSet", lambda: jobset_version(older) == OLDER_JOBSET)
     job = train_job("through", "vision", "torch-distributed-gang")
-    pause = {"annotations": {"pod-complete.stage.kwok.x-k8s.io/delay": "60s"}}
+    pause = {"annotations": {"trainyard.dev/simulated-duration": "150s"}}
     job["spec"]["runtimePatches"] = [
         {
             "manager": "example.com/tests",
@@ -106,7 +106,8 @@ def test_an_upgrade_replaces_nothing_and_the_running_job_completes(older: LiveCl
     require(older.trainyard("up", "--yes", "--config-file", str(older.config_file)))
 
     awaited("the current JobSet", lambda: jobset_version(older) == CURRENT_JOBSET)
-    older.condition("through", "vision", "Complete", timeout=150)
+    assert {pod["status"]["phase"] for pod in older.pods("through", "vision")} == {"Running"}
+    older.condition("through", "vision", "Complete", timeout=240)
     assert [pod["metadata"]["uid"] for pod in older.pods("through", "vision")] == before
     assert older.get("queue", "vision")["metadata"]["uid"] == queue
     assert older.get("queue", "vision")["spec"]["parent"] == "research"
