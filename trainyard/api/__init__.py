@@ -1,16 +1,11 @@
 """The trainer API and Trainyard's own objects: models, names, shape rules, and the CRDs generated from them."""
 
 from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesModel, LocalObjectReference, ObjectMeta
+from trainyard.api.gang_policy import PodGroupPolicy
+from trainyard.api.ml_policy import MLPolicy
 from trainyard.api.parse import MODELS, documents, parse, problems_of
 from trainyard.api.rules import SHAPE_RULES, ShapeRule
-from trainyard.api.runtime import (
-    ClusterTrainingRuntime,
-    MLPolicy,
-    PodGroupPolicy,
-    Runtime,
-    RuntimeSpec,
-    TrainingRuntime,
-)
+from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime
 from trainyard.api.runtime_patch import RuntimePatch
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.api.train_job import Initializer, JobStatus, RuntimeRef, Trainer, TrainJob, TrainJobSpec, TrainJobStatus

@@ -14,6 +14,7 @@ __all__ = [
     "EmbeddedMetadata",
     "Int32",
     "Int64",
+    "IntOrString",
     "KubernetesModel",
     "LocalObjectReference",
     "ObjectMeta",
@@ -86,6 +87,9 @@ Int32 = Annotated[int, _within(32), Field(json_schema_extra={"format": "int32"})
 
 Int64 = Annotated[int, _within(64), Field(json_schema_extra={"format": "int64"})]
 """A number of 64 bits."""
+
+IntOrString = Annotated[int | str, Field(json_schema_extra={"x-kubernetes-int-or-string": True})]
+"""A number or a word."""
 
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """A moment as RFC 3339 text."""

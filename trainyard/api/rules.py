@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["FRAMEWORK_EXCLUSIVE", "GANG_EXCLUSIVE", "IMMUTABLE", "SHAPE_RULES", "ShapeRule", "validations"]
+__all__ = [
+    "ELASTIC_NODES",
+    "FRAMEWORK_EXCLUSIVE",
+    "GANG_EXCLUSIVE",
+    "IMMUTABLE",
+    "SHAPE_RULES",
+    "ShapeRule",
+    "validations",
+]
 
-_GANGS = ("coscheduling", "volcano")
-_SOURCES = ("torch", "mpi", "jax", "xgboost", "flux")
+_GANGS = ("coscheduling", "volcano", "kai")
+_SOURCES = ("torch", "mpi", "jax", "xgboost", "flux", "tensorflow", "paddle", "ray", "horovod")
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,15 @@ GANG_EXCLUSIVE: Final = ShapeRule(
     fix="keep one entry in spec.podGroupPolicy: two schedulers cannot place one gang",
 )
 
+ELASTIC_NODES: Final = ShapeRule(
+    "!(has(self.numNodes) && has(self.torch) && has(self.torch.elasticPolicy))",
+    "numNodes should not be set if torch.elasticPolicy is configured",
+    id="MLP-002",
+    fix="remove numNodes; minNodes and maxNodes of torch.elasticPolicy say how many nodes train",
+)
+
 SHAPE_RULES: Final[Mapping[str, ShapeRule]] = {
-    rule.id: rule for rule in (FRAMEWORK_EXCLUSIVE, GANG_EXCLUSIVE) if rule.id
+    rule.id: rule for rule in (FRAMEWORK_EXCLUSIVE, GANG_EXCLUSIVE, ELASTIC_NODES) if rule.id
 }
 """Shape rules with an id, by id."""
 

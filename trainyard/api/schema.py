@@ -14,6 +14,7 @@ __all__ = ["JobSetParts", "structural_schema", "without_descriptions"]
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _DROPPED = frozenset({"title", "const", "$defs"})
 _SHAPE = frozenset({"type", "items", "properties", "additionalProperties", "required"})
+_INT_OR_STRING = "x-kubernetes-int-or-string"
 _OPAQUE = "x-trainyard-opaque"
 _RULES = "x-kubernetes-validations"
 _POD = ("replicatedJobs", "[]", "template", "spec", "template", "spec")
@@ -118,6 +119,8 @@ class _Converter:
     def _flatten(self, node: Body) -> Body:
         flat = dict(node)
         while "$ref" in flat or "anyOf" in flat:
+            if flat.get(_INT_OR_STRING):
+                return {**flat, "anyOf": [{"type": "integer"}, {"type": "string"}]}
             if "$ref" in flat:
                 inner = self._definitions[flat.pop("$ref").removeprefix("#/$defs/")]
             else:

@@ -11,6 +11,7 @@ from trainyard.api.base import (
     Condition,
     Int32,
     Int64,
+    IntOrString,
     KubernetesModel,
     LocalObjectReference,
     ObjectMeta,
@@ -18,6 +19,7 @@ from trainyard.api.base import (
 )
 from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, GROUP, MANAGED_BY_TRAINER, MULTIKUEUE
 from trainyard.api.markers import EnvList, Image, LongTexts, Name, atomic, embedded, list_map, rules
+from trainyard.api.overrides import PodSpecOverride, PodTemplateOverride
 from trainyard.api.rules import IMMUTABLE, ShapeRule
 from trainyard.api.runtime_patch import RuntimePatch
 
@@ -46,6 +48,9 @@ _NAME_LABEL = ShapeRule(
     "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", "metadata.name must match RFC 1035 DNS label format"
 )
 _NAME_LENGTH = ShapeRule("size(self.metadata.name) <= 63", "metadata.name must be no more than 63 characters")
+_PROCESSES = ShapeRule(
+    "type(self) == int && self >= 1", "numProcPerNode must be 1 or more; auto, cpu and gpu are resolved on admission"
+)
 _REPORTED = ShapeRule("has(self.lastUpdatedTime)", "lastUpdatedTime is required when trainerStatus is present")
 
 
@@ -95,8 +100,8 @@ class Trainer(KubernetesModel):
     """Number of training nodes."""
     resources_per_node: Annotated[Body | None, Field(json_schema_extra=embedded("container.resources"))] = None
     """Compute of one node; each key wins over the runtime's."""
-    num_proc_per_node: Annotated[Int32, Field(ge=1)] | None = None
-    """Training processes on one node."""
+    num_proc_per_node: Annotated[IntOrString | None, Field(json_schema_extra=rules(_PROCESSES))] = None
+    """Training processes on one node; auto, cpu and gpu are resolved on admission and never stored."""
 
 
 class TrainJobSpec(KubernetesModel):
@@ -108,6 +113,16 @@ class TrainJobSpec(KubernetesModel):
     """Steps that run before training."""
     trainer: Annotated[Trainer | None, Field(json_schema_extra=rules(IMMUTABLE))] = None
     """What the training nodes run."""
+    labels: dict[str, str] | None = None
+    """Labels of the JobSet; they win over the runtime's."""
+    annotations: dict[str, str] | None = None
+    """Annotations of the JobSet; they win over the runtime's."""
+    pod_spec_overrides: Annotated[list[PodSpecOverride] | None, Field(max_length=64, json_schema_extra=atomic())] = None
+    """Changes of pods as Trainer v2.0 had them; applied before podTemplateOverrides."""
+    pod_template_overrides: Annotated[
+        list[PodTemplateOverride] | None, Field(max_length=64, json_schema_extra=atomic())
+    ] = None
+    """Changes of pod templates as Trainer v2.1 had them; applied before runtimePatches."""
     runtime_patches: Annotated[
         list[RuntimePatch] | None, Field(max_length=16, json_schema_extra=list_map("manager"))
     ] = None

@@ -54,7 +54,7 @@ def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Ren
     plan = draft.plan
     if plan is None or draft.errors:
         return Rejected(draft.errors, draft.warnings)
-    framework = frameworks.FRAMEWORKS[frameworks.chosen(plan.ml_policy)[0]]
+    framework = _framework(plan)
     gang = next((gangs.GANGS[name] for name in gangs.chosen(plan.pod_group_policy)), None)
     framework.apply(plan)
     apply_overrides(plan)
@@ -123,7 +123,8 @@ def _draft(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _Dr
     if errors:
         return _Draft(None, errors, warnings)
     plan = make_plan(train_job, spec, runtime, template, context)
-    return _Draft(plan, tuple(_plan_problems(plan)), (*warnings, *override_warnings(plan), *_gang_warnings(plan)))
+    _framework(plan).counts(plan)
+    return _Draft(plan, tuple(_plan_problems(plan)), (*warnings, *override_warnings(plan), *_policy_warnings(plan)))
 
 
 def _runtime_problems(train_job: TrainJob, runtime: Runtime, template: dict[str, object]) -> Iterator[Problem]:
@@ -150,12 +151,17 @@ def _shape_problems(spec: TrainJobSpec) -> Iterator[Problem]:
 def _plan_problems(plan: Plan) -> Iterator[Problem]:
     yield from check_names(plan)
     yield from check_initializers(plan)
-    yield from frameworks.FRAMEWORKS[frameworks.chosen(plan.ml_policy)[0]].check(plan)
+    yield from _framework(plan).check(plan)
     for name in gangs.chosen(plan.pod_group_policy):
         yield from gangs.GANGS[name].check(plan)
 
 
-def _gang_warnings(plan: Plan) -> Iterator[Problem]:
+def _framework(plan: Plan) -> frameworks.Framework:
+    return frameworks.FRAMEWORKS[frameworks.chosen(plan.ml_policy)[0]]
+
+
+def _policy_warnings(plan: Plan) -> Iterator[Problem]:
+    yield from _framework(plan).warn(plan)
     for name in gangs.chosen(plan.pod_group_policy):
         yield from gangs.GANGS[name].warn(plan)
 

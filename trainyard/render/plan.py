@@ -33,10 +33,13 @@ class PodSet:
         The replicatedJob; changing it changes the JobSet.
     count
         Pods of one replica.
+    least
+        Pods that are enough to start, where an elastic job needs fewer than ``count``.
     """
 
     job: Body
     count: int
+    least: int | None = None
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainyard.api import Body
@@ -22,11 +23,14 @@ class RenderContext:
         Names of the PriorityClasses; None where they are not known and therefore not checked.
     active_replicated_jobs
         ReplicatedJobs of the job's JobSet that still have running pods.
+    keys
+        Values of the job's generated Secret (SSH or Flux keys) by their name in it; None renders named placeholders.
     """
 
     default_queue: str | None = None
     priority_classes: frozenset[str] | None = None
     active_replicated_jobs: tuple[str, ...] = ()
+    keys: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import ClassVar
 
 from trainyard.api import Body
 from trainyard.problem import Problem
@@ -12,14 +12,29 @@ from trainyard.render.plan import Plan
 __all__ = ["Framework"]
 
 
-class Framework(Protocol):
-    """One framework of mlPolicy."""
+class Framework:
+    """One framework of mlPolicy; each step does nothing unless a framework says otherwise.
+
+    The steps are called in this order: counts, check and warn, then, when nothing was found, apply and objects.
+    """
+
+    reserved: ClassVar[frozenset[str]] = frozenset()
+    """Variables that the framework sets and a TrainJob may not."""
+
+    def counts(self, plan: Plan) -> None:
+        """Set the number of pods where it is not simply numNodes for the trainer."""
 
     def check(self, plan: Plan) -> Iterable[Problem]:
         """Yield what the framework does not accept in the TrainJob or its runtime."""
+        return ()
+
+    def warn(self, plan: Plan) -> Iterable[Problem]:
+        """Yield what is accepted and will surprise."""
+        return ()
 
     def apply(self, plan: Plan) -> None:
-        """Put the framework's environment into the pods; only called when nothing was found."""
+        """Put the framework's environment into the pods."""
 
     def objects(self, plan: Plan) -> Iterable[Body]:
         """Yield further objects the framework needs (ConfigMaps, Secrets)."""
+        return ()

@@ -9,9 +9,10 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
-from trainyard.api.runtime import EnvInjectionTarget
+from trainyard.api.ml_policy import EnvInjectionTarget
 from trainyard.problem import Problem
 from trainyard.render.bodies import add_port, field_ref_env, prepend_env
+from trainyard.render.frameworks.base import Framework
 from trainyard.render.plan import Plan
 from trainyard.render.requests import amounts
 
@@ -29,8 +30,10 @@ _AUTO: Final = "auto"
 _TORCHTUNE: Final = ["tune", "run"]
 
 
-class Torch:
+class Torch(Framework):
     """torchrun on every node."""
+
+    reserved = RESERVED
 
     def check(self, plan: Plan) -> Iterable[Problem]:
         """Yield reserved variables, injection targets that do not exist, and torchtune recipes."""
@@ -64,10 +67,6 @@ class Torch:
             injected = pod_set.container(name, init=True) if pod_set else None
             if injected is not None:
                 prepend_env(injected, variables)
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield nothing."""
-        return ()
 
 
 def _targets(plan: Plan) -> Iterator[tuple[EnvInjectionTarget, str]]:

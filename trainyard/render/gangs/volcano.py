@@ -17,6 +17,7 @@ from trainyard.api.constants import (
 )
 from trainyard.problem import Problem
 from trainyard.render.bodies import section
+from trainyard.render.gangs.base import GangScheduler
 from trainyard.render.membership import gang_of
 from trainyard.render.plan import Plan
 
@@ -30,7 +31,7 @@ _QUEUE_FIX: Final = (
 _LONGEST_QUEUE: Final = 253
 
 
-class Volcano:
+class Volcano(GangScheduler):
     """The Volcano scheduler."""
 
     def check(self, plan: Plan) -> Iterable[Problem]:
