@@ -115,12 +115,6 @@ def test_what_a_run_installs_matches_only_its_own_objects() -> None:
         assert each["spec"]["matchResources"]["objectSelector"]["matchLabels"].items() >= labels.items()
 
 
-def test_without_a_cluster_the_command_says_what_to_do() -> None:
-    with pytest.raises(TrainyardError, match="No engine is available") as caught:
-        run_cases(kubeconfig=None)
-    assert "trainyard cluster up" in caught.value.fix
-
-
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(
@@ -136,12 +130,12 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
         )
     )
     with pytest.raises(TrainyardError, match=f"No control plane answers through {path}"):
-        run_cases(kubeconfig=path, only=["LBL-003"])
+        run_cases(program=None, kubeconfig=path, only=["LBL-003"])
 
 
 def test_an_unknown_rule_is_named() -> None:
     with pytest.raises(TrainyardError, match="There is no rule XYZ-999"):
-        run_cases(kubeconfig=None, only=["XYZ-999"])
+        run_cases(program=None, only=["XYZ-999"])
 
 
 def test_the_command_makes_a_rule_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

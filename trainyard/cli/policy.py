@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from trainyard.cli.common import Output
+from trainyard.cli.common import Output, line_progress
 
 __all__ = ["register"]
 
@@ -38,9 +39,16 @@ def _test(
     output: Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")] = Output.TEXT,
 ) -> None:
     """Run every rule's cases on every engine that is available; exit 1 when one judges otherwise than its case says."""
+    from trainyard.cluster.toolchain import program_path
     from trainyard.policy.testing import run_cases
 
-    reports = run_cases(folder or [], kubeconfig=kubeconfig, context=context, only=rule or [])
+    reports = run_cases(
+        folder or [],
+        program=lambda: program_path("opa", progress=line_progress(Console(stderr=True))),
+        kubeconfig=kubeconfig,
+        context=context,
+        only=rule or [],
+    )
     if output is Output.JSON:
         typer.echo(json.dumps({"engines": [report.as_json() for report in reports]}))
     else:

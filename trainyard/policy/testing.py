@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainyard.data import data_folder
 from trainyard.policy.apiserver import ApiServerEngine
-from trainyard.policy.cases import Case, CaseResult, compare, load_cases, load_world
+from trainyard.policy.cases import Case, CaseResult, Engine, World, compare, load_cases, load_world
 from trainyard.policy.catalogue import load_rules
+from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.opa.engine import OpaEngine
 from trainyard.policy.session import Session
 from trainyard.problem import TrainyardError
 
@@ -75,7 +77,12 @@ class EngineReport:
 
 
 def run_cases(
-    folders: Sequence[Path] = (), *, kubeconfig: Path | None, context: str | None = None, only: Collection[str] = ()
+    folders: Sequence[Path] = (),
+    *,
+    program: Callable[[], Path] | None,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    only: Collection[str] = (),
 ) -> list[EngineReport]:
     """Run the cases.
 
@@ -83,15 +90,18 @@ def run_cases(
     ----------
     folders
         Rule folders of a team, beside the shipped ones.
+    program
+        Returns the ``opa`` program of the policy server; None leaves this engine out.
     kubeconfig, context
-        The cluster whose API server judges. Whatever is made there is removed again; nothing that exists is touched.
+        The cluster whose API server judges too. Whatever is made there is removed again; nothing that exists is
+        touched. None leaves this engine out.
     only
         Ids of the rules to test; all when empty.
 
     Raises
     ------
     TrainyardError
-        No engine is available, an id is unknown, a rule folder is wrong, or the cluster refuses.
+        An id is unknown, a rule folder is wrong, or the cluster refuses.
     """
     catalogues = [data_folder("policies"), *folders]
     rules = load_rules(*catalogues)
@@ -99,18 +109,20 @@ def run_cases(
         raise TrainyardError(
             f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(rule.id for rule in rules)}"
         )
-    if kubeconfig is None:
-        raise TrainyardError(
-            "No engine is available: the rules are judged by an API server, and no cluster is named",
-            fix='start one with "trainyard cluster up --name rules" and pass --kubeconfig, or set KUBECONFIG',
-        )
     cases: list[Case] = [
         case for folder in catalogues for case in load_cases(folder, rules) if not only or case.rule.id in only
     ]
     world = load_world(catalogues[0])
+    engines = [OpaEngine(program, build_bundle(*folders, rules=rules))] if program else []
+    reports = [_report(engine, cases, world) for engine in engines]
+    if kubeconfig is not None:
+        with Session(kubeconfig, context) as session:
+            reports.append(_report(ApiServerEngine(session), cases, world))
+    return reports
+
+
+def _report(engine: Engine, cases: Sequence[Case], world: World) -> EngineReport:
     started = time.monotonic()
-    with Session(kubeconfig, context) as session:
-        engine = ApiServerEngine(session)
-        judgements = engine.judge(cases, world)
+    judgements = engine.judge(cases, world)
     results = tuple(compare(case, judgement) for case, judgement in zip(cases, judgements, strict=True))
-    return [EngineReport(engine.name, results, time.monotonic() - started)]
+    return EngineReport(engine.name, results, time.monotonic() - started)

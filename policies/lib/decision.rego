@@ -1,0 +1,192 @@
+package trainyard
+
+import data.trainyard.lib.request
+import rego.v1
+
+# The answer about one request. Which rules judge it is said by their rule.yaml, in data.trainyard.catalogue: the same
+# kinds, namespaces and conditions from which the API server's policies are generated.
+
+default decision := {
+	"allowed": false,
+	"violations": [{
+		"rule": null, "severity": "error", "state": "deny", "path": "object",
+		"message": "the request could not be judged", "fix": "report the object that caused this",
+	}],
+	"warnings": [], "audits": [], "undecided": [], "exempted": [],
+}
+
+decision := {
+	"allowed": count(denials) == 0,
+	"violations": denials,
+	"warnings": [finding | some finding in decided; finding.state == "warn"],
+	"audits": [finding | some finding in decided; finding.state == "audit"],
+	"undecided": [finding | some finding in findings; undecidable(finding)],
+	"exempted": [finding | some finding in findings; exempted(finding)],
+} if {
+	well_formed
+}
+
+# A field that is absent would make conditions undefined, and rules silent.
+well_formed if {
+	input.request.operation in ["CREATE", "UPDATE", "DELETE"]
+	is_object(request.object)
+	is_string(input.request.namespace)
+	is_object(input.request.namespaceLabels)
+	is_string(input.request.user.name)
+	is_array(input.request.user.groups)
+	every name in ["platform", "tenantPolicy"] {
+		type_name(input.params[name]) in ["object", "null"]
+	}
+	every name in ["parameters", "states"] {
+		is_object(input[name])
+	}
+	every name in ["exemptNamespaces", "exemptions", "unknown"] {
+		is_array(input[name])
+	}
+	type_name(input.only) in ["array", "null"]
+	is_string(input.now)
+}
+
+# The answers about several requests with the same settings, in their order.
+decisions := [answer |
+	some one in input.requests
+	answer := decision with input.request as one.request
+		with input.params as one.params
+		with input.unknown as object.get(one, "unknown", [])
+]
+
+denials := [finding | some finding in decided; finding.state == "deny"]
+
+decided := [finding |
+	some finding in findings
+	not undecidable(finding)
+	not exempted(finding)
+]
+
+findings contains finding_of(id, violation) if {
+	some id, rule in data.trainyard.catalogue
+	judges(id, rule)
+	parameters_known(rule)
+	some violation in data.trainyard.rules[rule.package].violation
+}
+
+findings contains finding_of(id, violation) if {
+	some id, rule in data.trainyard.catalogue
+	judges(id, rule)
+	state(id, rule) == "deny"
+	parameters_missing(rule)
+	violation := {"path": "parameters", "message": sprintf("there is no %s to judge by", [rule.source])}
+}
+
+finding_of(id, violation) := {
+	"rule": id,
+	"severity": rule.severity,
+	"state": state(id, rule),
+	"path": violation.path,
+	"message": violation.message,
+	"fix": rule.fix,
+} if {
+	rule := data.trainyard.catalogue[id]
+}
+
+state(id, _) := value if {
+	value := input.states[id]
+} else := data.trainyard.catalogue[id].state
+
+judges(id, rule) if {
+	state(id, rule) != "off"
+	wanted(id)
+	some match in rule.matches
+	match.kind == request.kind
+	match.group == request.api_group
+	request.operation in match.operations
+	within_reach(rule)
+	not being_deleted
+	not untouched(rule)
+	not stopping(rule)
+}
+
+wanted(_) if input.only == null
+
+wanted(id) if id in input.only
+
+within_reach(rule) if rule.reach == "everywhere"
+
+within_reach(rule) if {
+	rule.reach == "tenants"
+	not request.namespace in input.exemptNamespaces
+}
+
+being_deleted if {
+	is_object(input.request.object)
+	input.request.object.metadata.deletionTimestamp
+}
+
+# An update of neither spec nor labels nor annotations, unless the rule judges these too.
+untouched(rule) if {
+	not rule.unchanged
+	request.operation == "UPDATE"
+	old := request.old_object
+	request.object_get(request.object, "spec", null) == request.object_get(old, "spec", null)
+	every part in ["labels", "annotations"] {
+		request.object_get(request.metadata, part, null) == request.object_get(object.get(old, "metadata", {}), part, null)
+	}
+}
+
+stopping(rule) if {
+	not rule.stopping
+	request.operation == "UPDATE"
+	request.spec.suspend == true
+}
+
+parameters_known(rule) if rule.source == "none"
+
+parameters_known(rule) if {
+	rule.source == "Platform"
+	is_object(input.params.platform)
+}
+
+parameters_known(rule) if {
+	rule.source == "TenantPolicy"
+	is_object(input.params.tenantPolicy)
+}
+
+# What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
+# the platform. Pods and Jobs are refused in namespaces labelled as a tenant's only.
+parameters_missing(rule) if {
+	rule.source != "none"
+	not parameters_known(rule)
+	request.operation == "CREATE"
+	not request.namespace in input.exemptNamespaces
+	not ordinary(rule)
+}
+
+ordinary(rule) if {
+	rule.source == "TenantPolicy"
+	not contains(request.api_group, ".")
+	not request.namespace_labels["trainyard.dev/tenant"]
+}
+
+# A value that is not known yet decides nothing.
+undecidable(finding) if {
+	some path in input.unknown
+	startswith(finding.path, path)
+}
+
+undecidable(finding) if {
+	some path in input.unknown
+	startswith(path, finding.path)
+}
+
+exempted(finding) if {
+	some exemption in input.exemptions
+	exemption.rule == finding.rule
+	applies(exemption, "namespace", request.namespace)
+	applies(exemption, "kind", request.kind)
+	applies(exemption, "name", request.object_get(request.metadata, "name", ""))
+	exemption.expires > input.now
+}
+
+applies(exemption, field, _) if not exemption[field]
+
+applies(exemption, field, value) if exemption[field] == value

@@ -1,0 +1,99 @@
+package trainyard.lib.places
+
+import data.trainyard.lib.request
+import rego.v1
+
+# Where the kinds of this platform hold Job templates, pod templates and metadata: entries {path, ...} with the field
+# path people write. The first step of a path is empty for the object itself.
+
+join(prefix, field) := field if prefix == ""
+
+join(prefix, field) := sprintf("%s.%s", [prefix, field]) if prefix != ""
+
+# Lists of replicatedJobs: of a JobSet, of a runtime, of each patch of a TrainJob.
+replicated_jobs contains {"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} if {
+	some i, job in request.list(request.spec, "replicatedJobs")
+}
+
+replicated_jobs contains {"path": sprintf("spec.template.spec.replicatedJobs[%d]", [i]), "job": job} if {
+	template := request.map(request.spec, "template")
+	some i, job in request.list(request.map(template, "spec"), "replicatedJobs")
+}
+
+replicated_jobs contains {"path": path, "job": job} if {
+	some i, patch in request.list(request.spec, "runtimePatches")
+	template := request.map(request.map(patch, "trainingRuntimeSpec"), "template")
+	some k, job in request.list(request.map(template, "spec"), "replicatedJobs")
+	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.spec.replicatedJobs[%d]", [i, k])
+}
+
+# Pod templates, and what changes pod templates: entries {path, metadata, spec}; specPath is where spec lies.
+pods contains {"path": "", "specPath": "spec", "metadata": request.metadata, "spec": request.spec} if {
+	request.kind == "Pod"
+	request.api_group == ""
+}
+
+pods contains template_entry("spec.template", template) if {
+	request.kind == "Job"
+	request.api_group == "batch"
+	template := request.map(request.spec, "template")
+}
+
+pods contains template_entry(sprintf("spec.tasks[%d].template", [i]), template) if {
+	some i, task in request.list(request.spec, "tasks")
+	template := request.map(task, "template")
+}
+
+pods contains template_entry(sprintf("%s.template.spec.template", [entry.path]), template) if {
+	some entry in replicated_jobs
+	template := request.map(request.map(request.map(entry.job, "template"), "spec"), "template")
+}
+
+pods contains template_entry(sprintf("spec.podTemplateOverrides[%d]", [i]), override) if {
+	some i, override in request.list(request.spec, "podTemplateOverrides")
+}
+
+pods contains {"path": path, "specPath": path, "metadata": {}, "spec": override} if {
+	some i, override in request.list(request.spec, "podSpecOverrides")
+	path := sprintf("spec.podSpecOverrides[%d]", [i])
+}
+
+template_entry(path, template) := {
+	"path": path,
+	"specPath": sprintf("%s.spec", [path]),
+	"metadata": request.map(template, "metadata"),
+	"spec": request.map(template, "spec"),
+}
+
+# Metadata at every depth: entries {path, metadata}.
+metadatas contains {"path": "metadata", "metadata": request.metadata}
+
+metadatas contains {"path": "spec", "metadata": request.spec} if request.kind == "TrainJob"
+
+metadatas contains {"path": "spec.template.metadata", "metadata": request.map(template, "metadata")} if {
+	template := request.map(request.spec, "template")
+}
+
+metadatas contains {"path": path, "metadata": request.map(template, "metadata")} if {
+	some i, patch in request.list(request.spec, "runtimePatches")
+	template := request.map(request.map(patch, "trainingRuntimeSpec"), "template")
+	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.metadata", [i])
+}
+
+metadatas contains {"path": sprintf("%s.template.metadata", [entry.path]), "metadata": metadata} if {
+	some entry in replicated_jobs
+	metadata := request.map(request.map(entry.job, "template"), "metadata")
+}
+
+metadatas contains {"path": sprintf("%s.metadata", [pod.path]), "metadata": pod.metadata} if {
+	some pod in pods
+	pod.path != ""
+}
+
+# Containers of every pod: entries {path, container, pod}.
+containers contains {"path": path, "container": container, "pod": pod} if {
+	some pod in pods
+	some field in ["containers", "initContainers", "ephemeralContainers"]
+	some i, container in request.list(pod.spec, field)
+	path := sprintf("%s.%s[%d]", [pod.specPath, field, i])
+}

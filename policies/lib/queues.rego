@@ -1,0 +1,24 @@
+package trainyard.lib.queues
+
+import data.trainyard.lib.places
+import data.trainyard.lib.request
+import rego.v1
+
+annotation := "scheduling.volcano.sh/queue-name"
+
+# Every place that names a Volcano queue: entries {path, queue}. The annotation counts at every depth, because a pod's own
+# annotation wins over what its owners say.
+named contains {"path": sprintf("%s.annotations[%s]", [entry.path, annotation]), "queue": queue} if {
+	some entry in places.metadatas
+	queue := request.map(entry.metadata, "annotations")[annotation]
+}
+
+named contains {"path": "spec.queue", "queue": queue} if {
+	queue := request.spec.queue
+}
+
+# A PodGroup without queue is in the default one.
+named contains {"path": "spec.queue", "queue": "default"} if {
+	request.kind == "PodGroup"
+	not request.spec.queue
+}

@@ -1,0 +1,61 @@
+package trainyard.lib.request
+
+import rego.v1
+
+# What a request is about: the object it leaves behind, or, for a deletion, the one it removes.
+
+object := input.request.object if is_object(input.request.object)
+
+object := input.request.oldObject if {
+	not is_object(input.request.object)
+	is_object(input.request.oldObject)
+}
+
+old_object := input.request.oldObject if is_object(input.request.oldObject)
+
+operation := input.request.operation
+
+namespace := object_get(input.request, "namespace", "")
+
+namespace_labels := object_get(input.request, "namespaceLabels", {})
+
+user := object_get(input.request, "user", {"name": "", "groups": []})
+
+kind := object_get(object, "kind", "")
+
+api_group := group if {
+	parts := split(object_get(object, "apiVersion", ""), "/")
+	count(parts) == 2
+	group := parts[0]
+} else := ""
+
+spec := object_get(object, "spec", {})
+
+metadata := object_get(object, "metadata", {})
+
+platform := input.params.platform
+
+tenant_policy := input.params.tenantPolicy
+
+# A stack's value of a rule's parameter, else its default.
+parameter(id, name) := value if {
+	value := input.parameters[id][name]
+} else := data.trainyard.catalogue[id].parameters[name]
+
+# The value of a field, or the given one where the field is absent or null.
+object_get(subject, name, otherwise) := value if {
+	value := subject[name]
+	value != null
+} else := otherwise
+
+# The items of a list field; nothing where it is absent, null or something else.
+list(subject, name) := value if {
+	value := subject[name]
+	is_array(value)
+} else := []
+
+# The entries of a map field; nothing where it is absent, null or something else.
+map(subject, name) := value if {
+	value := subject[name]
+	is_object(value)
+} else := {}

@@ -1,0 +1,46 @@
+package trainyard.rules.obj_001
+
+import data.trainyard.lib.request
+import rego.v1
+
+verbs := {"CREATE": "create", "UPDATE": "change", "DELETE": "delete"}
+
+violation contains {"path": "metadata", "message": message} if {
+	trusted
+	not by_platform
+	not by_administrator
+	message := sprintf("user \"%v\" may not %s an object that the platform trusts", [request.user.name, verbs[request.operation]])
+}
+
+trusted if {
+	request.kind == "ConfigMap"
+	some suffix in ["-runtime-snapshot", "-mpi-hostfile"]
+	endswith(request.metadata.name, suffix)
+}
+
+trusted if {
+	request.kind != "ConfigMap"
+	some subject in [request.object, request.old_object]
+	some owner in request.list(request.map(subject, "metadata"), "ownerReferences")
+	owner.kind == "TrainJob"
+	startswith(owner.apiVersion, "trainer.kubeflow.org/")
+}
+
+trusted if {
+	request.kind != "ConfigMap"
+	some owner in request.list(request.metadata, "ownerReferences")
+	owner.kind == "TrainJob"
+	startswith(owner.apiVersion, "trainer.kubeflow.org/")
+}
+
+by_platform if request.user.name in request.parameter("OBJ-001", "users")
+
+by_platform if {
+	some name in input.exemptNamespaces
+	sprintf("system:serviceaccounts:%s", [name]) in request.user.groups
+}
+
+# Who may change admission policies may write these objects too; outside a cluster nobody may.
+by_administrator if request.user.administrator == true
+
+by_administrator if "system:masters" in request.user.groups

@@ -1,0 +1,38 @@
+package trainyard.rules.acc_001
+
+import data.trainyard.lib.places
+import data.trainyard.lib.request
+import rego.v1
+
+violation contains {"path": sprintf("%s.schedulerName", [pod.specPath]), "message": message} if {
+	some pod in places.pods
+	asked := accelerators(pod)
+	count(asked) > 0
+	scheduler := request.object_get(pod.spec, "schedulerName", "default-scheduler")
+	not scheduler in request.parameter("ACC-001", "schedulers")
+	message := sprintf("scheduler \"%v\" may not hand out %s", [scheduler, concat(", ", asked)])
+}
+
+violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": message} if {
+	some pod in places.pods
+	asked := accelerators(pod)
+	count(asked) > 0
+	request.object_get(pod.spec, "nodeName", "") != ""
+	message := sprintf("naming a node bypasses the scheduler for %s", [concat(", ", asked)])
+}
+
+accelerators(pod) := array.concat(
+	[name |
+		some name in request.list(request.platform, "acceleratorResources")
+		asks(pod, name)
+	],
+	["resourceClaims" | count(request.list(pod.spec, "resourceClaims")) > 0],
+)
+
+asks(pod, name) if {
+	some field in ["containers", "initContainers"]
+	some container in request.list(pod.spec, field)
+	some kind in ["limits", "requests"]
+	amount := request.map(request.map(container, "resources"), kind)[name]
+	not sprintf("%v", [amount]) in ["0", ""]
+}

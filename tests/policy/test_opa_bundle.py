@@ -1,0 +1,55 @@
+"""The bundle: what the policy server is given."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from trainyard.policy import load_rules
+from trainyard.policy.opa.bundle import build_bundle, package_name
+from trainyard.policy.rule import Gate
+from trainyard.problem import TrainyardError
+
+
+def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
+    bundle = build_bundle()
+    catalogue = json.loads(bundle.files["data.json"])["trainyard"]["catalogue"]
+    rules = load_rules()
+    assert set(catalogue) == {rule.id for rule in rules}
+    for rule in rules:
+        entry = catalogue[rule.id]
+        assert entry["package"] == package_name(rule.id)
+        assert entry["state"] == rule.state
+        assert [match["kind"] for match in entry["matches"]] == [match.kind for match in rule.matches]
+        if rule.gate is Gate.ADMISSION and rule.cel is not None:
+            assert (entry["unchanged"], entry["stopping"]) == (rule.cel.unchanged, rule.cel.stopping)
+        source = bundle.files[f"rules/{rule.id}-{rule.slug}.rego"].decode()
+        assert f"package trainyard.rules.{entry['package']}\n" in source
+
+
+def test_the_sources_of_a_policy_are_those_of_the_api() -> None:
+    sources = json.loads(build_bundle().files["data.json"])["trainyard"]["sources"]
+    assert sources["mlPolicy"][:5] == ["torch", "mpi", "jax", "xgboost", "flux"]
+    assert {"volcano", "coscheduling", "kai"} == set(sources["podGroupPolicy"])
+
+
+def test_equal_bundles_are_equal_to_the_byte(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.tar.gz", "b.tar.gz")]
+    for path in paths:
+        build_bundle().write(path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    with tarfile.open(paths[0]) as archive:
+        manifest = json.load(archive.extractfile(".manifest"))  # type: ignore[arg-type]
+    assert manifest["revision"] == build_bundle().revision
+    assert manifest["roots"] == ["trainyard"]
+
+
+def test_a_rule_without_rego_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "own" / "OWN-001-something"
+    folder.mkdir(parents=True)
+    shipped = Path(__file__).parents[2] / "policies" / "labels" / "LBL-003-deprecated" / "rule.yaml"
+    (folder / "rule.yaml").write_text(shipped.read_text().replace("LBL-003", "OWN-001"))
+    with pytest.raises(TrainyardError, match="Rule OWN-001 has no Rego") as caught:
+        build_bundle(tmp_path)
+    assert "package trainyard.rules.own_001" in caught.value.fix

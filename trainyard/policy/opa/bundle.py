@@ -1,0 +1,134 @@
+"""The bundle: the rules' Rego, and what their rule.yaml says, as the server loads them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.api import MLPolicy, PodGroupPolicy
+from trainyard.data import data_folder
+from trainyard.policy.catalogue import load_rules, rule_folders
+from trainyard.policy.rule import Rule
+from trainyard.problem import TrainyardError
+
+__all__ = ["Bundle", "build_bundle", "package_name"]
+
+ROOT: Final = "trainyard"
+"""Everything of the bundle lies below ``data.trainyard``; nothing else may be loaded beside it there."""
+
+_NOT_A_SOURCE = "num_nodes"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Files of a bundle.
+
+    Parameters
+    ----------
+    files
+        Content by path in the bundle: ``.manifest``, ``data.json`` and the Rego.
+    revision
+        SHA-256 over the files but the manifest: equal rules give an equal revision.
+    """
+
+    files: Mapping[str, bytes]
+    revision: str
+
+    def write(self, path: Path) -> None:
+        """Write the bundle as a tar.gz; equal bundles are equal to the byte."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name, content in sorted(self.files.items()):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                entry.mode = 0o644
+                archive.addfile(entry, io.BytesIO(content))
+        path.write_bytes(gzip.compress(buffer.getvalue(), mtime=0))
+
+
+def package_name(rule_id: str) -> str:
+    """Return the last step of a rule's Rego package: ``QUE-002`` is ``trainyard.rules.que_002``."""
+    return rule_id.lower().replace("-", "_")
+
+
+def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
+    """Return the bundle of the shipped rules and of a team's own.
+
+    Parameters
+    ----------
+    folders
+        Catalogue folders beside the shipped one.
+    rules
+        The rules of these folders, where they are read already.
+
+    Raises
+    ------
+    TrainyardError
+        A rule is wrong, or has no Rego.
+    """
+    catalogues = [data_folder("policies"), *folders]
+    known = {rule.id: rule for rule in (load_rules(*catalogues) if rules is None else rules)}
+    files: dict[str, bytes] = {}
+    for path in sorted((catalogues[0] / "lib").glob("*.rego")):
+        files[f"lib/{path.name}"] = path.read_bytes()
+    for folder in (folder for catalogue in catalogues for folder in rule_folders(catalogue)):
+        rule = next((rule for rule in known.values() if folder.name.startswith(f"{rule.id}-")), None)
+        if rule is None:
+            continue
+        source = folder / "rule.rego"
+        if not source.is_file():
+            raise TrainyardError(
+                f"Rule {rule.id} has no Rego: {source} does not exist",
+                fix=f"write it (package trainyard.rules.{package_name(rule.id)}); see docs/rules.md",
+            )
+        files[f"rules/{folder.name}.rego"] = source.read_bytes()
+    files["data.json"] = _json({ROOT: {"catalogue": _catalogue(known.values()), "sources": _sources()}})
+    revision = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        revision.update(f"{name}\0{len(content)}\0".encode() + content)
+    files[".manifest"] = _json({"revision": revision.hexdigest(), "roots": [ROOT], "rego_version": 1})
+    return Bundle(files, revision.hexdigest())
+
+
+def _catalogue(rules: Iterable[Rule]) -> dict[str, Any]:
+    return {rule.id: _entry(rule) for rule in sorted(rules, key=lambda rule: rule.id)}
+
+
+def _entry(rule: Rule) -> dict[str, Any]:
+    """Return what the entry point must know to say whether a rule judges a request."""
+    judged = rule.cel
+    return {
+        "package": package_name(rule.id),
+        "title": rule.title,
+        "severity": rule.severity.value,
+        "state": rule.state.value,
+        "fix": rule.fix,
+        "reach": rule.reach.value,
+        "source": rule.source.value,
+        "unchanged": bool(judged and judged.unchanged),
+        "stopping": bool(judged and judged.stopping),
+        "parameters": rule.parameter_values({}),
+        "matches": [
+            {"group": match.group, "kind": match.kind, "operations": list(match.operations), "scope": match.scope}
+            for match in rule.matches
+        ],
+    }
+
+
+def _sources() -> dict[str, list[str]]:
+    """Return the fields of which only one may be set, by the policy that holds them."""
+    return {
+        name: [field.alias or key for key, field in model.model_fields.items() if key != _NOT_A_SOURCE]
+        for name, model in (("mlPolicy", MLPolicy), ("podGroupPolicy", PodGroupPolicy))
+    }
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
