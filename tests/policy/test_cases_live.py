@@ -1,4 +1,4 @@
-"""The proof: a real API server judges every case as its author says."""
+"""The proof: the policy server and a real API server judge every case as its author says."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ def judged(cluster: LiveCluster) -> Iterator[LiveCluster]:
     require(cluster.kubectl("delete", "--timeout=60s", *names))
 
 
-def test_the_api_server_judges_every_case_as_its_author_says(judged: LiveCluster) -> None:
+def test_every_engine_judges_every_case_as_its_author_says(judged: LiveCluster) -> None:
     result = judged.trainyard("policy", "test", "--kubeconfig", str(judged.kubeconfig), "-o", "json")
-    (report,) = json.loads(result.stdout)["engines"]
-    assert [each for each in report["results"] if each["fault"]] == []
+    reports = json.loads(result.stdout)["engines"]
+    assert [report["engine"] for report in reports] == ["OPA", "API server"]
+    for report in reports:
+        assert [each for each in report["results"] if each["fault"]] == []
+        assert report["passed"] == len(load_cases(data_folder("policies"), load_rules()))
     assert result.returncode == 0
-    assert report["passed"] == len(load_cases(data_folder("policies"), load_rules()))
 
 
 def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(judged: LiveCluster, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from trainyard.policy.catalogue import load_rules
+from trainyard.policy.opa.bundle import package_name
 from trainyard.problem import TrainyardError
 
 __all__ = ["new_rule"]
@@ -27,6 +28,18 @@ cel:
     - expression: '!("example.com/{slug}" in object.metadata.?annotations.orValue({{}}))'
       path: metadata.annotations[example.com/{slug}]
       message: the annotation is not allowed
+"""
+_REGO = """\
+package trainyard.rules.{package}
+
+import data.trainyard.lib.request
+import rego.v1
+
+annotation := "example.com/{slug}"
+
+violation contains {{"path": sprintf("metadata.annotations[%s]", [annotation]), "message": "the annotation is not allowed"}} if {{
+	annotation in object.keys(request.map(request.metadata, "annotations"))
+}}
 """
 _ALLOW = """\
 about: An object without the field.
@@ -91,11 +104,16 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
             )
     target = folder / family / f"{rule_id}-{slug}"
     title = slug.replace("-", " ").capitalize()
-    files = {"rule.yaml": _RULE, "cases/allow-absent.yaml": _ALLOW, "cases/warn-present.yaml": _WARN}
+    files = {
+        "rule.yaml": _RULE,
+        "rule.rego": _REGO,
+        "cases/allow-absent.yaml": _ALLOW,
+        "cases/warn-present.yaml": _WARN,
+    }
     written = []
     for name, template in files.items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(template.format(id=rule_id, slug=slug, title=title))
+        path.write_text(template.format(id=rule_id, slug=slug, title=title, package=package_name(rule_id)))
         written.append(path)
     return written
