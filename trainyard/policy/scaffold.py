@@ -37,8 +37,9 @@ import rego.v1
 
 annotation := "example.com/{slug}"
 
-violation contains {{"path": sprintf("metadata.annotations[%s]", [annotation]), "message": "the annotation is not allowed"}} if {{
+violation contains {{"path": path, "message": "the annotation is not allowed"}} if {{
 	annotation in object.keys(request.map(request.metadata, "annotations"))
+	path := sprintf("metadata.annotations[%s]", [annotation])
 }}
 """
 _ALLOW = """\

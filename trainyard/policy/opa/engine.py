@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import datetime
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.cases import Case, Judgement, Verdict, World
+from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.opa.adapter import OpaAddress, OpaClient
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.policy.opa.server import OpaServer
+from trainyard.settings.platform import PolicySettings
 
 __all__ = ["OpaEngine"]
 
@@ -46,44 +49,32 @@ class OpaEngine:
 
 async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[Judgement]:
     judgements: list[Judgement] = []
+    surroundings = Surroundings(PolicySettings(), (_PLATFORM_NAMESPACE,), datetime.datetime.now(datetime.UTC))
     async with OpaClient(address, timeout=30) as client:
         for start in range(0, len(cases), _BATCH):
             batch = cases[start : start + _BATCH]
-            document: dict[str, Any] = {
-                "requests": [_request(case, world) for case in batch],
-                "parameters": {},
-                "states": {},
-                "exemptNamespaces": [_PLATFORM_NAMESPACE],
-                "exemptions": [],
-                "only": None,
-                "unknown": [],
-                "now": "",
-            }
+            document = documents_of((_review(case, world) for case in batch), surroundings)
             for case, decision in zip(batch, await client.decide_all(document), strict=True):
-                judgements.append(_judgement(case, decision))
+                judgements.append(_judgement(case, decision_of(decision)))
     return judgements
 
 
-def _request(case: Case, world: World) -> dict[str, Any]:
+def _review(case: Case, world: World) -> Review:
     content = case.content
-    namespace = _NAMESPACES[content.namespace]
     subject = content.object or content.old_object or {}
     match = next((match for match in case.rule.matches if match.kind == subject.get("kind")), None)
     tenant = content.namespace == "tenant"
-    return {
-        "request": {
-            "operation": case.operation,
-            "namespace": "" if match and match.scope == "Cluster" else namespace,
-            "namespaceLabels": {TENANT_LABEL: "tenant"} if tenant else {},
-            "object": _named(content.object),
-            "oldObject": _named(content.old_object),
-            "user": {"name": content.user.name, "groups": list(content.user.groups), "administrator": False},
-        },
-        "params": {
-            "platform": _merged(world.platform, content.platform),
-            "tenantPolicy": _merged(world.tenant_policy, content.tenant_policy) if tenant else None,
-        },
-    }
+    return Review(
+        case.operation,
+        _named(content.object),
+        _named(content.old_object),
+        namespace="" if match and match.scope == "Cluster" else _NAMESPACES[content.namespace],
+        namespace_labels={TENANT_LABEL: "tenant"} if tenant else {},
+        user=content.user.name,
+        groups=content.user.groups,
+        platform=_merged(world.platform, content.platform),
+        tenant_policy=_merged(world.tenant_policy, content.tenant_policy) if tenant else None,
+    )
 
 
 def _named(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -94,16 +85,15 @@ def _named(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return result
 
 
-def _judgement(case: Case, decision: Mapping[str, Any]) -> Judgement:
-    found = {
-        kind: {entry["path"] for entry in decision[kind] if entry["rule"] == case.rule.id}
-        for kind in ("violations", "warnings")
-    }
-    if found["violations"]:
-        return Judgement(Verdict.DENY, frozenset(found["violations"]))
-    if not decision["allowed"] and any(entry["rule"] is None for entry in decision["violations"]):
-        return Judgement(None, problem=str(decision["violations"][0]["message"]))
-    return Judgement(Verdict.WARN if found["warnings"] else Verdict.ALLOW, frozenset(found["warnings"]))
+def _judgement(case: Case, decision: Decision) -> Judgement:
+    denied, warned = (
+        frozenset(finding.path for finding in findings if finding.rule == case.rule.id)
+        for findings in (decision.violations, decision.warnings)
+    )
+    unjudged = next((finding for finding in decision.violations if finding.rule is None), None)
+    if unjudged:
+        return Judgement(None, problem=unjudged.message)
+    return Judgement(Verdict.DENY, denied) if denied else Judgement(Verdict.WARN if warned else Verdict.ALLOW, warned)
 
 
 def _merged(world: Mapping[str, Any], case: Mapping[str, Any] | str) -> dict[str, Any] | None:

@@ -1,0 +1,189 @@
+"""Judging requests: what every gate asks, in the form in which it asks."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainyard.problem import Problem
+from trainyard.settings.platform import PolicySettings, PolicyState
+
+__all__ = ["Decision", "Finding", "Operation", "Review", "Surroundings", "decision_of", "document_of", "documents_of"]
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+
+@dataclass(frozen=True)
+class Review:
+    """One request.
+
+    Parameters
+    ----------
+    operation
+        What is done.
+    object, old_object
+        The object the request leaves behind, and the one before; None where there is none.
+    namespace
+        Namespace of the object; empty for a cluster-scoped one.
+    namespace_labels
+        Labels of that namespace.
+    user, groups, administrator
+        Who asks; an administrator may change admission policies.
+    platform, tenant_policy
+        ``spec`` of the Platform and of the namespace's TenantPolicy; None where there is none.
+    unknown
+        Field paths whose values are not known yet.
+    """
+
+    operation: Operation
+    object: Mapping[str, Any] | None
+    old_object: Mapping[str, Any] | None = None
+    namespace: str = ""
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    groups: Sequence[str] = ()
+    administrator: bool = False
+    platform: Mapping[str, Any] | None = None
+    tenant_policy: Mapping[str, Any] | None = None
+    unknown: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is the same for all requests of a gate.
+
+    Parameters
+    ----------
+    settings
+        States, parameters and exemptions of the stack.
+    exempt_namespaces
+        Namespaces of the platform.
+    only
+        Ids of the rules that judge; all where it is None.
+    now
+        The current time, by which exemptions end.
+    """
+
+    settings: PolicySettings
+    exempt_namespaces: Iterable[str]
+    now: datetime.datetime
+    only: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One violation of a rule.
+
+    Parameters
+    ----------
+    rule
+        Id of the rule; None where the request could not be judged.
+    severity
+        ``error`` or ``warning``, as the rule says.
+    state
+        What the violation causes here.
+    path
+        Field path in the judged object.
+    message, fix
+        What is wrong and what to do.
+    """
+
+    rule: str | None
+    severity: str
+    state: PolicyState
+    path: str
+    message: str
+    fix: str
+
+    def as_problem(self) -> Problem:
+        """Return the finding in the form of every error of Trainyard."""
+        return Problem(self.path, self.message, self.fix, self.rule)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer about one request.
+
+    Parameters
+    ----------
+    allowed
+        Whether no rule in state deny is violated.
+    violations, warnings, audits
+        Findings by what they cause.
+    undecided
+        Findings about values that are not known yet.
+    exempted
+        Findings that an exemption lets pass.
+    """
+
+    allowed: bool
+    violations: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    audits: tuple[Finding, ...] = ()
+    undecided: tuple[Finding, ...] = ()
+    exempted: tuple[Finding, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that is wrong and not exempted, worst first."""
+        return (*self.violations, *self.warnings, *self.audits)
+
+
+def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
+    """Return the input of the policy server for one request."""
+    return {**_request(review), **_shared(surroundings), "unknown": list(review.unknown)}
+
+
+def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
+    """Return the input of the policy server for several requests at once."""
+    requests = [{**_request(review), "unknown": list(review.unknown)} for review in reviews]
+    return {"requests": requests, **_shared(surroundings), "unknown": []}
+
+
+def decision_of(answer: Mapping[str, Any]) -> Decision:
+    """Read the answer of the policy server."""
+    return Decision(
+        bool(answer["allowed"]),
+        *(
+            tuple(sorted((_finding(entry) for entry in answer[name]), key=_order))
+            for name in ("violations", "warnings", "audits", "undecided", "exempted")
+        ),
+    )
+
+
+def _request(review: Review) -> dict[str, Any]:
+    return {
+        "request": {
+            "operation": review.operation,
+            "namespace": review.namespace,
+            "namespaceLabels": dict(review.namespace_labels),
+            "object": review.object,
+            "oldObject": review.old_object,
+            "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
+        },
+        "params": {"platform": review.platform, "tenantPolicy": review.tenant_policy},
+    }
+
+
+def _shared(surroundings: Surroundings) -> dict[str, Any]:
+    settings = surroundings.settings
+    return {
+        "parameters": {rule: dict(values) for rule, values in settings.parameters.items()},
+        "states": {rule: state.value for rule, state in settings.states.items()},
+        "exemptNamespaces": sorted({*surroundings.exempt_namespaces, *settings.exempt_namespaces}),
+        "exemptions": [],
+        "only": None if surroundings.only is None else list(surroundings.only),
+        "now": surroundings.now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _finding(entry: Mapping[str, Any]) -> Finding:
+    return Finding(
+        entry["rule"], entry["severity"], PolicyState(entry["state"]), entry["path"], entry["message"], entry["fix"]
+    )
+
+
+def _order(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule or "", finding.path, finding.message
