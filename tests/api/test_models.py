@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from trainyard.api import (
     ClusterTrainingRuntime,
@@ -49,8 +50,12 @@ def test_reading_and_writing_loses_nothing() -> None:
 
 
 def test_unknown_fields_are_named() -> None:
-    body = with_spec(labels={"a": "b"}, trainer={"nodes": 2})
-    assert list(parse(TrainJob, body).unknown_fields()) == ["spec.labels", "spec.trainer.nodes"]
+    body = with_spec(label={"a": "b"}, trainer={"nodes": 2}, podSpecOverrides=[{"targetJobs": [], "image": "i"}])
+    assert list(parse(TrainJob, body).unknown_fields()) == [
+        "spec.label",
+        "spec.trainer.nodes",
+        "spec.podSpecOverrides[0].image",
+    ]
 
 
 def test_defaults_are_those_of_the_api() -> None:
@@ -76,7 +81,7 @@ def test_defaults_are_those_of_the_api() -> None:
         "run_launcher_as_node": False,
     }
     assert runtime.pod_group_policy is not None
-    assert runtime.pod_group_policy.model_dump() == {
+    assert runtime.pod_group_policy.model_dump(exclude_none=True) == {
         "coscheduling": {"schedule_timeout_seconds": 60},
         "volcano": {"network_topology": {"mode": "hard", "highest_tier_allowed": 1}},
     }
@@ -89,7 +94,9 @@ def test_defaults_are_those_of_the_api() -> None:
         ({"trainer": {"numNodes": "2"}}, "spec.trainer.numNodes"),
         ({"trainer": {"numNodes": True}}, "spec.trainer.numNodes"),
         ({"trainer": {"numNodes": 2**31}}, "spec.trainer.numNodes"),
-        ({"trainer": {"numProcPerNode": "auto"}}, "spec.trainer.numProcPerNode"),
+        ({"podSpecOverrides": [{}]}, "spec.podSpecOverrides[0].targetJobs"),
+        ({"podTemplateOverrides": [{"targetJobs": [{"name": ""}]}]}, "spec.podTemplateOverrides[0].targetJobs[0].name"),
+        ({"labels": {"a": 1}}, "spec.labels.a"),
         ({"trainer": {"image": "i" * 501}}, "spec.trainer.image"),
         ({"trainer": {"command": ["x"] * 129}}, "spec.trainer.command"),
         ({"trainer": {"args": ["x", 1]}}, "spec.trainer.args[1]"),
@@ -128,3 +135,13 @@ def test_tenancy_objects_have_bounds() -> None:
 def test_documents_keep_timestamps_as_text_and_unpack_lists() -> None:
     text = "apiVersion: v1\nkind: List\nitems:\n- at: 2026-01-01T00:00:00Z\n---\n---\n{}\n"
     assert list(documents(text)) == [{"at": "2026-01-01T00:00:00Z"}, {}]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a", "a: " + "{" * 5_000, "? " * 100_000])
+def test_bottomless_nesting_is_refused_before_it_exhausts_the_stack(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="more than 200 levels of nesting"):
+        list(documents(text))
+
+
+def test_many_shallow_documents_are_not_deep() -> None:
+    assert len(list(documents("\n---\n".join("a: [1, {b: [c]}]" for _ in range(300))))) == 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -60,15 +61,18 @@ class KubernetesModel(BaseModel):
         prefix = f"{path}." if path else ""
         for name in self.model_extra or ():
             yield f"{prefix}{name}"
-        for name, field in type(self).model_fields.items():
-            inner = getattr(self, name)
-            label = f"{prefix}{field.alias or name}"
+        for name, inner in self.__dict__.items():
             if isinstance(inner, KubernetesModel):
-                yield from inner.unknown_fields(label)
+                yield from inner.unknown_fields(f"{prefix}{_alias(type(self), name)}")
             elif isinstance(inner, list):
                 for index, item in enumerate(inner):
                     if isinstance(item, KubernetesModel):
-                        yield from item.unknown_fields(f"{label}[{index}]")
+                        yield from item.unknown_fields(f"{prefix}{_alias(type(self), name)}[{index}]")
+
+
+@cache
+def _alias(model: type[KubernetesModel], name: str) -> str:
+    return model.model_fields[name].alias or name
 
 
 def _within(bits: int) -> AfterValidator:

@@ -11,6 +11,8 @@ __all__ = [
     "CLUSTER_TRAINING_RUNTIME",
     "COMPLETE",
     "CONTAINER_NODE",
+    "COSCHEDULING_API_VERSION",
+    "COSCHEDULING_LABEL",
     "DATASET_INITIALIZER",
     "DEADLINE_EXCEEDED_MESSAGE",
     "DEADLINE_EXCEEDED_REASON",
@@ -22,6 +24,10 @@ __all__ = [
     "INITIALIZER_VOLUME",
     "JOB_COMPLETION_INDEX_FIELD",
     "JOB_SET_API_VERSION",
+    "KAI_MIN_MEMBER_ANNOTATION",
+    "KAI_QUEUE_LABEL",
+    "KAI_SCHEDULER",
+    "KAI_TOPOLOGY_ANNOTATION",
     "MANAGED_BY_TRAINER",
     "MODEL_INITIALIZER",
     "MULTIKUEUE",
@@ -44,11 +50,14 @@ __all__ = [
     "SUSPENDED_REASON",
     "SYSTEM_PRIORITY_CLASSES",
     "TENANT_POLICY_NAME",
+    "TOPOLOGY_FEATURE",
+    "TORCHTUNE_MODEL_ANNOTATION",
     "TRAINER",
     "TRAINER_PORT",
     "TRAINING_RUNTIME",
     "TRAIN_JOB",
     "VERSION",
+    "VOLCANO_GROUP_NAME_ANNOTATION",
     "VOLCANO_SCHEDULER",
 ]
 
@@ -72,6 +81,19 @@ POD_GROUP_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 VOLCANO_SCHEDULER: Final = "volcano"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
+"""Volcano declares this key too and reads only the other; clients of older releases look for it."""
+TOPOLOGY_FEATURE: Final = "network-topology-aware"
+"""The scheduler plug-in that honours networkTopology."""
+
+COSCHEDULING_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
+COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+
+KAI_SCHEDULER: Final = "kai-scheduler"
+KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
+KAI_MIN_MEMBER_ANNOTATION: Final = "kai.scheduler/batch-min-member"
+KAI_TOPOLOGY_ANNOTATION: Final = "kai.scheduler/topology"
+
 SYSTEM_PRIORITY_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 ANCESTOR_LABEL: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -89,6 +111,8 @@ ANCESTOR_CONTAINERS: Final = {
 INITIALIZER_VOLUME: Final = "initializer"
 STORAGE_URI_ENV: Final = "STORAGE_URI"
 TRAINER_PORT: Final = 29500
+TORCHTUNE_MODEL_ANNOTATION: Final = "trainyard.dev/torchtune-model"
+"""Annotation of a runtime: the model it tunes, where its name does not say so."""
 JOB_COMPLETION_INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from trainyard.api.base import Body, Int32, IntOrString, KubernetesModel
 from trainyard.api.markers import Name, atomic, list_map, rules
-from trainyard.api.rules import ELASTIC_NODES, FRAMEWORK_EXCLUSIVE, ShapeRule
+from trainyard.api.rules import ELASTIC_NODES, ELASTIC_RANGE, FRAMEWORK_EXCLUSIVE, ShapeRule
 
 __all__ = [
     "ElasticPolicy",
@@ -29,12 +29,30 @@ __all__ = [
 _NOT_NODE = ShapeRule(
     "!self.exists(c, c == 'node')",
     "containerNames must not include the main node container because PET_* envs are always injected into it",
+    fix="name other containers",
+    holds=lambda value: "node" not in value,
 )
 _TORCH_PROCESSES = ShapeRule(
-    "type(self) == int ? self > 0 : self in ['auto', 'cpu', 'gpu']",
+    "type(self) == int ? self > 0 && self <= 2147483647 : self in ['auto', 'cpu', 'gpu']",
     "NumProcPerNode must be equal to auto, cpu, gpu, or int value",
+    fix="use auto, cpu, gpu or a number of 1 or more",
+    holds=lambda value: 0 < value < 2**31 if isinstance(value, int) else value in ("auto", "cpu", "gpu"),
 )
-_FLUX_PROCESSES = ShapeRule("self >= 1", "NumProcPerNode in fluxPolicy must be >= 1")
+_FLUX_PROCESSES = ShapeRule(
+    "self >= 1",
+    "NumProcPerNode in fluxPolicy must be >= 1",
+    fix="use 1 or more",
+    holds=lambda value: bool(value >= 1),
+)
+
+_MountPath = Annotated[str, Field(min_length=1, max_length=4096, alias="sshAuthMountPath")]
+
+
+_METRIC: dict[str, Any] = {
+    "properties": {"type": {"description": "Kind of metric.", "type": "string", "minLength": 1}},
+    "required": ["type"],
+    "x-kubernetes-preserve-unknown-fields": True,
+}
 
 
 class EnvInjectionTarget(KubernetesModel):
@@ -61,14 +79,19 @@ class EnvInjection(KubernetesModel):
 class ElasticPolicy(KubernetesModel):
     """Elastic training: torchrun starts with the least number of nodes and takes in more as they come."""
 
+    model_config = ConfigDict(json_schema_extra=rules(ELASTIC_RANGE))
+
     max_restarts: Annotated[Int32, Field(ge=0)] | None = None
     """Restarts of the workers before the job fails."""
     min_nodes: Annotated[Int32, Field(ge=1)] | None = None
     """Least number of nodes that train; 1 when absent."""
     max_nodes: Annotated[Int32, Field(ge=1)] | None = None
     """Largest number of nodes."""
-    metrics: Annotated[list[Body] | None, Field(json_schema_extra=atomic())] = None
-    """Metrics of an autoscaler, as autoscaling/v2 MetricSpec."""
+    metrics: Annotated[
+        list[Annotated[Body, Field(json_schema_extra=_METRIC)]] | None,
+        Field(json_schema_extra=atomic()),
+    ] = None
+    """Metrics of an autoscaler, as autoscaling/v2 MetricSpec; kept as they are."""
 
 
 class TorchPolicy(KubernetesModel):
@@ -89,7 +112,7 @@ class MpiPolicy(KubernetesModel):
     """Processes (slots) on one node."""
     mpi_implementation: Literal["OpenMPI", "Intel", "MPICH", ""] = "OpenMPI"
     """The MPI implementation."""
-    ssh_auth_mount_path: Annotated[str, Field(max_length=4096, alias="sshAuthMountPath")] = "/root/.ssh"
+    ssh_auth_mount_path: _MountPath = "/root/.ssh"
     """Where the keys are mounted."""
     run_launcher_as_node: bool = False
     """Whether the launcher trains too."""
@@ -130,7 +153,7 @@ class HorovodPolicy(KubernetesModel):
 
     num_proc_per_node: Annotated[Int32, Field(ge=1)] = 1
     """Processes (slots) on one node."""
-    ssh_auth_mount_path: Annotated[str, Field(max_length=4096, alias="sshAuthMountPath")] = "/root/.ssh"
+    ssh_auth_mount_path: _MountPath = "/root/.ssh"
     """Where the keys are mounted."""
     run_launcher_as_node: bool = False
     """Whether the launcher trains too."""

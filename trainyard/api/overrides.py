@@ -1,4 +1,7 @@
-"""Overrides of the older API versions: podSpecOverrides (v2.0) and podTemplateOverrides (v2.1)."""
+"""Overrides of the older API versions: podSpecOverrides (v2.0) and podTemplateOverrides (v2.1).
+
+Those versions bounded no list here, so none is bounded: what they accepted is accepted. Names must not be empty.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from trainyard.api.base import Body, EmbeddedMetadata, KubernetesModel
-from trainyard.api.markers import EnvList, Name, atomic, embedded, list_map
+from trainyard.api.markers import atomic, embedded, list_map
 
 __all__ = [
     "ContainerOverride",
@@ -18,54 +21,51 @@ __all__ = [
     "TargetJob",
 ]
 
+_Name = Annotated[str, Field(min_length=1)]
+
 
 class TargetJob(KubernetesModel):
     """A replicatedJob that the runtime has."""
 
-    name: Name
+    name: _Name
     """Name of the replicatedJob."""
 
 
-_Targets = Annotated[list[TargetJob], Field(max_length=100, json_schema_extra=atomic())]
+_Targets = Annotated[list[TargetJob], Field(json_schema_extra=atomic())]
 
 
 class ContainerOverride(KubernetesModel):
     """Changes of one container that the runtime has."""
 
-    name: Name
+    name: _Name
     """Name of the container in the runtime."""
-    env: EnvList | None = None
+    env: Annotated[list[Body] | None, Field(json_schema_extra=embedded("container.env"))] = None
     """Environment variables, merged by name."""
     volume_mounts: Annotated[
-        list[Body] | None,
-        Field(max_length=128, json_schema_extra=embedded("container.volumeMounts", **list_map("name"))),
+        list[Body] | None, Field(json_schema_extra=embedded("container.volumeMounts", **list_map("name")))
     ] = None
     """Volume mounts, merged by mount path."""
 
 
-_Containers = Annotated[list[ContainerOverride], Field(max_length=64, json_schema_extra=list_map("name"))]
+_Containers = Annotated[list[ContainerOverride], Field(json_schema_extra=list_map("name"))]
 
 
 class PodSpecFields(KubernetesModel):
     """Pod fields that both kinds of override may change."""
 
-    service_account_name: Annotated[str | None, Field(max_length=253)] = None
+    service_account_name: str | None = None
     """ServiceAccount the pods run as."""
     node_selector: dict[str, str] | None = None
     """Labels a node must have."""
-    tolerations: Annotated[list[Body] | None, Field(max_length=128, json_schema_extra=embedded("pod.tolerations"))] = (
-        None
-    )
+    tolerations: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.tolerations"))] = None
     """Tolerations; they replace the runtime's."""
-    volumes: Annotated[list[Body] | None, Field(max_length=128, json_schema_extra=embedded("pod.volumes"))] = None
+    volumes: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.volumes"))] = None
     """Volumes, merged by name."""
     init_containers: _Containers | None = None
     """Changes of init containers, by name."""
     containers: _Containers | None = None
     """Changes of containers, by name."""
-    scheduling_gates: Annotated[
-        list[Body] | None, Field(max_length=16, json_schema_extra=embedded("pod.schedulingGates"))
-    ] = None
+    scheduling_gates: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.schedulingGates"))] = None
     """Gates that keep the pods from being scheduled."""
 
 
@@ -81,9 +81,7 @@ class PodTemplateSpecFields(PodSpecFields):
 
     affinity: Annotated[Body | None, Field(json_schema_extra=embedded("pod.affinity"))] = None
     """Affinity of the pods."""
-    image_pull_secrets: Annotated[
-        list[Body] | None, Field(max_length=64, json_schema_extra=embedded("pod.imagePullSecrets"))
-    ] = None
+    image_pull_secrets: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.imagePullSecrets"))] = None
     """Secrets to pull images with, merged by name."""
 
 

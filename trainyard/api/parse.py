@@ -28,6 +28,8 @@ MODELS: Mapping[tuple[str, str], type[KubernetesModel]] = {
 }
 """The model of each (apiVersion, kind)."""
 
+_DEEPEST = 200
+
 _FIXES = {
     "missing": "add it",
     "greater_than_equal": "use a larger number",
@@ -72,10 +74,31 @@ def documents(text: str) -> Iterator[Any]:
     Raises
     ------
     yaml.YAMLError
-        The text is neither.
+        The text is neither, or nested deeper than any object is.
     """
+    _check_depth(text)
     for document in yaml.load_all(text, Loader=_Loader):
         yield from _unpacked(document)
+
+
+def _check_depth(text: str) -> None:
+    """Refuse text whose nesting would exhaust the stack of the YAML library.
+
+    The exact depth is counted only where a cheap look at the text cannot rule out that it is too great.
+    """
+    opening = text.count("[") + text.count("{")
+    if opening <= _DEEPEST and max(map(_block_depth, text.splitlines()), default=0) <= _DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"more than {_DEEPEST} levels of nesting", problem_mark=event.start_mark)
+
+
+def _block_depth(line: str) -> int:
+    """Return the most levels of block nesting that can end in a line."""
+    return len(line) - len(line.lstrip(" ")) + line.count("- ") + line.count("? ") + 1
 
 
 def _unpacked(document: Any) -> Iterable[Any]:

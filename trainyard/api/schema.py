@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, Protocol
 
 from trainyard.api.base import Body, KubernetesModel
 from trainyard.api.markers import EMBED
 
-__all__ = ["JobSetParts", "structural_schema", "without_descriptions"]
+__all__ = ["JobSetParts", "Parts", "structural_schema", "without_descriptions"]
 
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _DROPPED = frozenset({"title", "const", "$defs"})
@@ -20,6 +20,13 @@ _RULES = "x-kubernetes-validations"
 _POD = ("replicatedJobs", "[]", "template", "spec", "template", "spec")
 
 
+class Parts(Protocol):
+    """Where embedded schemas come from."""
+
+    def part(self, name: str) -> Body:
+        """Return a copy of one part, see :meth:`JobSetParts.part`."""
+
+
 class JobSetParts:
     """Schemas that our CRDs share with JobSet's, read from its CRD.
 
@@ -27,9 +34,12 @@ class JobSetParts:
     ----------
     crd
         JobSet's CustomResourceDefinition.
+    descriptions
+        Whether to keep JobSet's texts.
     """
 
-    def __init__(self, crd: Mapping[str, Any]) -> None:
+    def __init__(self, crd: Mapping[str, Any], *, descriptions: bool = True) -> None:
+        self._descriptions = descriptions
         version = next(entry for entry in crd["spec"]["versions"] if entry["storage"])
         self._spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
@@ -51,10 +61,10 @@ class JobSetParts:
         schema = self._spec
         for step in steps:
             schema = schema["items"] if step == "[]" else schema["properties"][step]
-        return deepcopy(schema)
+        return deepcopy(schema) if self._descriptions else without_descriptions(schema)
 
 
-def structural_schema(model: type[KubernetesModel], parts: JobSetParts) -> Body:
+def structural_schema(model: type[KubernetesModel], parts: Parts) -> Body:
     """Return the structural schema of a model, descriptions included."""
     schema = model.model_json_schema(by_alias=True)
     converted: Body = _unshared(_Converter(schema.get("$defs", {}), parts).convert(schema))
@@ -86,7 +96,7 @@ def _unshared(value: Any) -> Any:
 
 
 class _Converter:
-    def __init__(self, definitions: Mapping[str, Body], parts: JobSetParts) -> None:
+    def __init__(self, definitions: Mapping[str, Body], parts: Parts) -> None:
         self._definitions = definitions
         self._parts = parts
 

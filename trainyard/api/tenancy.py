@@ -14,15 +14,25 @@ from trainyard.api.rules import ShapeRule
 __all__ = ["Platform", "PlatformSpec", "TenantPolicy", "TenantPolicySpec", "Tier"]
 
 _TENANT_NAME = ShapeRule(
-    f"self.metadata.name == '{TENANT_POLICY_NAME}'", f"metadata.name must be {TENANT_POLICY_NAME}", id="TNP-001"
+    f"self.metadata.name == '{TENANT_POLICY_NAME}'",
+    f"metadata.name must be {TENANT_POLICY_NAME}",
+    id="TNP-001",
+    fix="rename it",
+    holds=lambda value: value.get("metadata", {}).get("name") == TENANT_POLICY_NAME,
 )
 _DEFAULT_QUEUE = ShapeRule(
     "!has(self.defaultQueue) || (has(self.queues) && self.defaultQueue in self.queues)",
     "defaultQueue must be one of queues",
     id="TNP-002",
+    fix="add it to queues",
+    holds=lambda value: "defaultQueue" not in value or value["defaultQueue"] in value.get("queues", ()),
 )
 _PLATFORM_NAME = ShapeRule(
-    f"self.metadata.name == '{PLATFORM_NAME}'", f"metadata.name must be {PLATFORM_NAME}", id="PLT-001"
+    f"self.metadata.name == '{PLATFORM_NAME}'",
+    f"metadata.name must be {PLATFORM_NAME}",
+    id="PLT-001",
+    fix="rename it",
+    holds=lambda value: value.get("metadata", {}).get("name") == PLATFORM_NAME,
 )
 _SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -36,22 +37,50 @@ __all__ = [
     "TrainerStatus",
 ]
 
+_URI_PATTERN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://.+\Z")
+_LABEL_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _MANAGERS = (MANAGED_BY_TRAINER, MULTIKUEUE)
 _MANAGED_BY = ShapeRule(
-    f"self in [{', '.join(repr(name) for name in _MANAGERS)}]", f"ManagedBy must be {' or '.join(_MANAGERS)} if set"
+    f"self in [{', '.join(repr(name) for name in _MANAGERS)}]",
+    f"ManagedBy must be {' or '.join(_MANAGERS)} if set",
+    fix="use one of them",
+    holds=lambda value: value in _MANAGERS,
 )
 _URI = ShapeRule(
     "self == '' || self.matches('^[A-Za-z][A-Za-z0-9+.-]*://.+$')",
     "storageUri may be empty, or it must be a valid URI (scheme://...)",
+    fix="write it with its scheme, such as hf://user/dataset",
+    holds=lambda value: value == "" or _URI_PATTERN.search(value) is not None,
 )
 _NAME_LABEL = ShapeRule(
-    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", "metadata.name must match RFC 1035 DNS label format"
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "metadata.name must match RFC 1035 DNS label format",
+    fix="use lower case letters, digits and dashes, beginning with a letter",
+    holds=lambda value: _LABEL_PATTERN.fullmatch(_name(value)) is not None,
 )
-_NAME_LENGTH = ShapeRule("size(self.metadata.name) <= 63", "metadata.name must be no more than 63 characters")
+_NAME_LENGTH = ShapeRule(
+    "size(self.metadata.name) <= 63",
+    "metadata.name must be no more than 63 characters",
+    fix="shorten the name",
+    holds=lambda value: len(_name(value)) <= 63,
+)
 _PROCESSES = ShapeRule(
-    "type(self) == int && self >= 1", "numProcPerNode must be 1 or more; auto, cpu and gpu are resolved on admission"
+    "type(self) == int && self >= 1 && self <= 2147483647",
+    "numProcPerNode must be 1 or more; auto, cpu and gpu are replaced by a number on admission, "
+    "but not for MPI, which must have an int value, and gpu not where a node has no GPUs",
+    fix="write a number of 1 or more",
+    holds=lambda value: isinstance(value, int) and 1 <= value < 2**31,
 )
-_REPORTED = ShapeRule("has(self.lastUpdatedTime)", "lastUpdatedTime is required when trainerStatus is present")
+_REPORTED = ShapeRule(
+    "has(self.lastUpdatedTime)",
+    "lastUpdatedTime is required when trainerStatus is present",
+    fix="add it",
+    holds=lambda value: "lastUpdatedTime" in value,
+)
+
+
+def _name(train_job: Any) -> str:
+    return str(train_job.get("metadata", {}).get("name", ""))
 
 
 class RuntimeRef(KubernetesModel):
@@ -117,11 +146,9 @@ class TrainJobSpec(KubernetesModel):
     """Labels of the JobSet; they win over the runtime's."""
     annotations: dict[str, str] | None = None
     """Annotations of the JobSet; they win over the runtime's."""
-    pod_spec_overrides: Annotated[list[PodSpecOverride] | None, Field(max_length=64, json_schema_extra=atomic())] = None
+    pod_spec_overrides: Annotated[list[PodSpecOverride] | None, Field(json_schema_extra=atomic())] = None
     """Changes of pods as Trainer v2.0 had them; applied before podTemplateOverrides."""
-    pod_template_overrides: Annotated[
-        list[PodTemplateOverride] | None, Field(max_length=64, json_schema_extra=atomic())
-    ] = None
+    pod_template_overrides: Annotated[list[PodTemplateOverride] | None, Field(json_schema_extra=atomic())] = None
     """Changes of pod templates as Trainer v2.1 had them; applied before runtimePatches."""
     runtime_patches: Annotated[
         list[RuntimePatch] | None, Field(max_length=16, json_schema_extra=list_map("manager"))

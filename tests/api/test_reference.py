@@ -1,0 +1,46 @@
+"""The API reference is what the models say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainyard.api import KubernetesModel, TrainingRuntime, TrainJob
+from trainyard.api.reference import fields, reference
+from trainyard.api.versions import ADDED, DIFFERENCES, RELEASES, RUNTIME, TRAIN_JOB, releases_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    command = "python -m trainyard.api.reference > docs/api.md"
+    assert PAGE.read_text() == reference(), f"write it again: {command}"
+
+
+@pytest.mark.parametrize(
+    ("model", "table", "kind"), [(TrainJob, TRAIN_JOB, "TrainJob"), (TrainingRuntime, RUNTIME, "runtimes")]
+)
+def test_the_tables_speak_of_fields_there_are(
+    model: type[KubernetesModel], table: dict[str, tuple[str, ...]], kind: str
+) -> None:
+    paths = {field.path for field in fields(model)}
+    assert table.keys() <= paths
+    assert {difference.path.removesuffix("[]") for difference in DIFFERENCES[kind]} <= paths
+    assert ADDED[kind].keys() <= paths
+    assert {len(cells) for cells in table.values()} == {len(RELEASES)}
+
+
+@pytest.mark.parametrize(
+    ("path", "cells"),
+    [
+        ("spec.suspend", ("=", "=", "=", "=")),
+        ("spec.labels", ("=", "=", "", "")),
+        ("spec.podSpecOverrides[].containers[].env", ("=", "", "", "")),
+        ("spec.podTemplateOverrides[].spec.affinity", ("", "=", "", "")),
+        ("spec.runtimePatches[].time", ("", "", "=", "=")),
+        ("spec.trainer.image", ("no limits", "no limits", "=", "=")),
+    ],
+)
+def test_a_field_is_in_the_releases_that_have_the_field_above_it(path: str, cells: tuple[str, ...]) -> None:
+    assert releases_of(TRAIN_JOB, path) == cells

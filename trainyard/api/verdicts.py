@@ -1,0 +1,146 @@
+"""What the API server says about an object beyond its types: defaults, CEL rules, list keys and immutability.
+
+Compiled from the very schemas that become the CRDs. Parts that come from JobSet's CRD are left to the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+from trainyard.api.base import Body, KubernetesModel
+from trainyard.api.rules import IMMUTABLE, ShapeRule, rule_of
+from trainyard.api.schema import structural_schema
+from trainyard.problem import Problem
+
+__all__ = ["decoded", "violations"]
+
+_ABSENT: Final = object()
+_ROOT: Final = "metadata.name"
+"""Where a rule of the whole object points: all of them are about the name."""
+
+
+def decoded(model: type[KubernetesModel], body: Body) -> Body:
+    """Return a copy of an object as the API server reads it: without nulls, and with the defaults of its schema.
+
+    Works on plain data and passes on whatever is malformed.
+    """
+    result: Body = _decoded(_compiled(model), body)
+    return result
+
+
+def violations(model: type[KubernetesModel], body: Body, old: Body | None = None) -> Iterator[Problem]:
+    """Yield what the API server would refuse although every type and bound is right.
+
+    Parameters
+    ----------
+    model
+        The model of the object.
+    body
+        An object that :func:`trainyard.api.parse` accepts.
+    old
+        The stored object, on an update. As on the API server, what may not change may still appear and go as a whole.
+    """
+    before = _ABSENT if old is None else decoded(model, old)
+    yield from _judged(_compiled(model), decoded(model, body), before, "")
+
+
+@dataclass(frozen=True)
+class _Node:
+    rules: tuple[ShapeRule, ...] = ()
+    immutable: bool = False
+    least: int = 0
+    default: Any = _ABSENT
+    fields: Mapping[str, _Node] = field(default_factory=dict)
+    item: _Node | None = None
+    key: str | None = None
+    distinct: bool = False
+
+
+class _Nothing:
+    """Stands for JobSet's CRD where only our own part of the schema matters."""
+
+    def part(self, name: str) -> Body:
+        return {}
+
+
+@cache
+def _compiled(model: type[KubernetesModel]) -> _Node:
+    return _node(structural_schema(model, _Nothing()))
+
+
+def _node(schema: Mapping[str, Any]) -> _Node:
+    found = [rule_of(entry) for entry in schema.get("x-kubernetes-validations", ())]
+    items = schema.get("items")
+    kind = schema.get("x-kubernetes-list-type")
+    return _Node(
+        rules=tuple(rule for rule in found if rule.holds),
+        immutable=IMMUTABLE in found,
+        least=schema.get("minProperties", 0),
+        default=schema.get("default", _ABSENT),
+        fields={name: _node(inner) for name, inner in schema.get("properties", {}).items()},
+        item=_node(items) if isinstance(items, dict) else None,
+        key=schema["x-kubernetes-list-map-keys"][0] if kind == "map" else None,
+        distinct=kind == "set",
+    )
+
+
+def _decoded(node: _Node, value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {
+            name: _decoded(node.fields.get(name, _PLAIN), inner) for name, inner in value.items() if inner is not None
+        }
+        missing = {
+            name: inner.default
+            for name, inner in node.fields.items()
+            if name not in kept and inner.default is not _ABSENT
+        }
+        return {**kept, **missing}
+    if isinstance(value, list):
+        return [_decoded(node.item or _PLAIN, item) for item in value]
+    return value
+
+
+_PLAIN: Final = _Node()
+
+
+def _judged(node: _Node, value: Any, old: Any, path: str) -> Iterator[Problem]:
+    for rule in node.rules:
+        if rule.holds and not rule.holds(value):
+            yield Problem(path or _ROOT, rule.text, rule.fix, rule.id)
+    if node.immutable and old is not _ABSENT and old != value:
+        yield Problem(path, IMMUTABLE.text, IMMUTABLE.fix)
+        return
+    if isinstance(value, dict):
+        if len(value) < node.least:
+            yield Problem(path, f"should have at least {node.least} properties", "fill it in or leave it out")
+        before = old if isinstance(old, dict) else {}
+        for name, inner in node.fields.items():
+            if name in value:
+                label = f"{path}.{name}" if path else name
+                yield from _judged(inner, value[name], before.get(name, _ABSENT), label)
+    elif isinstance(value, list):
+        yield from _judged_list(node, value, old, path)
+
+
+def _judged_list(node: _Node, value: list[Any], old: Any, path: str) -> Iterator[Problem]:
+    before = {_key(node, item): item for item in old} if isinstance(old, list) else {}
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        key = _key(node, item)
+        if key is not None:
+            if key in seen:
+                yield Problem(f"{path}[{index}]", f"Duplicate value: {key!r}", "keep one of them")
+            seen.add(key)
+        if node.item:
+            counterpart = before.get(key, _ABSENT) if key is not None else _ABSENT
+            yield from _judged(node.item, item, counterpart, f"{path}[{index}]")
+
+
+def _key(node: _Node, item: Any) -> str | None:
+    """Return what identifies an item, None where its list may hold it twice."""
+    if node.key and isinstance(item, dict):
+        item = item.get(node.key)
+    return item if (node.key or node.distinct) and isinstance(item, str) else None

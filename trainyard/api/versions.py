@@ -1,0 +1,236 @@
+"""What each upstream release had of the API, and where ours differs from the last one on purpose.
+
+Read from the CRDs of the releases; a test compares these tables with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["ADDED", "DIFFERENCES", "RELEASES", "RUNTIME", "TRAIN_JOB", "Difference", "releases_of"]
+
+RELEASES: Final = ("v2.0", "v2.1", "v2.2", "v2.3")
+"""The releases of Kubeflow Trainer whose API this one contains."""
+
+Table = Mapping[str, tuple[str, ...]]
+"""What each release says of a field: its limits, ``=`` for ours, nothing where it lacks the field."""
+
+_NONE: Final = "no limits"
+_NEVER: Final = ("",) * len(RELEASES)
+_UNBOUNDED: Final = (_NONE,) * len(RELEASES)
+_UNTIL_V2_1: Final = (_NONE, _NONE, "=", "=")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A deliberate difference between our schema and upstream's.
+
+    Parameters
+    ----------
+    path
+        Field whose schema differs.
+    keys
+        Keys of the schema that differ.
+    reason
+        Why.
+    """
+
+    path: str
+    keys: frozenset[str]
+    reason: str
+
+
+def releases_of(table: Table, path: str) -> tuple[str, ...]:
+    """Return what each release says of a field.
+
+    A field that the table does not list is in the releases that have the field above it, with our limits.
+    """
+    found = table.get(path)
+    if found is not None:
+        return found
+    above = [other for other in table if path.startswith((f"{other}.", f"{other}[", f"{other}{{"))]
+    if not above:
+        return ("=",) * len(RELEASES)
+    return tuple("=" if cell else "" for cell in table[max(above, key=len)])
+
+
+_POD_PATCH: Final = (
+    "spec.runtimePatches[].trainingRuntimeSpec.template.spec.replicatedJobs[].template.spec.template.spec"
+)
+_MANAGED_BY: Final = (
+    'default `"trainer.kubeflow.org/trainjob-controller"`, rule “ManagedBy must be '
+    "trainer.kubeflow.org/trainjob-controller or kueue.x-k8s.io/multikueue if set”, immutable"
+)
+_ONE_POLICY: Final = "rule “Only one of the policy can be configured”"
+_OLD_POLICIES: Final = f"rule “numNodes should not be set if torch.elasticPolicy is configured”, {_ONE_POLICY}"
+_WORDS: Final = 'number or text, default `"auto"`, rule “NumProcPerNode must be equal to auto, cpu, gpu, or int value”'
+_OPEN_MPI: Final = 'default `"OpenMPI"`, `"OpenMPI"`'
+_SSH_PATH: Final = 'default `"/root/.ssh"`'
+
+TRAIN_JOB: Final[Table] = {
+    "spec.runtimeRef.name": (_NONE, "not empty", "=", "="),
+    "spec.runtimeRef.apiGroup": ('default `"trainer.kubeflow.org"`', 'default `"trainer.kubeflow.org"`', "=", "="),
+    "spec.runtimeRef.kind": ('default `"ClusterTrainingRuntime"`', 'default `"ClusterTrainingRuntime"`', "=", "="),
+    "spec.initializer": _UNTIL_V2_1,
+    "spec.initializer.dataset.storageUri": (_NONE, _NONE, "at most 2048 characters", "="),
+    "spec.initializer.dataset.env": _UNTIL_V2_1,
+    "spec.initializer.model.storageUri": (_NONE, _NONE, "at most 2048 characters", "="),
+    "spec.initializer.model.env": _UNTIL_V2_1,
+    "spec.trainer": _UNTIL_V2_1,
+    "spec.trainer.image": _UNTIL_V2_1,
+    "spec.trainer.command": _UNTIL_V2_1,
+    "spec.trainer.command[]": (_NONE, _NONE, "at most 65536 characters", "="),
+    "spec.trainer.args": _UNTIL_V2_1,
+    "spec.trainer.args[]": (_NONE, _NONE, "at most 65536 characters", "="),
+    "spec.trainer.env": _UNTIL_V2_1,
+    "spec.trainer.numNodes": _UNBOUNDED,
+    "spec.trainer.numProcPerNode": ("number or text", "number or text", _NONE, _NONE),
+    "spec.labels": ("=", "=", "", ""),
+    "spec.annotations": ("=", "=", "", ""),
+    "spec.podSpecOverrides": ("=", "", "", ""),
+    "spec.podSpecOverrides[].initContainers[].name": (_NONE, "", "", ""),
+    "spec.podSpecOverrides[].containers[].name": (_NONE, "", "", ""),
+    "spec.podSpecOverrides[].targetJobs[].name": (_NONE, "", "", ""),
+    "spec.podTemplateOverrides": ("", "=", "", ""),
+    "spec.runtimePatches": ("", "", "=", "="),
+    f"{_POD_PATCH}.terminationGracePeriodSeconds": ("", "", "", "="),
+    "spec.activeDeadlineSeconds": ("", "", "=", "="),
+    "spec.managedBy": (_MANAGED_BY, _MANAGED_BY, "=", "="),
+    "status": (_NONE, "=", "=", "="),
+    "status.conditions": _UNTIL_V2_1,
+    "status.jobsStatus": _UNTIL_V2_1,
+    "status.jobsStatus[].name": (_NONE, "not empty", "=", "="),
+    "status.jobsStatus[].ready": (_NONE, "=", "=", "="),
+    "status.jobsStatus[].succeeded": (_NONE, "=", "=", "="),
+    "status.jobsStatus[].failed": (_NONE, "=", "=", "="),
+    "status.jobsStatus[].active": (_NONE, "=", "=", "="),
+    "status.jobsStatus[].suspended": (_NONE, "=", "=", "="),
+    "status.trainerStatus": ("", "", "=", "="),
+}
+"""Fields of a TrainJob."""
+
+RUNTIME: Final[Table] = {
+    "spec": ("requires template", "=", "=", "="),
+    "spec.mlPolicy": (_OLD_POLICIES, _OLD_POLICIES, _ONE_POLICY, _ONE_POLICY),
+    "spec.mlPolicy.numNodes": _UNBOUNDED,
+    "spec.mlPolicy.torch.numProcPerNode": (_WORDS, _WORDS, "", ""),
+    "spec.mlPolicy.torch.elasticPolicy": (_NONE, _NONE, "", ""),
+    "spec.mlPolicy.torch.elasticPolicy.maxRestarts": (_NONE, _NONE, "", ""),
+    "spec.mlPolicy.torch.elasticPolicy.minNodes": (_NONE, _NONE, "", ""),
+    "spec.mlPolicy.torch.elasticPolicy.maxNodes": (_NONE, _NONE, "", ""),
+    "spec.mlPolicy.torch.elasticPolicy.metrics[].type": (_NONE, _NONE, "", ""),
+    "spec.mlPolicy.torch.envInjection": ("", "", "", "="),
+    "spec.mlPolicy.mpi.numProcPerNode": ("default `1`",) * 4,
+    "spec.mlPolicy.mpi.mpiImplementation": (_OPEN_MPI, *(f'{_OPEN_MPI} or `""`',) * 3),
+    "spec.mlPolicy.mpi.sshAuthMountPath": (*(_SSH_PATH,) * 2, *(f"{_SSH_PATH}, at most 4096 characters",) * 2),
+    "spec.mlPolicy.jax": ("", "", "=", "="),
+    "spec.mlPolicy.xgboost": ("", "", "=", "="),
+    "spec.mlPolicy.flux": ("", "", "=", "="),
+    "spec.mlPolicy.tensorflow": _NEVER,
+    "spec.mlPolicy.paddle": _NEVER,
+    "spec.mlPolicy.ray": _NEVER,
+    "spec.mlPolicy.horovod": _NEVER,
+    "spec.podGroupPolicy": _UNBOUNDED,
+    "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds": ("default `60`",) * 4,
+    "spec.podGroupPolicy.volcano": ("", "=", "=", "="),
+    "spec.podGroupPolicy.volcano.networkTopology": ("", _NONE, _NONE, _NONE),
+    "spec.podGroupPolicy.volcano.networkTopology.highestTierAllowed": ("", "default `1`", "default `1`", "default `1`"),
+    "spec.podGroupPolicy.volcano.networkTopology.highestTierName": _NEVER,
+    "spec.podGroupPolicy.kai": _NEVER,
+    "spec.template": (_NONE, "=", "=", "="),
+}
+"""Fields of a runtime."""
+
+_BOUND: Final = "0 and negative numbers make jobs that complete at once without pods, or that no API server accepts"
+_VALIDATIONS: Final = frozenset({"x-kubernetes-validations"})
+_MINIMUM: Final = frozenset({"minimum"})
+_LEAST_LENGTH: Final = frozenset({"minLength"})
+_NAME: Final = "an empty name matches nothing in the runtime"
+
+DIFFERENCES: Final[Mapping[str, tuple[Difference, ...]]] = {
+    "TrainJob": (
+        Difference("spec.trainer.numNodes", _MINIMUM, f"{_BOUND} (#3809)"),
+        Difference(
+            "spec.trainer.numProcPerNode",
+            frozenset({"anyOf", "format", "type", "x-kubernetes-int-or-string"}) | _VALIDATIONS,
+            "v2.0 and v2.1 accept auto, cpu and gpu; admission replaces them, so that only numbers of 1 or more are "
+            "stored, which clients of v2.2 and later can read (#3809)",
+        ),
+        Difference("spec.podSpecOverrides[].initContainers[].name", _LEAST_LENGTH, _NAME),
+        Difference("spec.podSpecOverrides[].containers[].name", _LEAST_LENGTH, _NAME),
+        Difference("spec.podSpecOverrides[].targetJobs[].name", _LEAST_LENGTH, _NAME),
+    ),
+    "runtimes": (
+        Difference(
+            "spec.mlPolicy",
+            _VALIDATIONS,
+            "MLP-001 covers our further frameworks too; MLP-002 is the rule that v2.0 and v2.1 had for elasticPolicy",
+        ),
+        Difference("spec.mlPolicy.numNodes", _MINIMUM, f"{_BOUND} (#3809)"),
+        Difference(
+            "spec.mlPolicy.torch.numProcPerNode",
+            frozenset({"default"}) | _VALIDATIONS,
+            "absent means auto, so nothing is written into a runtime of v2.3; the number must fit into 32 bits",
+        ),
+        Difference("spec.mlPolicy.torch.elasticPolicy", _VALIDATIONS, "MLP-003: such a job could never start"),
+        Difference("spec.mlPolicy.torch.elasticPolicy.maxRestarts", _MINIMUM, "fewer than no restarts do not exist"),
+        Difference("spec.mlPolicy.torch.elasticPolicy.minNodes", _MINIMUM, _BOUND),
+        Difference("spec.mlPolicy.torch.elasticPolicy.maxNodes", _MINIMUM, _BOUND),
+        Difference(
+            "spec.mlPolicy.torch.elasticPolicy.metrics[]",
+            frozenset({"x-kubernetes-preserve-unknown-fields"}),
+            "a MetricSpec is kept as it is; the autoscaling API judges it",
+        ),
+        Difference("spec.mlPolicy.torch.elasticPolicy.metrics[].type", _LEAST_LENGTH, "no metric has an empty type"),
+        Difference("spec.mlPolicy.mpi.numProcPerNode", _MINIMUM, f"{_BOUND} (#3809)"),
+        Difference(
+            "spec.mlPolicy.mpi.mpiImplementation",
+            frozenset({"enum"}),
+            "Intel MPI and MPICH work here (#1807)",
+        ),
+        Difference("spec.mlPolicy.mpi.sshAuthMountPath", _LEAST_LENGTH, "no API server accepts an empty mount path"),
+        Difference(
+            "spec.podGroupPolicy",
+            _VALIDATIONS,
+            "PGP-001: upstream says so in a comment only, makes two PodGroups, and no scheduler places the gang",
+        ),
+        Difference(
+            "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds", _MINIMUM, "nobody waits less than no time"
+        ),
+        Difference(
+            "spec.podGroupPolicy.volcano.networkTopology",
+            _VALIDATIONS,
+            "PGP-002: a tier is given by number or by name; the number's default 1 does not count beside a name",
+        ),
+        Difference(
+            "spec.podGroupPolicy.volcano.networkTopology.highestTierAllowed",
+            _MINIMUM,
+            "Volcano's PodGroup refuses negative numbers",
+        ),
+    ),
+}
+"""Schema keys that differ from v2.3, or from the last release that had the field, by kind."""
+
+_FORMER: Final = "a field of a former release is accepted and means what it meant"
+
+ADDED: Final[Mapping[str, Mapping[str, str]]] = {
+    "TrainJob": {
+        "spec.annotations": _FORMER,
+        "spec.labels": _FORMER,
+        "spec.podSpecOverrides": _FORMER,
+        "spec.podTemplateOverrides": _FORMER,
+    },
+    "runtimes": {
+        "spec.mlPolicy.horovod": "Horovod with the files that mpi makes",
+        "spec.mlPolicy.paddle": "PaddlePaddle needs an environment of its own",
+        "spec.mlPolicy.ray": "a Ray cluster for the time of the job",
+        "spec.mlPolicy.tensorflow": "TensorFlow needs TF_CONFIG",
+        "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}: here it works (#2903)",
+        "spec.mlPolicy.torch.numProcPerNode": _FORMER,
+        "spec.podGroupPolicy.kai": "the KAI scheduler (#2628)",
+        "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano can name tiers since 1.15",
+    },
+}
+"""Fields that v2.3 lacks, by kind."""
