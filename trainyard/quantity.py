@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 __all__ = ["format", "parse"]
@@ -38,9 +39,20 @@ def parse(value: str | int | float) -> Fraction:
     if isinstance(value, int):
         return Fraction(value)
     text = str(value)
-    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if len(text) > _MAX_LENGTH:
+        raise _no_quantity(value)
+    amount = _amount(text)
+    if amount is None:
+        raise _no_quantity(value)
+    return amount
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> Fraction | None:
+    """Return the amount, remembered: a cluster knows few amounts, and an exact fraction takes long to compute."""
+    match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{value!r} is not a quantity (such as 500m, 2, 1.5Gi)")
+        return None
     amount = Fraction(match["number"].rstrip(".")) * _factor(match["suffix"], match["exponent"])
     rounded = Fraction(ceil(amount * _NANO), _NANO)
     return -rounded if match["sign"] == "-" else rounded
@@ -67,6 +79,10 @@ def format(amount: Fraction, resource: str) -> str:
         if scaled.denominator == 1:
             return f"{scaled.numerator}{suffix}"
     return f"{ceil(amount * _NANO)}n"
+
+
+def _no_quantity(value: object) -> ValueError:
+    return ValueError(f"{value!r} is not a quantity (such as 500m, 2, 1.5Gi)")
 
 
 def _factor(suffix: str | None, exponent: str | None) -> Fraction:

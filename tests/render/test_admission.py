@@ -13,6 +13,7 @@ from tests.render.builders import (
     only,
     patch,
     pod_patch,
+    pods,
     replicated_job,
     runtime,
     torch,
@@ -143,27 +144,10 @@ def test_injection_targets_must_exist() -> None:
     ]
 
 
-def test_torchtune_is_refused_rather_than_run_as_plain_torch() -> None:
-    error = only(verdict(train_job(trainer={"command": ["tune", "run"]}), torch()).errors)
-    assert error.path == "spec.trainer.command"
-
-
-@pytest.mark.parametrize("name", ["mpi", "jax", "xgboost", "flux"])
-def test_a_framework_that_is_not_built_is_refused_with_those_that_are(name: str) -> None:
-    error = only(verdict(train_job(), runtime(trainer(), mlPolicy={name: {}})).errors)
-    assert f"spec.mlPolicy.{name}: framework {name} is not supported" in error.message
-    assert error.fix == "use one of torch, plain"
-
-
 def test_two_frameworks_are_refused_with_the_rules_id() -> None:
     errors = verdict(train_job(), runtime(trainer(), mlPolicy={"torch": {}, "mpi": {}})).errors
     assert errors[0].rule == "MLP-001"
     assert "torch, mpi" in errors[0].message
-
-
-def test_another_gang_scheduler_is_refused() -> None:
-    errors = verdict(train_job(), runtime(trainer(), podGroupPolicy={"coscheduling": {}})).errors
-    assert "gang scheduler coscheduling is not supported" in only(errors).message
 
 
 def test_a_runtime_without_jobs_is_refused() -> None:
@@ -210,8 +194,9 @@ def test_the_longest_replicated_job_and_claim_bound_the_name() -> None:
     assert verdict(train_job("j" * 33), steps).allowed
     assert not verdict(train_job("j" * 34), steps).allowed
     claims = {"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "a" * 30}}]}]}
-    assert verdict(train_job("j" * 32), runtime(trainer(), jobset=claims)).allowed
-    assert "volume claim" in only(verdict(train_job("j" * 33), runtime(trainer(), jobset=claims)).errors).message
+    of = runtime(trainer(containers=[container(volumeMounts=[{"name": "a" * 30, "mountPath": "/a"}])]), jobset=claims)
+    assert verdict(train_job("j" * 32), of).allowed
+    assert "volume claim" in only(verdict(train_job("j" * 33), of).errors).message
 
 
 @pytest.mark.parametrize("name", ["1job", "Job", "job_", "job-", ""])
@@ -220,8 +205,14 @@ def test_names_are_labels(name: str) -> None:
 
 
 def test_fields_the_api_does_not_have_are_warned_about() -> None:
-    answer = verdict(train_job(labels={"a": "b"}), runtime(trainer()))
-    assert only(answer.warnings).path == "spec.labels"
+    changed = pod_patch(hostNetwork=True)
+    answer = verdict(train_job(queue="a", runtimePatches=[patch(changed)]), runtime(trainer()))
+    base = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
+    assert [warning.path for warning in answer.warnings] == [
+        "spec.queue",
+        f"{base}.template.spec.template.spec.hostNetwork",
+    ]
+    assert "hostNetwork" not in pods(train_job(runtimePatches=[patch(changed)]), runtime(trainer()))["node"]["spec"]
 
 
 def test_values_that_cannot_be_read_are_found_with_their_path() -> None:
@@ -234,35 +225,34 @@ def test_values_that_cannot_be_read_are_found_with_their_path() -> None:
 
 def test_a_job_of_another_controller_has_no_objects_and_no_error() -> None:
     job = train_job(managedBy="kueue.x-k8s.io/multikueue")
-    assert render(job, runtime(trainer(), mlPolicy={"flux": {}}), RenderContext()) == Rendered(())
+    assert render(job, runtime(trainer()), RenderContext()) == Rendered(())
 
 
-PATCH = [patch(pod_patch(nodeSelector={"a": "1"}), time="2026-01-01T00:00:00Z")]
-CHANGED = [patch(pod_patch(nodeSelector={"a": "2"}), time="2026-01-02T00:00:00Z")]
+def test_a_whole_command_line_in_one_element_is_warned_about() -> None:
+    answer = verdict(train_job(trainer={"command": ["torchrun train.py"]}), runtime(trainer()))
+    assert only(answer.warnings).path == "spec.trainer.command[0]"
+    assert verdict(train_job(trainer={"command": ["bash", "-c", "a b"]}), runtime(trainer())).warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "active", "message"),
-    [
-        ({}, {}, (), "can only be modified when the TrainJob is suspended"),
-        ({"suspend": True}, {}, (), None),
-        ({}, {"suspend": True}, (), None),
-        ({"suspend": True}, {}, ("node",), "ReplicatedJob node is still active"),
-    ],
-)
-def test_patches_change_only_while_suspended_and_inactive(
-    before: dict[str, bool], after: dict[str, bool], active: tuple[str, ...], message: str | None
-) -> None:
-    old, new = train_job(runtimePatches=PATCH, **before), train_job(runtimePatches=CHANGED, **after)
-    errors = verdict(new, runtime(trainer()), old=old, active_replicated_jobs=active).errors
-    if message is None:
-        assert errors == ()
-    else:
-        assert message in only(errors).message
-
-
-def test_an_update_that_leaves_the_patches_alone_is_fine() -> None:
-    later = [{**PATCH[0], "time": "2027-01-01T00:00:00Z"}]
-    answer = verdict(train_job(runtimePatches=later), runtime(trainer()), old=train_job(runtimePatches=PATCH))
+def test_an_initializer_that_is_an_init_container_is_warned_about() -> None:
+    step = replicated_job("dataset-initializer", containers=[container("other")])
+    mounted = container("dataset-initializer", volumeMounts=[{"name": "initializer", "mountPath": "/w"}])
+    step["template"]["spec"]["template"]["spec"]["initContainers"] = [mounted]
+    answer = verdict(train_job(initializer={"dataset": {}}), runtime(step, trainer()))
     assert answer.allowed
-    assert verdict(train_job(runtimePatches=[]), runtime(trainer()), old=train_job()).allowed
+    assert "has no effect" in answer.warnings[0].message
+
+
+def test_the_address_of_the_coordinator_bounds_the_name() -> None:
+    def of(**coordinator: int) -> Any:
+        return runtime(trainer(), jobset={"coordinator": {"replicatedJob": "node", **coordinator}})
+
+    assert verdict(train_job("j" * 26), of()).allowed
+    assert "coordinator" in only(verdict(train_job("j" * 27), of()).errors).message
+    assert "has 2 pods" in only(verdict(train_job(trainer={"numNodes": 2}), of(podIndex=2)).errors).message
+    assert verdict(train_job(trainer={"numNodes": 3}), of(podIndex=2)).allowed
+
+
+def test_a_job_without_replicas_still_bounds_the_name() -> None:
+    of = runtime(replicated_job("other-jobs", replicas=0), trainer())
+    assert verdict(train_job("j" * 42), of).allowed is (len(f"{'j' * 42}-other-jobs--1-0-abcde") <= 63)

@@ -64,6 +64,15 @@ def test_priority_classes_are_checked_when_some_are_there() -> None:
     assert "PriorityClass" in answer(train_job(), of, priority).errors[0].message
 
 
+@pytest.mark.parametrize(("features", "allowed"), [(["gang"], False), (["gang", "network-topology-aware"], True)])
+def test_the_platform_says_what_the_scheduler_can_hold(features: list[str], allowed: bool) -> None:
+    spec = {"schedulerFeatures": features, "tiers": [{"name": "rack", "tier": 1}]}
+    metadata = {"name": "platform"}
+    platform = {"apiVersion": "trainyard.dev/v1alpha1", "kind": "Platform", "metadata": metadata, "spec": spec}
+    of = torch(volcano={"networkTopology": {"highestTierName": "rack"}})
+    assert (answer(train_job(), of, platform).errors == ()) == allowed
+
+
 def test_a_second_document_is_an_update_of_the_first() -> None:
     of = runtime(trainer())
     assert [
@@ -94,6 +103,51 @@ def test_a_namespaced_runtime_serves_its_own_namespace() -> None:
     body["metadata"]["namespace"] = "other"
     (error,) = answer(of, {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", **body}).errors
     assert "not found" in error.message
+
+
+def test_a_job_of_another_controller_has_no_objects_and_no_error_wherever_its_runtime_is() -> None:
+    job = train_job(managedBy="kueue.x-k8s.io/multikueue")
+    for bodies in ((job, torch()), (job,), (job, runtime(trainer(replicas=2)))):
+        found = answer(*bodies)
+        assert (found.errors, found.objects) == ((), ())
+
+
+def test_a_runtime_that_is_refused_rejects_its_jobs_with_its_own_errors() -> None:
+    found = answer(train_job(), runtime(trainer(replicas=2)))
+    (error,) = found.errors
+    assert error.path == "spec.runtimeRef"
+    assert "spec.template.spec.replicatedJobs[0].replicas: always must be 1, but is 2" in error.message
+    assert found.objects == ()
+
+
+def test_answers_are_sorted_and_do_not_depend_on_the_order_of_files() -> None:
+    files = {"a": text(train_job("b")), "b": text(torch(), train_job("a")), "c": text(train_job("c"))}
+    answers = render_documents(files)
+    assert [found.train_job for found in answers] == ["team/a", "team/b", "team/c"]
+    assert render_documents(dict(reversed(files.items()))) == answers
+
+
+def test_json_is_read_too() -> None:
+    bodies = [json.dumps({"apiVersion": body.api_version, "kind": body.kind, **body.body()}) for body in (torch(),)]
+    assert render_documents({"a.json": bodies[0], "b.yaml": text(train_job())})[0].objects
+
+
+def test_the_time_of_a_patch_does_not_show() -> None:
+    patched = train_job(runtimePatches=[patch(pod_patch(nodeSelector={"a": "1"}))])
+    assert answer(torch(), patched) == answer(torch(), patched)
+    assert answer(torch(), patched, patched).errors == ()
+
+
+@pytest.mark.parametrize("annotations", [[], "text", {QUEUE: 1}, {QUEUE: None}, None])
+def test_a_namespace_that_is_malformed_names_no_queue(annotations: object) -> None:
+    namespace: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "team", "annotations": annotations},
+    }
+    found = answer(train_job(), torch(volcano={}), namespace)
+    group = next(body for body in found.objects if body["kind"] == "PodGroup")
+    assert "queue" not in group["spec"]
 
 
 @pytest.mark.parametrize("content", ["a: [", "just text", "apiVersion: v1\nkind: Pod\n", "- 1\n"])

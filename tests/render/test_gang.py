@@ -12,6 +12,7 @@ from tests.render.builders import (
     container,
     initializer,
     objects,
+    only,
     patch,
     pods,
     replicated_job,
@@ -132,7 +133,8 @@ def test_every_pod_goes_to_volcano_and_only_members_name_the_group() -> None:
         "node": "volcano",
     }
     assert templates["dataset-initializer"]["metadata"]["annotations"] == {QUEUE: "leaf"}
-    assert templates["node"]["metadata"]["annotations"] == {QUEUE: "leaf", GROUP: "job"}
+    names = {GROUP: "job", "scheduling.volcano.sh/group-name": "job"}
+    assert templates["node"]["metadata"]["annotations"] == {QUEUE: "leaf", **names}
 
 
 def test_a_group_name_in_the_runtime_does_not_make_a_member() -> None:
@@ -179,3 +181,30 @@ def test_topology_and_priority_go_into_the_pod_group() -> None:
     spec = objects(train_job(), of)["PodGroup"]["spec"]
     assert spec["networkTopology"] == {"mode": "soft", "highestTierAllowed": 1}
     assert spec["priorityClassName"] == "high"
+
+
+def test_the_last_priority_class_of_the_gang_counts_and_others_are_warned_about() -> None:
+    jobs = (
+        initializer(pod={"priorityClassName": "of-no-member"}),
+        trainer(pod={"priorityClassName": "high"}, dependsOn=depends("dataset-initializer", "Complete")),
+        replicated_job("log", pod={"priorityClassName": "low"}),
+    )
+    of = torch(*jobs, volcano={})
+    assert objects(train_job(), of)["PodGroup"]["spec"]["priorityClassName"] == "low"
+    warning = only(verdict(train_job(), of).warnings)
+    assert "high, low" in warning.message
+
+
+def test_every_missing_priority_class_is_an_error_also_beside_a_system_class() -> None:
+    classes = ("system-node-critical", "no-1", "known", "no-2")
+    jobs = [replicated_job(f"job-{index}", pod={"priorityClassName": name}) for index, name in enumerate(classes)]
+    errors = verdict(train_job(), torch(*jobs, volcano={}), priority_classes=frozenset({"known"})).errors
+    assert [error.message for error in errors] == [f'PriorityClass "no-{n}" doesn\'t exist' for n in (1, 2)]
+
+
+def test_an_elastic_job_needs_its_least_pods_only() -> None:
+    elastic = {"elasticPolicy": {"minNodes": 2, "maxNodes": 8}}
+    job = trainer(containers=[container(resources={"limits": {"nvidia.com/gpu": 8}})])
+    of = runtime(job, mlPolicy={"torch": elastic}, podGroupPolicy={"volcano": {}})
+    spec = objects(train_job(), of)["PodGroup"]["spec"]
+    assert (spec["minMember"], spec["minResources"]) == (2, {"nvidia.com/gpu": "16"})

@@ -133,3 +133,10 @@ def test_the_job_set_takes_suspend_and_owner_from_the_train_job() -> None:
 def test_replicas_of_parts_of_the_train_job_are_one() -> None:
     jobs = objects(train_job(), runtime(initializer(), trainer(), replicated_job("x", replicas=2)))["JobSet"]
     assert [job.get("replicas") for job in jobs["spec"]["replicatedJobs"]] == [1, 1, 2]
+
+
+def test_every_labelled_job_trains_and_a_launcher_may_name_its_container_so() -> None:
+    launcher = replicated_job("launcher", ancestor="trainer", containers=[container("launcher"), container("side")])
+    templates = pods(train_job(trainer={"image": "mine"}), runtime(launcher, trainer()))
+    assert [entry["image"] for entry in templates["launcher"]["spec"]["containers"]] == ["mine", "image"]
+    assert templates["node"]["spec"]["containers"][0]["image"] == "mine"

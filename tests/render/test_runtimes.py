@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import container, only, replicated_job, runtime, trainer
+from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, torch, trainer
+from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.render import validate_runtime
+from trainyard.render.frameworks import FRAMEWORKS, PLAIN
+from trainyard.render.gangs import GANGS
 
 JOBS = "spec.template.spec.replicatedJobs"
 
@@ -43,9 +46,7 @@ def test_a_deprecated_runtime_is_warned_about(cluster: bool) -> None:
 @pytest.mark.parametrize(
     ("spec", "path", "rule"),
     [
-        ({"mlPolicy": {"jax": {}}}, "spec.mlPolicy.jax", None),
         ({"mlPolicy": {"torch": {}, "xgboost": {}}}, "spec.mlPolicy", "MLP-001"),
-        ({"podGroupPolicy": {"coscheduling": {}}}, "spec.podGroupPolicy.coscheduling", None),
         ({"podGroupPolicy": {"coscheduling": {}, "volcano": {}}}, "spec.podGroupPolicy", "PGP-001"),
     ],
 )
@@ -69,5 +70,108 @@ def test_the_shape_of_the_template_is_checked() -> None:
 
 
 def test_unknown_fields_are_warned_about() -> None:
-    warning = only(validate_runtime(runtime(trainer(), mlPolicy={"torch": {"numProcPerNode": "auto"}})).warnings)
-    assert warning.path == "spec.mlPolicy.torch.numProcPerNode"
+    warning = only(validate_runtime(runtime(trainer(), mlPolicy={"torch": {"procs": 1}})).warnings)
+    assert warning.path == "spec.mlPolicy.torch.procs"
+
+
+def test_every_framework_and_gang_scheduler_of_the_api_is_built() -> None:
+    offered = {field.alias for field in MLPolicy.model_fields.values()} - {"numNodes"}
+    assert offered | {PLAIN} == set(FRAMEWORKS)
+    assert {field.alias for field in PodGroupPolicy.model_fields.values()} == set(GANGS)
+
+
+def test_a_framework_that_is_not_built_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard.render.frameworks.FRAMEWORKS", {PLAIN: FRAMEWORKS[PLAIN]})
+    error = only(validate_runtime(torch()).errors)
+    assert (error.path, error.fix) == ("spec.mlPolicy.torch", "use one of plain")
+
+
+def launcher(**fields: Any) -> dict[str, Any]:
+    return replicated_job("launcher", ancestor="trainer", **fields)
+
+
+def test_a_launcher_may_name_its_container_so() -> None:
+    assert validate_runtime(runtime(launcher(containers=[container("launcher")]))).allowed
+    assert validate_runtime(runtime(launcher(containers=[container("node")]))).allowed
+    error = only(validate_runtime(runtime(launcher(containers=[container("other")]))).errors)
+    assert error.fix == "name one container node or launcher"
+
+
+def test_the_label_of_the_pod_template_counts_where_the_job_template_has_none() -> None:
+    labelled = {"pod_metadata": {"labels": {ANCESTOR: "trainer"}}}
+    verdict = validate_runtime(runtime(replicated_job("node", **labelled)))
+    assert verdict.allowed
+    assert "not for Kubeflow Trainer" in only(verdict.warnings).message
+    wins = validate_runtime(runtime(replicated_job("node", ancestor="postprocess", replicas=2, **labelled)))
+    assert wins.allowed
+    assert "which wins" in only(wins.warnings).message
+    assert validate_runtime(runtime(replicated_job("node", ancestor="trainer", **labelled))).warnings == ()
+    assert not validate_runtime(runtime(replicated_job("node", replicas=2, **labelled))).allowed
+
+
+TEMPLATE = "spec.template.spec"
+
+
+@pytest.mark.parametrize(
+    ("jobset", "path"),
+    [
+        ({"network": {"subdomain": "My.Net"}}, "network.subdomain"),
+        ({"network": {"subdomain": "a" * 64}}, "network.subdomain"),
+        ({"managedBy": "someone"}, "managedBy"),
+        ({"managedBy": f"acme.io/{'a' * 60}"}, "managedBy"),
+        (
+            {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["node", "absent"]}},
+            "successPolicy.targetReplicatedJobs[1]",
+        ),
+        ({"failurePolicy": {"restartStrategy": "InPlaceRestart"}}, "failurePolicy.restartStrategy"),
+        ({"failurePolicy": {"rules": [{"name": "1", "action": "FailJobSet"}]}}, "failurePolicy.rules[0].name"),
+        ({"failurePolicy": {"rules": [{"action": "RestartJob"}]}}, "failurePolicy.rules[0].action"),
+        (
+            {"failurePolicy": {"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["absent"]}]}},
+            "failurePolicy.rules[0].targetReplicatedJobs[0]",
+        ),
+        (
+            {"failurePolicy": {"rules": [{"action": "FailJobSet", "onJobFailureReasons": ["Bored"]}]}},
+            "failurePolicy.rules[0].onJobFailureReasons[0]",
+        ),
+        ({"coordinator": {"replicatedJob": "absent"}}, "coordinator.replicatedJob"),
+        ({"coordinator": {"replicatedJob": "node", "jobIndex": 1}}, "coordinator.jobIndex"),
+    ],
+)
+def test_what_job_set_refuses_in_every_job_is_refused_in_the_runtime(jobset: dict[str, Any], path: str) -> None:
+    assert only(validate_runtime(runtime(trainer(), jobset=jobset)).errors).path == f"{TEMPLATE}.{path}"
+
+
+def test_rules_of_one_name_are_refused() -> None:
+    rules = [{"name": "a", "action": "FailJobSet"}, {"name": "a", "action": "RestartJobSet"}]
+    errors = validate_runtime(runtime(trainer(), jobset={"failurePolicy": {"rules": rules}})).errors
+    assert [error.path for error in errors] == [f"{TEMPLATE}.failurePolicy.rules[{index}].name" for index in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("job", "path"),
+    [
+        (replicated_job("My_Job"), "name"),
+        (replicated_job("a", groupName="9lives"), "groupName"),
+        (replicated_job("a", replicas=-1), "replicas"),
+        (replicated_job("a", job={"completionMode": 1}), "template.spec.completionMode"),
+    ],
+)
+def test_names_that_job_set_cannot_build_on_are_refused(job: dict[str, Any], path: str) -> None:
+    assert only(validate_runtime(runtime(job, trainer())).errors).path == f"{JOBS}[0].{path}"
+
+
+def test_an_ordered_startup_excludes_dependencies() -> None:
+    waiting = trainer(dependsOn=[{"name": "first", "status": "Ready"}])
+    of = runtime(replicated_job("first"), waiting, jobset={"startupPolicy": {"startupPolicyOrder": "InOrder"}})
+    assert only(validate_runtime(of).errors).path == f"{JOBS}[1].dependsOn"
+
+
+def test_labels_that_the_api_server_refuses_are_refused() -> None:
+    metadata = {"labels": {"a b": "c", "ok": "-"}, "annotations": {"x/y/z": "", "Acme.io/ok": "any thing"}}
+    errors = validate_runtime(runtime(trainer(), template={"metadata": metadata})).errors
+    assert [error.path for error in errors] == [
+        "spec.template.metadata.labels[a b]",
+        "spec.template.metadata.annotations[x/y/z]",
+        "spec.template.metadata.labels[ok]",
+    ]

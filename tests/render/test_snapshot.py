@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.render.builders import objects, runtime, train_job, trainer
+from tests.render.builders import container, objects, only, runtime, train_job, trainer, verdict
 from trainyard.api import ClusterTrainingRuntime
 from trainyard.problem import TrainyardError
 from trainyard.render import read_snapshot, snapshot_name
@@ -70,6 +70,26 @@ def changed(**fields: Any) -> dict[str, Any]:
 def test_what_is_no_snapshot_of_this_job_is_refused(config_map: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainyardError, match=message):
         read_snapshot(config_map, train_job(uid="1"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000], ids=["lists", "objects"])
+def test_a_snapshot_nested_without_end_is_refused(text: str) -> None:
+    with pytest.raises(TrainyardError, match="unable to unmarshal"):
+        read_snapshot(changed(data={"runtime": text}), train_job(uid="1"))
+
+
+def test_a_snapshot_is_nobodys_while_the_job_has_no_uid() -> None:
+    with pytest.raises(TrainyardError, match="owned by another object"):
+        read_snapshot(changed(metadata={"name": "job-runtime-snapshot"}), train_job())
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1_000_000, True), (1024 * 1024, False)])
+def test_a_runtime_that_no_config_map_can_hold_is_refused(size: int, fits: bool) -> None:
+    of = runtime(trainer(containers=[container(args=["x" * size])]))
+    answer = verdict(train_job(), of)
+    assert answer.allowed == fits
+    if not fits:
+        assert "room for 1048576" in only(answer.errors).message
 
 
 def test_a_snapshot_of_another_runtime_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -12,12 +13,29 @@ from pydantic import ValidationError
 
 from tests.render.builders import ANCESTOR, QUEUE
 from trainyard.api import ClusterTrainingRuntime, TrainJob
-from trainyard.render import Rejected, RenderContext, Rendered, defaulted, render, validate, validate_runtime
+from trainyard.render import (
+    Rejected,
+    RenderContext,
+    Rendered,
+    Verdict,
+    defaulted,
+    read_snapshot,
+    render,
+    validate,
+    validate_runtime,
+)
+from trainyard.render.frameworks import FRAMEWORKS, PLAIN
+from trainyard.render.gangs import GANGS
+from trainyard.render.result import StatusServer
 
 Bodies = st.SearchStrategy[Any]
 
 JOBS = ["node", "launcher", "dataset-initializer", "model-initializer"]
-CONTEXT = RenderContext(default_queue="q", priority_classes=frozenset({"low"}))
+CONTEXT = RenderContext(
+    default_queue="q",
+    priority_classes=frozenset({"low"}),
+    status_server=StatusServer("controller", "system"),
+)
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
@@ -86,6 +104,12 @@ DEPENDS = unique(
 REPLICATED_JOB = st.fixed_dictionaries(
     {"name": st.sampled_from(JOBS), "template": JOB}, optional={"replicas": st.integers(1, 3), "dependsOn": DEPENDS}
 )
+POLICIES: list[Any] = [
+    {"torch": {"envInjection": {"targets": [{"jobName": "node", "containerNames": ["s"]}]}}},
+    {"torch": {"elasticPolicy": {"minNodes": 1, "maxNodes": 4, "maxRestarts": 2}}},
+    {"mpi": {"mpiImplementation": "Intel", "runLauncherAsNode": True}},
+    {"mpi": {"mpiImplementation": "MPICH", "numProcPerNode": 2}},
+]
 RUNTIME = st.fixed_dictionaries(
     {
         "template": st.fixed_dictionaries(
@@ -100,9 +124,15 @@ RUNTIME = st.fixed_dictionaries(
             },
             optional={"metadata": METADATA},
         ),
-        "podGroupPolicy": st.sampled_from([{}, {"volcano": {}}, {"volcano": {"networkTopology": {}}}]),
+        "podGroupPolicy": st.sampled_from([{}, {"volcano": {"networkTopology": {}}}, *({name: {}} for name in GANGS)]),
     },
-    optional={"mlPolicy": some(torch=st.just({}), numNodes=st.integers(1, 5))},
+    optional={
+        "mlPolicy": st.builds(
+            lambda chosen, nodes: {**chosen, **nodes},
+            st.sampled_from([{}, *({name: {}} for name in FRAMEWORKS if name != PLAIN), *POLICIES]),
+            some(numNodes=st.integers(1, 5)),
+        )
+    },
 )
 TARGET = named(
     st.sampled_from(JOBS),
@@ -124,15 +154,36 @@ PATCH = st.fixed_dictionaries(
         "trainingRuntimeSpec": some(template=some(metadata=METADATA, spec=some(replicatedJobs=unique(TARGET, "name"))))
     },
 )
+POD_OVERRIDE = {
+    **{name: POD_FIELDS[name] for name in ("volumes", "tolerations", "nodeSelector")},
+    "containers": unique(named(st.sampled_from(JOBS), volumeMounts=MOUNTS, env=ENV), "name"),
+}
+TARGETS = unique(named(st.sampled_from(JOBS)), "name")
+OVERRIDES = {
+    "podSpecOverrides": st.lists(st.fixed_dictionaries({"targetJobs": TARGETS}, optional=POD_OVERRIDE), max_size=2),
+    "podTemplateOverrides": st.lists(
+        st.fixed_dictionaries({"targetJobs": TARGETS}, optional={"metadata": METADATA, "spec": some(**POD_OVERRIDE)}),
+        max_size=2,
+    ),
+}
 SOURCE = some(storageUri=st.just("hf://a/b"), env=ENV, secretRef=st.just({"name": "s"}))
 TRAIN_JOB = st.fixed_dictionaries(
     {"runtimeRef": st.just({"name": "r"})},
     optional={
         "trainer": some(
-            numNodes=st.sampled_from([1, 4, 2**31 - 1]), env=ENV, resourcesPerNode=RESOURCES, image=st.just("i")
+            numNodes=st.sampled_from([1, 4, 2**31 - 1]),
+            numProcPerNode=st.sampled_from([1, 2, "auto", "cpu", "other"]),
+            env=ENV,
+            resourcesPerNode=RESOURCES,
+            image=st.just("i"),
+            command=st.sampled_from([["tune", "run"], ["a", "b"], []]),
+            args=st.sampled_from([["a=b", "model.lora_attn_modules=1"], []]),
         ),
         "initializer": some(dataset=SOURCE, model=SOURCE),
         "runtimePatches": unique(PATCH, "manager"),
+        **OVERRIDES,
+        "labels": st.sampled_from([{"a": "b"}, {"a": "no label"}]),
+        "annotations": ANNOTATIONS,
         "suspend": st.booleans(),
     },
 )
@@ -146,23 +197,72 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
-def answered(spec: Any, runtime_spec: Any, name: str) -> None:
-    defaulted({"spec": spec}, {"spec": runtime_spec}, "now")
+def reordered(value: Any) -> Any:
+    """Return a JSON value with every object's keys in reverse order."""
+    if isinstance(value, dict):
+        return {key: reordered(inner) for key, inner in reversed(value.items())}
+    return [reordered(inner) for inner in value] if isinstance(value, list) else value
+
+
+def emptied(value: Any) -> None:
+    """Empty every object and list of a JSON value, innermost first."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        emptied(inner)
+    if isinstance(value, dict | list):
+        value.clear()
+
+
+def read(spec: Any, runtime_spec: Any, name: str) -> tuple[TrainJob, ClusterTrainingRuntime] | None:
     try:
-        job = TrainJob.from_body({"metadata": {"name": name}, "spec": spec})
-        runtime = ClusterTrainingRuntime.from_body({"metadata": {"name": "r"}, "spec": runtime_spec})
+        return (
+            TrainJob.from_body({"metadata": {"name": name, "uid": "1"}, "spec": spec}),
+            ClusterTrainingRuntime.from_body({"metadata": {"name": "r"}, "spec": runtime_spec}),
+        )
     except ValidationError:
-        return
+        return None
+
+
+def answered(spec: Any, runtime_spec: Any, name: str) -> Rendered | Rejected | None:
+    """Hold every answer about a TrainJob to what is promised of it; return what became of a job that can be read."""
+    once = defaulted({"spec": spec}, {"spec": runtime_spec}, "now")
+    assert defaulted(once, once, "later") == once
+    pair = read(spec, runtime_spec, name)
+    if pair is None:
+        return None
+    job, runtime = pair
     before = deepcopy((job.body(), runtime.body()))
     result = render(job, runtime, CONTEXT)
     assert isinstance(result, Rendered | Rejected)
     assert render(job, runtime, CONTEXT) == result
-    assert (job.body(), runtime.body()) == before
-    assert validate(job, runtime, CONTEXT, old=job).allowed == isinstance(result, Rendered)
+    verdict = validate(job, runtime, CONTEXT)
+    assert verdict.allowed == isinstance(result, Rendered)
+    assert verdict.warnings == result.warnings
+    assert all(error.message and error.fix for error in verdict.errors)
+    if job.spec:
+        assert validate(job, runtime, CONTEXT, old=job) == Verdict()
+        held = read({**spec, "suspend": not job.spec.suspend}, runtime_spec, name)
+        assert held is not None
+        assert validate(job, runtime, CONTEXT, old=held[0]).errors in (verdict.errors, ())
     validate_runtime(runtime, runtime)
-    if isinstance(result, Rendered):
-        groups = [body["spec"] for body in result.objects if body["kind"] == "PodGroup"]
-        assert all(group["minMember"] >= 1 for group in groups)
+    assert (job.body(), runtime.body()) == before
+    return result
+
+
+def refused_by_job_set(job_set: Any) -> Iterator[str]:
+    """Yield what JobSet's admission would say: its formulas, written down a second time."""
+    name, spec = job_set["metadata"]["name"], job_set["spec"]
+    label = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+    earlier: list[str] = []
+    for job in spec["replicatedJobs"]:
+        batch, last = job["template"]["spec"], job.get("replicas", 1) - 1
+        names = [f"{name}-{job['name']}-{last}", job.get("groupName", "default")]
+        if batch.get("completionMode", "Indexed") == "Indexed":
+            names.append(f"{names[0]}-{batch['completions'] - 1}-abcde")
+        yield from (text for text in names if len(text) > 63 or not label.fullmatch(text))
+        if batch["parallelism"] * (last + 1) >= 2**31:
+            yield "too many pods"
+        yield from (entry["name"] for entry in job.get("dependsOn", ()) if entry["name"] not in earlier)
+        earlier.append(job["name"])
 
 
 QUICK = settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
@@ -171,13 +271,57 @@ QUICK = settings(max_examples=50, suppress_health_check=list(HealthCheck), deadl
 @QUICK
 @given(TRAIN_JOB, RUNTIME, st.sampled_from(["job", "j" * 60]))
 def test_every_sound_input_gets_an_answer(spec: Any, runtime: Any, name: str) -> None:
-    answered(spec, runtime, name)
+    result = answered(spec, runtime, name)
+    if isinstance(result, Rendered):
+        groups = [body["spec"] for body in result.objects if body["kind"] == "PodGroup"]
+        assert all(group["minMember"] >= 1 for group in groups)
+        assert list(refused_by_job_set(result.objects[-1])) == []
+
+
+@QUICK
+@given(TRAIN_JOB, RUNTIME)
+def test_the_order_of_fields_makes_no_difference(spec: Any, runtime: Any) -> None:
+    pair, other = read(spec, runtime, "job"), read(reordered(spec), reordered(runtime), "job")
+    assert (pair is None) == (other is None)
+    if pair and other:
+        one, two = render(*pair, CONTEXT), render(*other, CONTEXT)
+        if isinstance(one, Rendered):
+            assert one == two
+        else:
+            assert isinstance(two, Rejected)
+            assert set(one.errors) == set(two.errors)
+
+
+@QUICK
+@given(TRAIN_JOB, RUNTIME)
+def test_what_was_rendered_belongs_to_the_caller(spec: Any, runtime: Any) -> None:
+    pair = read(spec, runtime, "job")
+    result = render(*pair, CONTEXT) if pair else None
+    if pair and isinstance(result, Rendered):
+        kept = deepcopy(result.objects)
+        for body in result.objects:
+            emptied(body)
+        again = render(*pair, CONTEXT)
+        assert isinstance(again, Rendered)
+        assert again.objects == kept
+
+
+@QUICK
+@given(TRAIN_JOB, RUNTIME)
+def test_the_snapshot_renders_the_same(spec: Any, runtime: Any) -> None:
+    pair = read(spec, runtime, "job")
+    result = render(*pair, CONTEXT) if pair else None
+    if pair and isinstance(result, Rendered) and result.objects:
+        stored = read_snapshot(result.objects[0], pair[0])
+        again = render(pair[0], stored, CONTEXT)
+        assert isinstance(again, Rendered)
+        assert again.objects == result.objects
 
 
 @QUICK
 @given(st.tuples(TRAIN_JOB, RUNTIME), st.data())
 def test_every_damaged_input_gets_an_answer(bodies: tuple[Any, Any], data: st.DataObject) -> None:
-    damaged = deepcopy(list(bodies))
+    damaged: Any = deepcopy(list(bodies))
     for _ in range(data.draw(st.integers(1, 3))):
         spots = list(places(damaged))
         parent, key = spots[data.draw(st.integers(0, len(spots) - 1))]

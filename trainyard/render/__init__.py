@@ -1,20 +1,27 @@
 """Rendering: TrainJob and runtime to JobSet, PodGroup and ConfigMap. Pure: no clock, no randomness, no I/O."""
 
-from trainyard.render.defaults import defaulted
+from trainyard.render.defaults import defaulted, wants_runtime
+from trainyard.render.frameworks import key_kind
 from trainyard.render.pipeline import render, validate
-from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
+from trainyard.render.platform import context_of
+from trainyard.render.result import COSCHEDULING_SCHEDULER, Rejected, RenderContext, Rendered, StatusServer, Verdict
 from trainyard.render.runtimes import validate_runtime
 from trainyard.render.snapshot import read_snapshot, snapshot_name
 
 __all__ = [
+    "COSCHEDULING_SCHEDULER",
     "Rejected",
     "RenderContext",
     "Rendered",
+    "StatusServer",
     "Verdict",
+    "context_of",
     "defaulted",
+    "key_kind",
     "read_snapshot",
     "render",
     "snapshot_name",
     "validate",
     "validate_runtime",
+    "wants_runtime",
 ]

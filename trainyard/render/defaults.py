@@ -1,17 +1,35 @@
-"""The mutating webhook: when each runtime patch last changed."""
+"""Defaulting of a TrainJob: when each runtime patch last changed, and how many processes a node runs.
+
+Clients of Trainer v2.2 and later read numProcPerNode as a number and fail on a list that holds one text. So the words
+that older versions had are accepted here and replaced; what is stored is a number or nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from math import ceil
+from typing import Any, Final
 
-from trainyard.api import Body
+from trainyard.api import Body, Runtime
+from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.render.bodies import copied
+from trainyard.render.devices import cpu_count, gpu_count
+from trainyard.render.merge import merge_resources
+from trainyard.render.shape import RESOURCES, faults
 
-__all__ = ["defaulted"]
+__all__ = ["defaulted", "wants_runtime"]
+
+_AUTO: Final = "auto"
+_CPU: Final = "cpu"
+_GPU: Final = "gpu"
+_WORDS: Final = frozenset({_AUTO, _CPU, _GPU})
+_MOST: Final = 2**31 - 1
+_FIELD: Final = "numProcPerNode"
 
 
-def defaulted(train_job: Mapping[str, Any], old: Mapping[str, Any] | None, now: str) -> Body:
+def defaulted(
+    train_job: Mapping[str, Any], old: Mapping[str, Any] | None, now: str, runtime: Runtime | None = None
+) -> Body:
     """Return a TrainJob with its defaults; the input is not changed.
 
     Works on plain data and passes on whatever is malformed, for the schema to refuse.
@@ -24,6 +42,8 @@ def defaulted(train_job: Mapping[str, Any], old: Mapping[str, Any] | None, now: 
         The stored TrainJob, on an update.
     now
         The current time as RFC 3339 text.
+    runtime
+        The runtime it names, None where there is none; needed for the jobs of which :func:`wants_runtime` is true.
     """
     result = dict(train_job)
     patches = _patches(train_job)
@@ -33,7 +53,94 @@ def defaulted(train_job: Mapping[str, Any], old: Mapping[str, Any] | None, now: 
             _stamped(entry, stored.get(_manager(entry)), now) if isinstance(entry, dict) else entry for entry in patches
         ]
         result["spec"] = {**train_job["spec"], "runtimePatches": stamped}
+    trainer = _trainer(train_job)
+    if isinstance(trainer.get(_FIELD), str):
+        result["spec"] = {**result["spec"], "trainer": _counted(trainer, _trainer(old or {}), runtime)}
     return result
+
+
+def wants_runtime(train_job: Mapping[str, Any]) -> bool:
+    """Return whether the defaults of a TrainJob depend on the runtime it names."""
+    word, reference = _trainer(train_job).get(_FIELD), _at(train_job, "spec", "runtimeRef")
+    named = isinstance(reference, dict) and all(isinstance(value, str) for value in reference.values())
+    return named and isinstance(word, str) and word in _WORDS
+
+
+def _runtime_resources(runtime: Runtime) -> Body:
+    """Return what the training container of a runtime asks for; nothing where that cannot be read."""
+    template = runtime.spec.template if runtime.spec else None
+    spec = copied(template.spec) if template else None
+    for job in _each(spec, "replicatedJobs"):
+        labels = _at(job, "template", "metadata", "labels")
+        if isinstance(labels, dict) and labels.get(ANCESTOR_LABEL) == TRAINER:
+            containers = _each(_at(job, "template", "spec", "template", "spec"), "containers")
+            container = next((entry for entry in containers if entry.get("name") == CONTAINER_NODE), {})
+            return _sound(container.get("resources"))
+    return {}
+
+
+def _counted(trainer: Body, stored: Body, runtime: Runtime | None) -> Body:
+    """Replace a word or a number in quotes.
+
+    On an update a word means what it meant when it was stored, so that sending the same manifest again changes
+    nothing. auto without a runtime goes: it is what an absent number means.
+    """
+    given = trainer[_FIELD]
+    if given in _WORDS and stored:
+        count = stored.get(_FIELD)
+    elif given == _AUTO and runtime is None:
+        count = None
+    else:
+        count = _number(given) if given not in _WORDS else _processes(given, trainer, runtime)
+        count = given if count is None else count
+    rest = {name: value for name, value in trainer.items() if name != _FIELD}
+    return rest if count is None else {**rest, _FIELD: count}
+
+
+def _number(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return None
+    return int(text) if 1 <= int(text) <= _MOST else None
+
+
+def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
+    """Return how many processes a word means, None where it means nothing here."""
+    if runtime is None or _launched(runtime):
+        return None
+    asked = copied(trainer.get("resourcesPerNode"))
+    resources = merge_resources(_runtime_resources(runtime), _sound(asked))
+    gpus = min(int(gpu_count(resources)), _MOST)
+    cores = min(max(1, ceil(cpu_count(resources))), _MOST)
+    if word == _GPU:
+        return gpus or None
+    return cores if word == _CPU else gpus or cores
+
+
+def _launched(runtime: Runtime) -> bool:
+    policy = runtime.spec.ml_policy if runtime.spec else None
+    return policy is not None and (policy.mpi is not None or policy.horovod is not None)
+
+
+def _sound(resources: Any) -> Body:
+    """Return compute resources that can be counted, nothing where they cannot."""
+    fits = isinstance(resources, dict) and next(faults(resources, RESOURCES, ""), None) is None
+    return resources if fits else {}
+
+
+def _trainer(train_job: Mapping[str, Any]) -> Body:
+    trainer = _at(train_job, "spec", "trainer")
+    return trainer if isinstance(trainer, dict) else {}
+
+
+def _at(body: Any, *names: str) -> Any:
+    for name in names:
+        body = body.get(name) if isinstance(body, Mapping) else None
+    return body
+
+
+def _each(body: Any, name: str) -> list[Body]:
+    items = _at(body, name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _manager(patch: Body) -> str:
@@ -42,8 +149,7 @@ def _manager(patch: Body) -> str:
 
 
 def _patches(train_job: Mapping[str, Any]) -> list[Any]:
-    spec = train_job.get("spec")
-    patches = spec.get("runtimePatches") if isinstance(spec, dict) else None
+    patches = _at(train_job, "spec", "runtimePatches")
     return patches if isinstance(patches, list) else []
 
 

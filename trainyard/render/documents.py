@@ -14,6 +14,7 @@ import yaml
 from trainyard.api import (
     Body,
     ClusterTrainingRuntime,
+    Platform,
     Runtime,
     TenantPolicy,
     TrainingRuntime,
@@ -24,20 +25,24 @@ from trainyard.api import (
 from trainyard.api.constants import (
     API_VERSION,
     CLUSTER_TRAINING_RUNTIME,
+    MANAGED_BY_TRAINER,
     PLATFORM_API_VERSION,
     QUEUE_ANNOTATION,
     TRAIN_JOB,
     TRAINING_RUNTIME,
 )
-from trainyard.api.rules import IMMUTABLE
+from trainyard.api.verdicts import decoded, violations
 from trainyard.problem import Problem, TrainyardError
+from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.pipeline import render, validate
+from trainyard.render.platform import context_of
 from trainyard.render.result import RenderContext, Rendered
 from trainyard.render.runtimes import validate_runtime
 
 __all__ = ["Answer", "render_documents"]
 
-_IMMUTABLE_FIELDS: Final = ("runtime_ref", "initializer", "trainer", "active_deadline_seconds", "managed_by")
+_NOW: Final = "1970-01-01T00:00:00Z"
+"""Stands for the time of admission, which no object shows."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,10 @@ def render_documents(texts: Mapping[str, str]) -> list[Answer]:
     Parameters
     ----------
     texts
-        YAML or JSON text by the name of its source. They hold TrainJobs and runtimes; Namespaces, PriorityClasses and
-        TenantPolicies are context: the queue of a namespace, and which priority classes exist. Other kinds are passed
-        over.
+        YAML or JSON text by the name of its source. They hold TrainJobs and runtimes; Namespaces, PriorityClasses,
+        TenantPolicies and the Platform are context: the queue of a namespace, which priority classes exist, and what
+        the scheduler and the fabric offer. Other kinds are passed over. Jobs of another controller have no objects and
+        are judged by their schema only: their runtime may be somewhere else.
 
     Raises
     ------
@@ -105,6 +111,7 @@ class _Scene:
     queues: dict[str, str | None] = field(default_factory=dict)
     namespace_queues: dict[str, str | None] = field(default_factory=dict)
     priority_classes: set[str] | None = None
+    platform: Platform | None = None
 
     def add(self, body: Body) -> None:
         """Take in one object."""
@@ -117,8 +124,10 @@ class _Scene:
             self.runtimes[key] = _runtime(body, self.runtimes.get(key))
         elif group == PLATFORM_API_VERSION and kind == "TenantPolicy":
             self.queues[namespace] = parse(TenantPolicy, body).spec.default_queue
+        elif group == PLATFORM_API_VERSION and kind == "Platform":
+            self.platform = parse(Platform, body)
         elif group == "v1" and kind == "Namespace":
-            self.namespace_queues[name] = (_metadata(body).get("annotations") or {}).get(QUEUE_ANNOTATION)
+            self.namespace_queues[name] = _annotation(body, QUEUE_ANNOTATION)
         elif group.startswith("scheduling.k8s.io/") and kind == "PriorityClass":
             self.priority_classes = (self.priority_classes or set()) | {name}
 
@@ -129,27 +138,43 @@ class _Scene:
             default_queue=self.queues.get(namespace) or self.namespace_queues.get(namespace),
             priority_classes=None if self.priority_classes is None else frozenset(self.priority_classes),
         )
+        context = context_of(self.platform, context)
         old: TrainJob | None = None
+        stored: Body | None = None
         answer = Answer(label)
-        for body in self.train_jobs[namespace, name]:
+        for sent in self.train_jobs[namespace, name]:
+            body = self._admitted(sent, stored)
             try:
                 train_job = parse(TrainJob, body)
             except TrainyardError as error:
                 return Answer(label, error.problems)
-            answer = self._judged(label, train_job, old, context)
-            if answer.errors:
-                return answer
-            old = train_job
+            refused = tuple(violations(TrainJob, body, stored))
+            ours = train_job.spec is None or train_job.spec.managed_by == MANAGED_BY_TRAINER
+            answer = self._judged(label, train_job, old, context) if ours else Answer(label)
+            errors = (*refused, *(error for error in answer.errors if error not in refused))
+            if errors:
+                return Answer(label, errors, answer.warnings)
+            old, stored = train_job, body
         return answer
+
+    def _admitted(self, sent: Body, stored: Body | None) -> Body:
+        """Return a TrainJob as it is when it has been decoded and defaulted."""
+        body = decoded(TrainJob, sent)
+        runtime = None
+        if wants_runtime(body):
+            reference = body["spec"]["runtimeRef"]
+            namespace = _namespace(body) if reference.get("kind") == TRAINING_RUNTIME else ""
+            key = str(reference.get("kind")), namespace, str(reference.get("name"))
+            runtime = self.runtimes.get(key, _Found(None, ())).runtime
+        return defaulted(body, stored, _NOW, runtime)
 
     def _judged(self, label: str, train_job: TrainJob, old: TrainJob | None, context: RenderContext) -> Answer:
         found = self._runtime_of(train_job)
         if found.errors:
             return Answer(label, found.errors)
         verdict = validate(train_job, found.runtime, context, old=old)
-        errors = (*_changed(train_job, old), *verdict.errors)
-        if errors or found.runtime is None:
-            return Answer(label, errors, verdict.warnings)
+        if verdict.errors or found.runtime is None:
+            return Answer(label, verdict.errors, verdict.warnings)
         result = render(train_job, found.runtime, context)
         if isinstance(result, Rendered):
             return Answer(label, (), verdict.warnings, result.objects)
@@ -165,28 +190,22 @@ class _Scene:
 
 def _runtime(body: Body, before: _Found | None) -> _Found:
     namespaced = body["kind"] == TRAINING_RUNTIME
+    model = TrainingRuntime if namespaced else ClusterTrainingRuntime
+    sent = decoded(model, body)
     try:
-        runtime: Runtime = parse(TrainingRuntime, body) if namespaced else parse(ClusterTrainingRuntime, body)
+        runtime: Runtime = parse(TrainingRuntime, sent) if namespaced else parse(ClusterTrainingRuntime, sent)
     except TrainyardError as error:
         return _Found(None, tuple(_about(body, error.problems)))
     verdict = validate_runtime(runtime, before.runtime if before else None)
-    return _Found(runtime, tuple(_about(body, verdict.errors)))
+    found = {(error.path, error.rule) for error in verdict.errors}
+    refused = (error for error in violations(model, sent) if (error.path, error.rule) not in found)
+    return _Found(runtime, tuple(_about(body, (*verdict.errors, *refused))))
 
 
 def _about(body: Body, problems: Iterable[Problem]) -> Iterator[Problem]:
     for problem in problems:
         message = f'{body["kind"]} "{_name(body)}" {problem.path}: {problem.message}'
         yield Problem("spec.runtimeRef", message, problem.fix, problem.rule)
-
-
-def _changed(train_job: TrainJob, old: TrainJob | None) -> Iterator[Problem]:
-    if old is None or train_job.spec is None or old.spec is None:
-        return
-    for name in _IMMUTABLE_FIELDS:
-        before, after = getattr(old.spec, name), getattr(train_job.spec, name)
-        if before is not None and after is not None and before != after:
-            path = f"spec.{type(train_job.spec).model_fields[name].alias or name}"
-            yield Problem(path, IMMUTABLE.text, "make a new TrainJob instead")
 
 
 def _objects(texts: Mapping[str, str]) -> Iterator[Body]:
@@ -223,6 +242,12 @@ def _metadata(body: Body) -> Body:
 
 def _name(body: Body) -> str:
     return str(_metadata(body)["name"])
+
+
+def _annotation(body: Body, name: str) -> str | None:
+    annotations = _metadata(body).get("annotations")
+    value = annotations.get(name) if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _namespace(body: Body) -> str:

@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from trainyard import quantity
 from trainyard.api import Body
-from trainyard.render.plan import PodSet
+from trainyard.render.pod_set import PodSet
 from trainyard.render.requests import pod_requests
 
-__all__ = ["Gang", "gang_of"]
+__all__ = ["Gang", "gang_of", "members_of", "waits_of"]
 
 _COMPLETE = "Complete"
 _READY = "Ready"
+
+Waits = Mapping[str, set[tuple[str, str]]]
+"""By replicatedJob: what it waits for, and with which status."""
 
 
 @dataclass(frozen=True)
@@ -33,29 +37,43 @@ class Gang:
     min_member
         Pods that must be placed together.
     min_resources
-        What all members ask for, by resource.
+        What those pods ask for and, with them, the members that come later, by resource.
     """
 
     members: frozenset[str]
     min_member: int
     min_resources: Mapping[str, Fraction]
 
+    def resource_list(self) -> Body:
+        """Return `min_resources` as a Kubernetes resource list."""
+        return {name: quantity.format(amount, name) for name, amount in sorted(self.min_resources.items())}
+
 
 def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
     """Return the gang of a JobSet specification."""
-    waits = _waits(job_set_spec, pod_sets)
-    completed_first = {target for edges in waits.values() for target, status in edges if status == _COMPLETE}
-    members = [pod_set for pod_set in pod_sets if pod_set.name not in completed_first]
-    names = frozenset(pod_set.name for pod_set in members)
-    counted = [pod_set for pod_set in members if not _waits_for_member(pod_set.name, waits, names)]
+    waits = waits_of(job_set_spec, pod_sets)
+    names = _members(waits)
     resources: dict[str, Fraction] = {}
-    for pod_set in members:
+    min_member = 0
+    for pod_set in pod_sets:
+        if pod_set.name not in names:
+            continue
+        pods = _least(pod_set)
         for resource, amount in pod_requests(pod_set.pod).items():
-            resources[resource] = resources.get(resource, Fraction(0)) + amount * pod_set.pods
-    return Gang(names, sum(pod_set.pods for pod_set in counted), resources)
+            asked = amount * pods
+            resources[resource] = resources[resource] + asked if resource in resources else asked
+        if not _waits_for_member(pod_set.name, waits, names):
+            min_member += pods
+    return Gang(names, min_member, resources)
 
 
-def _waits(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> dict[str, set[tuple[str, str]]]:
+def members_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> frozenset[str]:
+    """Return the names of the replicatedJobs whose pods belong to the gang."""
+    return _members(waits_of(job_set_spec, pod_sets))
+
+
+def waits_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Waits:
+    """Return what each replicatedJob waits for, by dependsOn or by the startup policy."""
     waits = {
         pod_set.name: {(entry["name"], entry["status"]) for entry in pod_set.job.get("dependsOn", ())}
         for pod_set in pod_sets
@@ -66,7 +84,17 @@ def _waits(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> dict[str, set[tupl
     return waits
 
 
-def _waits_for_member(name: str, waits: Mapping[str, set[tuple[str, str]]], members: frozenset[str]) -> bool:
+def _members(waits: Waits) -> frozenset[str]:
+    completed_first = {target for edges in waits.values() for target, status in edges if status == _COMPLETE}
+    return frozenset(waits) - completed_first
+
+
+def _least(pod_set: PodSet) -> int:
+    """Return the pods that must be there: an elastic job starts with fewer than it may have."""
+    return (pod_set.count if pod_set.least is None else pod_set.least) * pod_set.replicas
+
+
+def _waits_for_member(name: str, waits: Waits, members: frozenset[str]) -> bool:
     seen: set[str] = set()
     pending = [name]
     while pending:

@@ -1,43 +1,32 @@
-"""From a TrainJob and its runtime to objects, or to every reason why not."""
+"""Rendering and admission: a draft, then its objects or a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from trainyard.api import Runtime, TrainJob, TrainJobSpec
-from trainyard.api.constants import DEPRECATION_POLICY_URL, GROUP, MANAGED_BY_TRAINER
+from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
+from trainyard.api.constants import GROUP, MANAGED_BY_TRAINER
 from trainyard.problem import Problem
-from trainyard.render import frameworks, gangs
-from trainyard.render.bodies import copied
+from trainyard.render.draft import SPEC_MISSING, draft_of, framework_of, gang_schedulers_of
+from trainyard.render.initializers import apply_initializers
 from trainyard.render.jobset import job_set, place_in_queue, set_counts
-from trainyard.render.names import check_names
-from trainyard.render.overrides import apply_overrides, check_initializers, override_warnings
-from trainyard.render.patches import check_changes, check_patches, patch_faults
-from trainyard.render.plan import Plan, make_plan, template_of
+from trainyard.render.plan import Plan
 from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
-from trainyard.render.runtimes import deprecation, runtime_errors
-from trainyard.render.shape import ENV, RESOURCES, faults
 from trainyard.render.snapshot import snapshot
+from trainyard.render.trainer import apply_trainer
+from trainyard.render.trainer_status import apply_trainer_status, trainer_status_objects
+from trainyard.render.updates import check_changes, frozen_fields, leaves_objects, same_but_suspend
 
 __all__ = ["render", "validate"]
 
 _KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
-_SPEC_MISSING = Problem("spec.runtimeRef", "Field required", "name a runtime")
-
-
-@dataclass(frozen=True)
-class _Draft:
-    plan: Plan | None
-    errors: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
 
 
 def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Rendered | Rejected:
-    """Return the objects of a TrainJob: ConfigMap (runtime snapshot), PodGroup, JobSet.
+    """Return the objects of a TrainJob: ConfigMap (runtime snapshot), those of framework and gang, JobSet.
 
     Pure and total: the same input gives the same answer, nothing is changed, and nothing is raised for any TrainJob and
-    runtime. A job that another controller manages has no objects.
+    runtime. A job that another controller manages has no objects. What is returned belongs to the caller.
 
     Parameters
     ----------
@@ -50,20 +39,10 @@ def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Ren
     """
     if train_job.spec and train_job.spec.managed_by != MANAGED_BY_TRAINER:
         return Rendered(())
-    draft = _draft(train_job, runtime, context)
-    plan = draft.plan
-    if plan is None or draft.errors:
+    draft = draft_of(train_job, runtime, context)
+    if draft.plan is None:
         return Rejected(draft.errors, draft.warnings)
-    framework = _framework(plan)
-    gang = next((gangs.GANGS[name] for name in gangs.chosen(plan.pod_group_policy)), None)
-    framework.apply(plan)
-    apply_overrides(plan)
-    set_counts(plan)
-    if gang:
-        gang.apply(plan)
-    place_in_queue(plan)
-    objects = (snapshot(plan), *framework.objects(plan), *(gang.objects(plan) if gang else ()), job_set(plan))
-    return Rendered(objects, draft.warnings)
+    return Rendered(_objects(draft.plan), draft.warnings)
 
 
 def validate(
@@ -71,7 +50,8 @@ def validate(
 ) -> Verdict:
     """Return the answer of admission for a TrainJob.
 
-    Whatever :func:`render` would reject is an error here too.
+    Whatever :func:`render` would reject is an error here too, except where an update leaves the objects alone: it
+    changes only metadata, or holds the job back.
 
     Parameters
     ----------
@@ -84,19 +64,25 @@ def validate(
     old
         The stored TrainJob, on an update.
     """
-    if train_job.spec is None:
-        return Verdict((_SPEC_MISSING,))
-    reference = train_job.spec.runtime_ref
+    spec = train_job.spec
+    if spec is None:
+        return Verdict((SPEC_MISSING,))
+    if old is not None and leaves_objects(train_job, old):
+        return Verdict()
+    reference = spec.runtime_ref
     if reference.api_group != GROUP or reference.kind not in _KINDS:
         kind = ".".join(part for part in (reference.kind, reference.api_group) if part)
         return Verdict(
             (Problem("spec.runtimeRef", f"unsupported runtime: {kind}", f"use kind {' or '.join(_KINDS)} of {GROUP}"),)
         )
     if runtime is None:
-        return Verdict((_missing_runtime(train_job.spec),))
-    draft = _draft(train_job, runtime, context)
-    changes = tuple(check_changes(train_job, old, context)) if old else ()
-    return Verdict((*changes, *draft.errors), draft.warnings)
+        return Verdict((_missing_runtime(spec),))
+    draft = draft_of(train_job, runtime, context)
+    if old is None:
+        return Verdict(draft.errors, draft.warnings)
+    changes = tuple(check_changes(train_job, old, context))
+    frozen = tuple(_frozen(draft.plan, old, runtime, context)) if draft.plan is not None and not changes else ()
+    return Verdict((*changes, *draft.errors), (*draft.warnings, *frozen))
 
 
 def _missing_runtime(spec: TrainJobSpec) -> Problem:
@@ -109,70 +95,29 @@ def _missing_runtime(spec: TrainJobSpec) -> Problem:
     )
 
 
-def _draft(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _Draft:
-    spec = train_job.spec
-    if spec is None:
-        return _Draft(None, (_SPEC_MISSING,), ())
-    warnings = tuple(_warnings(train_job, runtime))
-    template = template_of(runtime)
-    errors = (*_runtime_problems(train_job, runtime, template), *_shape_problems(spec))
-    if errors:
-        return _Draft(None, errors, warnings)
-    patches = spec.runtime_patches or []
-    errors = tuple(check_patches(patches, template))
-    if errors:
-        return _Draft(None, errors, warnings)
-    plan = make_plan(train_job, spec, runtime, template, context)
-    _framework(plan).counts(plan)
-    return _Draft(plan, tuple(_plan_problems(plan)), (*warnings, *override_warnings(plan), *_policy_warnings(plan)))
+def _objects(plan: Plan) -> tuple[Body, ...]:
+    """Fill in the plan: the framework's values, then those of the TrainJob, which win; then numbers, gang and queue."""
+    framework, schedulers = framework_of(plan.runtime), gang_schedulers_of(plan.runtime)
+    framework.apply(plan)
+    apply_trainer_status(plan)
+    apply_trainer(plan)
+    apply_initializers(plan)
+    set_counts(plan)
+    plan.settle()
+    for scheduler in schedulers:
+        scheduler.apply(plan)
+    place_in_queue(plan)
+    of_gang = (body for scheduler in schedulers for body in scheduler.objects(plan))
+    return (snapshot(plan), *trainer_status_objects(plan), *framework.objects(plan), *of_gang, job_set(plan))
 
 
-def _runtime_problems(train_job: TrainJob, runtime: Runtime, template: dict[str, object]) -> Iterator[Problem]:
-    name = f'{runtime.kind} "{runtime.metadata.name}"'
-    for error in runtime_errors(runtime, template):
-        yield Problem("spec.runtimeRef", f"{name} {error.path}: {error.message}", error.fix, error.rule)
-    if not template.get("replicatedJobs"):
-        yield Problem(
-            "spec.runtimeRef", f"{name} spec.template.spec.replicatedJobs: is empty", "add the Jobs of the runtime"
-        )
-
-
-def _shape_problems(spec: TrainJobSpec) -> Iterator[Problem]:
-    if spec.trainer:
-        yield from faults(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
-        yield from faults(copied(spec.trainer.resources_per_node or {}), RESOURCES, "spec.trainer.resourcesPerNode")
-    for name in ("dataset", "model"):
-        source = getattr(spec.initializer, name) if spec.initializer else None
-        if source:
-            yield from faults(copied(source.env or []), ENV, f"spec.initializer.{name}.env")
-    yield from patch_faults(spec.runtime_patches or [])
-
-
-def _plan_problems(plan: Plan) -> Iterator[Problem]:
-    yield from check_names(plan)
-    yield from check_initializers(plan)
-    yield from _framework(plan).check(plan)
-    for name in gangs.chosen(plan.pod_group_policy):
-        yield from gangs.GANGS[name].check(plan)
-
-
-def _framework(plan: Plan) -> frameworks.Framework:
-    return frameworks.FRAMEWORKS[frameworks.chosen(plan.ml_policy)[0]]
-
-
-def _policy_warnings(plan: Plan) -> Iterator[Problem]:
-    yield from _framework(plan).warn(plan)
-    for name in gangs.chosen(plan.pod_group_policy):
-        yield from gangs.GANGS[name].warn(plan)
-
-
-def _warnings(train_job: TrainJob, runtime: Runtime) -> Iterator[Problem]:
-    if deprecation(runtime):
-        name = f'{runtime.kind} "{runtime.metadata.name}"'
-        yield Problem(
-            "spec.runtimeRef",
-            f"Referenced {name} is deprecated and will be removed in a future release",
-            f"See runtime deprecation policy: {DEPRECATION_POLICY_URL}",
-        )
-    for path in train_job.unknown_fields():
-        yield Problem(path, "unknown field: the API server drops it", "remove it, or correct its name")
+def _frozen(plan: Plan, old: TrainJob, runtime: Runtime, context: RenderContext) -> Iterator[Problem]:
+    """Yield what changes in a JobSet that may exist already although JobSet does not change it there."""
+    if old.spec is None or same_but_suspend(plan.spec, old.spec):
+        return
+    before = draft_of(old, runtime, context).plan
+    if before is None:
+        return
+    for filled in (plan, before):
+        _objects(filled)
+    yield from frozen_fields(plan.job_set_spec, before.job_set_spec)

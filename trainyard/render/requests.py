@@ -65,4 +65,4 @@ def pod_requests(pod: Body) -> Amounts:
 
 def _add(total: Amounts, more: Amounts) -> None:
     for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount
+        total[name] = total[name] + amount if name in total else amount

@@ -14,13 +14,18 @@ from trainyard.api.constants import (
 )
 from trainyard.problem import Problem
 from trainyard.render import frameworks, gangs
-from trainyard.render.plan import template_of
+from trainyard.render.jobset_rules import template_errors
+from trainyard.render.labels import check_metadata
+from trainyard.render.memo import once_per_runtime
+from trainyard.render.pod_set import ancestor_of, container_names, step_containers
 from trainyard.render.result import Verdict
 from trainyard.render.shape import JOB_SET_SPEC, faults
+from trainyard.render.template import Template, template_of
 
-__all__ = ["deprecation", "runtime_errors", "validate_runtime"]
+__all__ = ["deprecation", "runtime_errors", "runtime_warnings", "step_errors", "validate_runtime"]
 
-_JOBS = "spec.template.spec.replicatedJobs"
+_SPEC = "spec.template.spec"
+_JOBS = f"{_SPEC}.replicatedJobs"
 
 
 def validate_runtime(runtime: Runtime, old: Runtime | None = None) -> Verdict:
@@ -33,9 +38,9 @@ def validate_runtime(runtime: Runtime, old: Runtime | None = None) -> Verdict:
     old
         The runtime as it is stored; what was wrong with it already does not stand in the way of an update.
     """
-    known = set(runtime_errors(old, template_of(old))) if old else set()
-    errors = tuple(error for error in runtime_errors(runtime, template_of(runtime)) if error not in known)
-    return Verdict(errors, tuple(_warnings(runtime)))
+    known = set(runtime_errors(old)) if old else set()
+    errors = tuple(error for error in runtime_errors(runtime) if error not in known)
+    return Verdict(errors, (*_admission_warnings(runtime), *runtime_warnings(runtime)))
 
 
 def deprecation(runtime: Runtime) -> bool:
@@ -43,25 +48,62 @@ def deprecation(runtime: Runtime) -> bool:
     return (runtime.metadata.labels or {}).get(SUPPORT_LABEL) == SUPPORT_DEPRECATED
 
 
-def runtime_errors(runtime: Runtime, template: Body) -> tuple[Problem, ...]:
-    """Return what is wrong with a runtime, by its own field paths.
-
-    Parameters
-    ----------
-    template
-        The runtime's JobSet specification.
-    """
+@once_per_runtime
+def runtime_errors(runtime: Runtime) -> tuple[Problem, ...]:
+    """Return what is wrong with a runtime, by its own field paths."""
     spec = runtime.spec
+    template = template_of(runtime)
     found = [
         *_policy_errors(
             (spec.ml_policy if spec else None) or MLPolicy(),
             (spec.pod_group_policy if spec else None) or PodGroupPolicy(),
-        )
+        ),
+        *check_metadata("spec.template.metadata", template.labels, template.annotations),
     ]
-    broken = tuple(faults(template, JOB_SET_SPEC, "spec.template.spec"))
-    jobs = template.get("replicatedJobs", ()) if not broken else ()
-    found.extend((*broken, *_replicated_job_errors(jobs), *_dependency_errors(jobs)))
-    return tuple(found)
+    broken = tuple(faults(template.spec, JOB_SET_SPEC, _SPEC))
+    if broken:
+        return (*found, *broken)
+    for index, job in enumerate(template.jobs):
+        found.extend(step_errors(job, f"{_JOBS}[{index}]"))
+    return (*found, *template_errors(template.spec, _SPEC))
+
+
+@once_per_runtime
+def runtime_warnings(runtime: Runtime) -> tuple[Problem, ...]:
+    """Return what is accepted in a runtime and will surprise whoever uses it."""
+    if runtime_errors(runtime):
+        return ()
+    return tuple(_label_warnings(template_of(runtime)))
+
+
+def step_errors(job: Body, path: str) -> Iterator[Problem]:
+    """Yield why a replicatedJob cannot take the part of the TrainJob that its label says.
+
+    Parameters
+    ----------
+    job
+        The replicatedJob.
+    path
+        Its path, for the findings.
+    """
+    ancestor = ancestor_of(job)
+    if ancestor not in ANCESTOR_CONTAINERS:
+        return
+    replicas = job.get("replicas", 1)
+    if replicas != 1:
+        yield Problem(
+            f"{path}.replicas",
+            f"always must be 1, but is {replicas}",
+            "set mlPolicy.numNodes for the number of nodes",
+        )
+    required = step_containers(ancestor, job["name"])
+    init = {container["name"] for container in job["template"]["spec"]["template"]["spec"].get("initContainers", ())}
+    if not set(required) & (set(container_names(job)) - init):
+        yield Problem(
+            f"{path}.template.spec.template.spec.containers",
+            f"must contain the required container for the ancestor: {ancestor}",
+            f"name one container {' or '.join(required)}",
+        )
 
 
 def _policy_errors(ml_policy: MLPolicy, pod_group_policy: PodGroupPolicy) -> Iterator[Problem]:
@@ -83,44 +125,26 @@ def _source_errors(
         yield Problem(f"{path}.{names[0]}", f"{what} {names[0]} is not supported", f"use one of {', '.join(supported)}")
 
 
-def _replicated_job_errors(jobs: Iterable[Body]) -> Iterator[Problem]:
-    for index, job in enumerate(jobs):
-        ancestor = job["template"].get("metadata", {}).get("labels", {}).get(ANCESTOR_LABEL)
-        if ancestor not in ANCESTOR_CONTAINERS:
+def _label_warnings(template: Template) -> Iterator[Problem]:
+    for index, job in enumerate(template.jobs):
+        labels = job["template"].get("metadata", {}).get("labels", {})
+        pod_labels = job["template"]["spec"]["template"].get("metadata", {}).get("labels", {})
+        step = pod_labels.get(ANCESTOR_LABEL)
+        if step is None or step == labels.get(ANCESTOR_LABEL):
             continue
-        replicas = job.get("replicas", 1)
-        if replicas != 1:
-            yield Problem(
-                f"{_JOBS}[{index}].replicas",
-                f"always must be 1, but is {replicas}",
-                "set mlPolicy.numNodes for the number of nodes",
-            )
-        required = ANCESTOR_CONTAINERS[ancestor]
-        if all(
-            container["name"] != required for container in job["template"]["spec"]["template"]["spec"]["containers"]
-        ):
-            yield Problem(
-                f"{_JOBS}[{index}].template.spec.template.spec.containers",
-                f"must contain the required container for the ancestor: {ancestor}",
-                f"name one container {required}",
-            )
+        message = (
+            f"says {step!r} beside {labels[ANCESTOR_LABEL]!r} on the Job template, which wins"
+            if ANCESTOR_LABEL in labels
+            else f"says {step!r} where the Job template says nothing: it counts here, but not for Kubeflow Trainer"
+        )
+        yield Problem(
+            f"{_JOBS}[{index}].template.spec.template.metadata.labels[{ANCESTOR_LABEL}]",
+            message,
+            "put the label on the Job template (template.metadata.labels) only",
+        )
 
 
-def _dependency_errors(jobs: Iterable[Body]) -> Iterator[Problem]:
-    """Yield what JobSet would refuse: a job can only wait for jobs that come before it."""
-    earlier: list[str] = []
-    for index, job in enumerate(jobs):
-        for position, dependency in enumerate(job.get("dependsOn", ())):
-            if dependency["name"] not in earlier:
-                yield Problem(
-                    f"{_JOBS}[{index}].dependsOn[{position}].name",
-                    f"{dependency['name']!r} is not a replicatedJob that comes before {job['name']!r}",
-                    f"name one of {', '.join(earlier) or 'none: the first replicatedJob cannot wait'}",
-                )
-        earlier.append(job["name"])
-
-
-def _warnings(runtime: Runtime) -> Iterator[Problem]:
+def _admission_warnings(runtime: Runtime) -> Iterator[Problem]:
     if deprecation(runtime):
         yield Problem(
             f"metadata.labels[{SUPPORT_LABEL}]",

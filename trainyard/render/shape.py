@@ -104,11 +104,19 @@ _REPLICATED_JOB: Final = _Object(
     ("name", "template"),
 )
 
+_FAILURE_RULE: Final = _Object(
+    {"name": str, "action": str, "onJobFailureReasons": _List(str), "targetReplicatedJobs": _List(str)}, ("action",)
+)
+
 JOB_SET_SPEC: Final = _Object(
     {
         "replicatedJobs": _List(_REPLICATED_JOB, "name"),
         "network": _Object({"subdomain": str}),
         "startupPolicy": _Object({"startupPolicyOrder": str}),
+        "successPolicy": _Object({"operator": str, "targetReplicatedJobs": _List(str)}),
+        "failurePolicy": _Object({"restartStrategy": str, "maxRestarts": int, "rules": _List(_FAILURE_RULE)}),
+        "coordinator": _Object({"replicatedJob": str, "jobIndex": int, "podIndex": int}, ("replicatedJob",)),
+        "managedBy": str,
         "volumeClaimPolicies": _List(_Object({"templates": _List(_Object({"metadata": _METADATA}))})),
     }
 )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
 from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, documents, parse
 from trainyard.api.constants import GROUP, SNAPSHOT_KEY, SNAPSHOT_SUFFIX
-from trainyard.problem import TrainyardError
+from trainyard.problem import Problem, TrainyardError
+from trainyard.render.memo import once_per_runtime
 from trainyard.render.plan import Plan
 
-__all__ = ["read_snapshot", "snapshot", "snapshot_name"]
+__all__ = ["check_snapshot", "read_snapshot", "snapshot", "snapshot_name"]
 
 _MODELS: Final[Mapping[str, type[TrainingRuntime] | type[ClusterTrainingRuntime]]] = {
     "TrainingRuntime": TrainingRuntime,
@@ -22,6 +23,8 @@ _MODELS: Final[Mapping[str, type[TrainingRuntime] | type[ClusterTrainingRuntime]
 _KEPT_METADATA: Final = ("name", "namespace", "uid", "generation", "labels", "annotations")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FIX: Final = "delete the ConfigMap; it is made again from the runtime"
+_LARGEST: Final = 1024 * 1024
+"""Bytes of data in a ConfigMap that the API server takes."""
 
 
 def snapshot_name(train_job: str) -> str:
@@ -31,13 +34,24 @@ def snapshot_name(train_job: str) -> str:
 
 def snapshot(plan: Plan) -> Body:
     """Return the ConfigMap: one key with the runtime as JSON, which is YAML too."""
-    text = json.dumps(_kept(plan.runtime), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": plan.metadata(snapshot_name(plan.name)),
-        "data": {SNAPSHOT_KEY: text},
+        "data": {SNAPSHOT_KEY: _text(plan.runtime)},
     }
+
+
+def check_snapshot(plan: Plan) -> Iterator[Problem]:
+    """Yield runtimes that do not fit into a ConfigMap."""
+    text = _text(plan.runtime)
+    if len(text) * 4 > _LARGEST and (size := len(text.encode(errors="surrogatepass"))) > _LARGEST:
+        yield Problem(
+            "spec.runtimeRef",
+            f'{plan.runtime.kind} "{plan.runtime.metadata.name}" has {size} bytes, '
+            f"and its snapshot has room for {_LARGEST}",
+            "move large texts of the runtime (scripts, annotations) into the image or a ConfigMap of their own",
+        )
 
 
 def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime:
@@ -55,7 +69,8 @@ def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime
     TrainyardError
         The snapshot belongs to another object, cannot be read, or holds another runtime than the TrainJob names.
     """
-    if _controller(config_map) != train_job.metadata.uid:
+    owner = _controller(config_map)
+    if owner is None or owner != train_job.metadata.uid:
         raise TrainyardError(
             "invalid runtime snapshot: a snapshot configmap exists but is owned by another object", fix=_FIX
         )
@@ -65,6 +80,11 @@ def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime
             f'invalid runtime snapshot: snapshot ConfigMap missing "{SNAPSHOT_KEY}" data key', fix=_FIX
         )
     return _expected(_read(text), train_job)
+
+
+@once_per_runtime
+def _text(runtime: Runtime) -> str:
+    return json.dumps(_kept(runtime), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _kept(runtime: Runtime) -> Body:
@@ -83,6 +103,10 @@ def _controller(config_map: Mapping[str, Any]) -> str | None:
 def _read(text: str) -> Body:
     try:
         return json.loads(text)  # type: ignore[no-any-return]
+    except RecursionError as error:
+        raise TrainyardError(
+            "invalid runtime snapshot: unable to unmarshal the snapshot: it is nested too deeply", fix=_FIX
+        ) from error
     except ValueError:
         pass
     try:

@@ -21,6 +21,13 @@ class Framework:
     reserved: ClassVar[frozenset[str]] = frozenset()
     """Variables that the framework sets and a TrainJob may not."""
 
+    keys: ClassVar[str | None] = None
+    """Kind of the job's one generated Secret, "ssh" or "curve"; None where the framework needs none.
+
+    The framework yields that Secret among its objects with a value for each of its keys: from the context's ``keys``,
+    else a placeholder. Whoever creates objects generates the values once, before the Secret is created.
+    """
+
     def counts(self, plan: Plan) -> None:
         """Set the number of pods where it is not simply numNodes for the trainer."""
 

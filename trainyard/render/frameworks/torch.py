@@ -3,70 +3,152 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.api.ml_policy import EnvInjectionTarget
 from trainyard.problem import Problem
 from trainyard.render.bodies import add_port, field_ref_env, prepend_env
+from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
+from trainyard.render.frameworks.elastic import (
+    ELASTIC_RESERVED,
+    check_elastic,
+    elastic_policy,
+    elastic_variables,
+    elastic_warnings,
+    set_elastic_counts,
+    survive_losses,
+)
+from trainyard.render.frameworks.torchtune import check_torchtune, is_torchtune, set_command, torchtune_warnings
+from trainyard.render.hosts import host, subdomain
 from trainyard.render.plan import Plan
-from trainyard.render.requests import amounts
+from trainyard.render.pod_set import PodSet
+from trainyard.render.reserved import reserved_errors
 
-__all__ = ["RESERVED", "Torch"]
+__all__ = ["RESERVED", "Torch", "processes"]
 
-NODES: Final = "PET_NNODES"
-PROCESSES: Final = "PET_NPROC_PER_NODE"
-NODE_RANK: Final = "PET_NODE_RANK"
-MASTER_ADDRESS: Final = "PET_MASTER_ADDR"
-MASTER_PORT: Final = "PET_MASTER_PORT"
-RESERVED: Final = frozenset({NODES, PROCESSES, NODE_RANK, MASTER_ADDRESS, MASTER_PORT})
+_NODES: Final = "PET_NNODES"
+_PROCESSES: Final = "PET_NPROC_PER_NODE"
+_NODE_RANK: Final = "PET_NODE_RANK"
+_MASTER_ADDRESS: Final = "PET_MASTER_ADDR"
+_MASTER_PORT: Final = "PET_MASTER_PORT"
+RESERVED: Final = frozenset({_NODES, _PROCESSES, _NODE_RANK, _MASTER_ADDRESS, _MASTER_PORT})
 """Variables that a TrainJob may not set."""
 
 _AUTO: Final = "auto"
-_TORCHTUNE: Final = ["tune", "run"]
+_CPU: Final = "cpu"
+_WORDS: Final = (_AUTO, _CPU, "gpu")
+_ALIAS_PREFIX: Final = "TRAINER_"
 
 
 class Torch(Framework):
-    """torchrun on every node."""
+    """torchrun, or torchtune, on every node."""
 
     reserved = RESERVED
 
+    def counts(self, plan: Plan) -> None:
+        """Set the number of pods of an elastic job."""
+        policy = elastic_policy(plan)
+        if policy is not None:
+            set_elastic_counts(plan, policy)
+
     def check(self, plan: Plan) -> Iterable[Problem]:
-        """Yield reserved variables, injection targets that do not exist, and torchtune recipes."""
+        """Yield reserved variables, missing injection targets, and what elastic training or torchtune rule out."""
         yield from _missing_targets(plan)
-        trainer = plan.spec.trainer
-        if trainer is None:
-            return
-        reserved = sorted(RESERVED & {str(variable.get("name")) for variable in trainer.env or ()})
-        if reserved:
-            yield Problem(
-                "spec.trainer.env",
-                f"must not have reserved envs, invalid envs configured: [{' '.join(reserved)}]",
-                "remove them: they are set for every torch job",
-            )
-        if trainer.command == _TORCHTUNE:
-            yield Problem(
-                "spec.trainer.command",
-                "torchtune recipes (tune run) are not supported",
-                "use torchrun, or run tune with its recipe and configuration spelled out in the command",
-            )
+        yield from _process_problems(plan)
+        policy = elastic_policy(plan)
+        if policy is not None:
+            yield from check_elastic(plan, policy)
+        yield from reserved_errors(plan, RESERVED if policy is None else RESERVED | ELASTIC_RESERVED)
+        if is_torchtune(plan):
+            yield from check_torchtune(plan, processes(plan))
+
+    def warn(self, plan: Plan) -> Iterable[Problem]:
+        """Yield settings without effect, and configurations that torchtune does not have."""
+        policy = elastic_policy(plan)
+        if policy is not None:
+            yield from elastic_warnings(policy)
+        if is_torchtune(plan):
+            yield from torchtune_warnings(plan, processes(plan))
 
     def apply(self, plan: Plan) -> None:
-        """Put the variables first into the training container, so that later ones can refer to them."""
-        variables = _variables(plan)
-        container = plan.trainer.container(CONTAINER_NODE) if plan.trainer else None
+        """Put the variables first into the containers, so that later ones can refer to them."""
+        policy = elastic_policy(plan)
+        trainer = plan.trainer
+        first_node = host(plan, trainer) if trainer else f"{plan.name}-{CONTAINER_NODE}-0-0.{subdomain(plan)}"
+        nodes, own_processes = _nodes(trainer), processes(plan)
+        common: list[Body] = [{"name": _NODES, "value": nodes}, {"name": _PROCESSES, "value": own_processes}]
+        if policy is None:
+            common.append(field_ref_env(_NODE_RANK, JOB_COMPLETION_INDEX_FIELD))
+            meeting = [
+                {"name": _MASTER_ADDRESS, "value": first_node},
+                {"name": _MASTER_PORT, "value": str(TRAINER_PORT)},
+            ]
+        else:
+            meeting = list(elastic_variables(plan, policy, first_node))
+            survive_losses(plan, policy)
+        aliases = {
+            "TRAINER_NNODES": nodes,
+            "TRAINER_NPROC_PER_NODE": own_processes,
+            "TRAINER_NODE_0_HOSTNAME": first_node,
+            "TRAINER_JOB_ID": plan.name,
+        }
+        container = trainer.main_container if trainer else None
         if container is not None:
-            prepend_env(container, variables)
+            torchtune = is_torchtune(plan) and policy is None
+            variables = common if torchtune else [*common, *meeting]
+            prepend_env(container, [*variables, *_aliases(aliases, container, plan.spec.trainer)])
             add_port(container)
         for target, name in _targets(plan):
             pod_set = plan.pod_set(target.job_name)
             injected = pod_set.container(name, init=True) if pod_set else None
             if injected is not None:
-                prepend_env(injected, variables)
+                prepend_env(injected, [*common, *meeting, *_aliases(aliases, injected)])
+        if is_torchtune(plan):
+            set_command(plan, own_processes, first_node)
+
+
+def processes(plan: Plan) -> str:
+    """Return the processes of one node: a number, or a word where torchrun counts the devices itself.
+
+    The TrainJob wins over the runtime, which wins over ``auto``. Without GPUs, ``auto`` is as many as there are cores.
+    """
+    trainer, policy = plan.spec.trainer, plan.ml_policy.torch
+    asked = trainer.num_proc_per_node if trainer else None
+    if asked is None and policy:
+        asked = policy.num_proc_per_node
+    if asked is None:
+        asked = _AUTO
+    if asked in (_AUTO, _CPU):
+        resources = node_resources(plan)
+        if asked == _CPU or not gpu_count(resources):
+            return str(max(1, ceil(cpu_count(resources))))
+    return str(asked)
+
+
+def _process_problems(plan: Plan) -> Iterator[Problem]:
+    trainer, policy = plan.spec.trainer, plan.ml_policy.torch
+    fix = f"use a number from 1 or one of {', '.join(_WORDS)}"
+    message = f"must have an int value or [{' '.join(_WORDS)}]"
+    if trainer and not _are_processes(trainer.num_proc_per_node):
+        yield Problem("spec.trainer.numProcPerNode", message, fix)
+    if policy and not _are_processes(policy.num_proc_per_node):
+        runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
+        yield Problem("spec.runtimeRef", f"{runtime} spec.mlPolicy.torch.numProcPerNode: {message}", fix)
+
+
+def _are_processes(value: int | str | None) -> bool:
+    return value is None or (value >= 1 if isinstance(value, int) else value in _WORDS)
+
+
+def _nodes(trainer: PodSet | None) -> str:
+    """Return the number of nodes, as a range where the job is elastic."""
+    if trainer is None:
+        return "1"
+    return str(trainer.count) if trainer.least is None else f"{trainer.least}:{trainer.count}"
 
 
 def _targets(plan: Plan) -> Iterator[tuple[EnvInjectionTarget, str]]:
@@ -87,41 +169,20 @@ def _missing_targets(plan: Plan) -> Iterator[Problem]:
             )
 
 
-def _variables(plan: Plan) -> list[Body]:
-    trainer = plan.trainer
-    group = trainer.name if trainer else CONTAINER_NODE
-    subdomain = plan.job_set_spec.get("network", {}).get("subdomain") or plan.name
-    return [
-        {"name": NODES, "value": str(trainer.count if trainer else 1)},
-        {"name": PROCESSES, "value": _processes(plan)},
-        field_ref_env(NODE_RANK, JOB_COMPLETION_INDEX_FIELD),
-        {"name": MASTER_ADDRESS, "value": f"{plan.name}-{group}-0-0.{subdomain}"},
-        {"name": MASTER_PORT, "value": str(TRAINER_PORT)},
+def _aliases(values: dict[str, str], container: Body, trainer: Any = None) -> Iterator[Body]:
+    """Yield further names of the variables where a container refers to them and does not set them itself."""
+    variables = [*container.get("env", ()), *((trainer.env if trainer else None) or ())]
+    texts = [
+        *container.get("command", ()),
+        *container.get("args", ()),
+        *((trainer.command if trainer else None) or ()),
+        *((trainer.args if trainer else None) or ()),
+        *(variable.get("value") or "" for variable in variables),
     ]
-
-
-def _processes(plan: Plan) -> str:
-    """Return a number, or auto where GPUs are asked for and torchrun counts them itself."""
-    trainer = plan.spec.trainer
-    if trainer and trainer.num_proc_per_node is not None:
-        return str(trainer.num_proc_per_node)
-    resources = _node_resources(plan)
-    limits, requests = amounts(resources.get("limits", {})), amounts(resources.get("requests", {}))
-    if _gpus(requests) or _gpus(limits):
-        return _AUTO
-    cores = requests.get("cpu") or limits.get("cpu") or Fraction(0)
-    return str(max(1, ceil(cores)))
-
-
-def _node_resources(plan: Plan) -> Body:
-    """Return what the TrainJob asks for, else what the runtime's training container does."""
-    trainer = plan.spec.trainer
-    if trainer and trainer.resources_per_node is not None:
-        return trainer.resources_per_node
-    container = plan.trainer.container(CONTAINER_NODE) if plan.trainer else None
-    resources: Body = (container or {}).get("resources", {})
-    return resources
-
-
-def _gpus(resources: dict[str, Fraction]) -> Fraction:
-    return sum((amount for name, amount in resources.items() if "gpu" in name.lower()), Fraction(0))
+    texts = [text for text in texts if _ALIAS_PREFIX in text]
+    if not texts:
+        return
+    own = {variable["name"] for variable in variables}
+    for name, value in values.items():
+        if name not in own and any(name in text for text in texts):
+            yield {"name": name, "value": value}

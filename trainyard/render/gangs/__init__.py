@@ -7,11 +7,13 @@ from typing import Final
 
 from trainyard.api import PodGroupPolicy
 from trainyard.render.gangs.base import GangScheduler
+from trainyard.render.gangs.coscheduling import Coscheduling
+from trainyard.render.gangs.kai import Kai
 from trainyard.render.gangs.volcano import Volcano
 
 __all__ = ["GANGS", "GangScheduler", "chosen"]
 
-GANGS: Final[Mapping[str, GangScheduler]] = {"volcano": Volcano()}
+GANGS: Final[Mapping[str, GangScheduler]] = {"coscheduling": Coscheduling(), "volcano": Volcano(), "kai": Kai()}
 """Gang schedulers by the name of their field in podGroupPolicy, in the order in which they are listed to users."""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from trainyard.api import Body
 from trainyard.problem import Problem
-from trainyard.render.plan import Plan
+from trainyard.render.membership import members_of
+from trainyard.render.plan import Plan, PodSet
 
-__all__ = ["GangScheduler"]
+__all__ = ["GangScheduler", "members", "name_scheduler"]
 
 
 class GangScheduler:
@@ -28,3 +29,15 @@ class GangScheduler:
     def objects(self, plan: Plan) -> Iterable[Body]:
         """Yield the object that describes the gang."""
         return ()
+
+
+def members(plan: Plan) -> Iterator[PodSet]:
+    """Yield the pod sets that belong to the gang, in the order of the runtime."""
+    names = members_of(plan.job_set_spec, plan.pod_sets)
+    return (pod_set for pod_set in plan.pod_sets if pod_set.name in names)
+
+
+def name_scheduler(plan: Plan, scheduler: str) -> None:
+    """Send every pod to the scheduler, unless the runtime names one."""
+    for pod_set in plan.pod_sets:
+        pod_set.pod.setdefault("schedulerName", scheduler)

@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from trainyard import quantity
 from trainyard.api import Body
 from trainyard.api.constants import (
     GROUP_NAME_ANNOTATION,
     POD_GROUP_API_VERSION,
     QUEUE_ANNOTATION,
     SYSTEM_PRIORITY_CLASSES,
+    VOLCANO_GROUP_NAME_ANNOTATION,
     VOLCANO_SCHEDULER,
 )
 from trainyard.problem import Problem
 from trainyard.render.bodies import section
-from trainyard.render.gangs.base import GangScheduler
-from trainyard.render.membership import gang_of
-from trainyard.render.plan import Plan
+from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
+from trainyard.render.gangs.topology import check_topology, network_topology, warn_topology
+from trainyard.render.plan import Plan, PodSet
 
 __all__ = ["Volcano"]
 
@@ -29,13 +29,14 @@ _QUEUE_FIX: Final = (
     f"set annotation {QUEUE_ANNOTATION} in spec.runtimePatches[].trainingRuntimeSpec.template.metadata to a leaf queue"
 )
 _LONGEST_QUEUE: Final = 253
+_GROUP_NAMES: Final = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
 
 
 class Volcano(GangScheduler):
     """The Volcano scheduler."""
 
     def check(self, plan: Plan) -> Iterable[Problem]:
-        """Yield queue names that cannot be, and priority classes that do not exist."""
+        """Yield queue names that cannot be, priority classes that do not exist, and topologies that nothing holds."""
         queue = plan.annotations.get(QUEUE_ANNOTATION)
         if queue == "":
             yield Problem(_QUEUE_PATH, "Volcano queue name must not be empty", _QUEUE_FIX)
@@ -43,57 +44,59 @@ class Volcano(GangScheduler):
             yield Problem(_QUEUE_PATH, f"{queue!r} is not a Volcano queue name", _QUEUE_FIX)
         known = plan.context.priority_classes
         if known is not None:
-            for name in sorted(set(_priority_classes(plan)) - known - SYSTEM_PRIORITY_CLASSES):
+            for name in sorted(set(_priority_classes(plan.pod_sets)) - known - SYSTEM_PRIORITY_CLASSES):
                 yield Problem(
                     "spec.templateSpec.priorityClassName",
                     f'PriorityClass "{name}" doesn\'t exist',
                     f"create it, or name an existing one ({', '.join(sorted(known)) or 'there is none'})",
                 )
+        yield from check_topology(plan)
 
     def warn(self, plan: Plan) -> Iterable[Problem]:
-        """Yield members of the gang that another scheduler is to place."""
-        members = gang_of(plan.job_set_spec, plan.pod_sets).members
-        for pod_set in plan.pod_sets:
+        """Yield members that another scheduler is to place, classes that lose, and topologies that are only wishes."""
+        for pod_set in members(plan):
             scheduler = pod_set.pod.get("schedulerName", VOLCANO_SCHEDULER)
-            if pod_set.name in members and scheduler != VOLCANO_SCHEDULER:
+            if scheduler != VOLCANO_SCHEDULER:
                 yield Problem(
                     "spec.runtimeRef",
                     f'the pods of replicatedJob "{pod_set.name}" belong to a Volcano gang but name "{scheduler}"',
                     "remove schedulerName from the runtime unless Volcano runs under that name",
                 )
+        classes = list(_priority_classes(members(plan)))
+        if len(set(classes)) > 1:
+            yield Problem(
+                "spec.templateSpec.priorityClassName",
+                f"the gang has one PriorityClass and takes the last of {', '.join(classes)}",
+                "name the same priorityClassName in every replicatedJob of the runtime",
+            )
+        yield from warn_topology(plan)
 
     def apply(self, plan: Plan) -> None:
         """Send every pod to Volcano's queue, and make the members name their group."""
-        members = gang_of(plan.job_set_spec, plan.pod_sets).members
+        name_scheduler(plan, VOLCANO_SCHEDULER)
         for pod_set in plan.pod_sets:
-            pod_set.pod.setdefault("schedulerName", VOLCANO_SCHEDULER)
-            pod_set.template.get("metadata", {}).get("annotations", {}).pop(GROUP_NAME_ANNOTATION, None)
-            if pod_set.name in members:
-                section(pod_set.template, "metadata", "annotations")[GROUP_NAME_ANNOTATION] = plan.name
-            if plan.queue:
-                section(pod_set.template, "metadata", "annotations")[QUEUE_ANNOTATION] = plan.queue
+            annotations = pod_set.template.get("metadata", {}).get("annotations", {})
+            for key in _GROUP_NAMES:
+                annotations.pop(key, None)
+        for pod_set in members(plan):
+            section(pod_set.template, "metadata", "annotations").update(dict.fromkeys(_GROUP_NAMES, plan.name))
         if plan.queue:
+            for pod_set in plan.pod_sets:
+                section(pod_set.template, "metadata", "annotations")[QUEUE_ANNOTATION] = plan.queue
             plan.annotations[QUEUE_ANNOTATION] = plan.queue
 
     def objects(self, plan: Plan) -> Iterable[Body]:
         """Yield the PodGroup."""
-        gang = gang_of(plan.job_set_spec, plan.pod_sets)
-        spec: Body = {
-            "minMember": gang.min_member,
-            "minResources": {
-                name: quantity.format(amount, name) for name, amount in sorted(gang.min_resources.items())
-            },
-        }
+        gang = plan.gang
+        spec: Body = {"minMember": gang.min_member, "minResources": gang.resource_list()}
         if plan.queue:
             spec["queue"] = plan.queue
-        classes = [pod_set.pod.get("priorityClassName") for pod_set in plan.pod_sets if pod_set.name in gang.members]
-        named = [name for name in classes if name]
-        if named:
-            spec["priorityClassName"] = named[-1]
-        policy = plan.pod_group_policy.volcano
-        if policy and policy.network_topology:
-            topology = policy.network_topology
-            spec["networkTopology"] = {"mode": topology.mode, "highestTierAllowed": topology.highest_tier_allowed}
+        classes = list(_priority_classes(members(plan)))
+        if classes:
+            spec["priorityClassName"] = classes[-1]
+        topology = network_topology(plan)
+        if topology:
+            spec["networkTopology"] = topology
         yield {
             "apiVersion": POD_GROUP_API_VERSION,
             "kind": "PodGroup",
@@ -102,5 +105,5 @@ class Volcano(GangScheduler):
         }
 
 
-def _priority_classes(plan: Plan) -> Iterator[str]:
-    return (name for pod_set in plan.pod_sets if (name := pod_set.pod.get("priorityClassName")))
+def _priority_classes(pod_sets: Iterable[PodSet]) -> Iterator[str]:
+    return (name for pod_set in pod_sets if (name := pod_set.pod.get("priorityClassName")))

@@ -1,0 +1,133 @@
+"""What a TrainJob changes in its runtime's template, whichever of the three generations of fields says so.
+
+The fields podSpecOverrides (v2.0), podTemplateOverrides (v2.1) and runtimePatches (v2.2 and later) are read by their
+own modules into one form, in which they are checked and merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER
+from trainyard.problem import Problem
+from trainyard.render.bodies import copied
+from trainyard.render.merge import strategic_merge
+from trainyard.render.pod_set import container_names
+from trainyard.render.shape import ENV, VOLUME_MOUNTS, faults, pod_fields
+from trainyard.render.template import Template
+
+__all__ = ["Change", "Generation", "change_faults", "check_targets", "merge_changes"]
+
+_CONFIGURED = (DATASET_INITIALIZER, MODEL_INITIALIZER, CONTAINER_NODE)
+_CONTAINER_KINDS = {"initContainers": "initContainer", "containers": "container"}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One of the fields that change a runtime.
+
+    Parameters
+    ----------
+    field
+        Its name in the TrainJob's spec.
+    target
+        What its documentation calls a replicatedJob.
+    """
+
+    field: str
+    target: str
+
+    @property
+    def path(self) -> str:
+        """Return the path of the field."""
+        return f"spec.{self.field}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one entry changes in one replicatedJob.
+
+    Parameters
+    ----------
+    generation
+        The field of the entry.
+    pod_path
+        Where the TrainJob says which fields of the pod specification to merge.
+    job
+        Name of the replicatedJob.
+    template
+        Fields of its Job template to merge; shared, not to be changed.
+    """
+
+    generation: Generation
+    pod_path: str
+    job: str
+    template: Body
+
+    @property
+    def pod(self) -> Body:
+        """Return the fields of the pod specification."""
+        found: Body = self.template.get("spec", {}).get("template", {}).get("spec", {})
+        return found
+
+
+def change_faults(changes: Sequence[Change]) -> Iterator[Problem]:
+    """Yield fields that have not the shape of their Kubernetes type."""
+    for change in changes:
+        pod = change.pod
+        for name in pod:
+            if name in pod_fields() and name not in _CONTAINER_KINDS:
+                yield from faults(pod[name], pod_fields()[name], f"{change.pod_path}.{name}")
+        for kind in _CONTAINER_KINDS:
+            for number, container in enumerate(pod.get(kind, ())):
+                for name, shape in (("env", ENV), ("volumeMounts", VOLUME_MOUNTS)):
+                    if name in container:
+                        yield from faults(container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}")
+
+
+def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Problem]:
+    """Yield changes of things that the runtime does not have, and of things only the TrainJob itself may set."""
+    known = {job["name"]: job for job in template.jobs}
+    for change in changes:
+        job = known.get(change.job)
+        if job is None:
+            yield Problem(
+                change.generation.path,
+                f"must not have {change.generation.target} that doesn't exist in the runtime job template: "
+                f'"{change.job}"',
+                f"name one of {', '.join(known)}",
+            )
+        elif change.pod:
+            yield from _container_faults(change, set(container_names(job)))
+
+
+def merge_changes(spec: Body, changes: Sequence[Change]) -> None:
+    """Merge changes into a JobSet specification in their order, so that later ones win.
+
+    Parameters
+    ----------
+    spec
+        A copy of the runtime's JobSet specification; it is changed.
+    """
+    jobs = {job["name"]: job for job in spec.get("replicatedJobs", ())}
+    for change in changes:
+        job = jobs[change.job]
+        job["template"] = strategic_merge(job["template"], copied(change.template))
+
+
+def _container_faults(change: Change, known: set[str]) -> Iterator[Problem]:
+    path = change.generation.path
+    for field, kind in _CONTAINER_KINDS.items():
+        for container in change.pod.get(field, ()):
+            name = container["name"]
+            if name not in known:
+                yield Problem(
+                    path,
+                    f'must not have {kind} that doesn\'t exist in the runtime job {change.job}: "{name}"',
+                    f"name one of {', '.join(sorted(known))}",
+                )
+            elif kind == "container" and container.get("env") and name in _CONFIGURED:
+                where = "spec.trainer.env" if name == CONTAINER_NODE else "spec.initializer"
+                yield Problem(path, f"must not have envs for the {', '.join(_CONFIGURED)} containers", f"use {where}")

@@ -1,0 +1,135 @@
+"""Elastic PyTorch: torchrun starts with the least number of nodes and takes in more as they come.
+
+The nodes meet at the first one (rendezvous backend ``c10d``). All pods are created at once; the gang needs only the
+least number of them, and the others join when there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import TRAINER_PORT
+from trainyard.api.ml_policy import ElasticPolicy
+from trainyard.api.rules import ELASTIC_NODES
+from trainyard.problem import Problem
+from trainyard.render.bodies import copied, section
+from trainyard.render.plan import Plan
+from trainyard.render.pod_set import PodSet
+
+__all__ = [
+    "ELASTIC_RESERVED",
+    "check_elastic",
+    "elastic_policy",
+    "elastic_variables",
+    "elastic_warnings",
+    "set_elastic_counts",
+    "survive_losses",
+]
+
+_BACKEND: Final = "PET_RDZV_BACKEND"
+_ENDPOINT: Final = "PET_RDZV_ENDPOINT"
+_ID: Final = "PET_RDZV_ID"
+_MAX_RESTARTS: Final = "PET_MAX_RESTARTS"
+ELASTIC_RESERVED: Final = frozenset({_BACKEND, _ENDPOINT, _ID, _MAX_RESTARTS})
+"""Variables that only elastic jobs reserve."""
+
+_POLICY: Final = "spec.mlPolicy.torch.elasticPolicy"
+_BACKOFF_LIMIT: Final = 6
+_IGNORE_DISRUPTIONS: Final = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+}
+_FIRST_NODE_SUCCEEDED: Final = {"rules": [{"succeededIndexes": "0"}]}
+
+
+def elastic_policy(plan: Plan) -> ElasticPolicy | None:
+    """Return the elastic policy of the runtime, if it has one."""
+    return plan.ml_policy.torch.elastic_policy if plan.ml_policy.torch else None
+
+
+def set_elastic_counts(plan: Plan, policy: ElasticPolicy) -> None:
+    """Set as many pods as may train, and how many are enough to start."""
+    if plan.trainer is not None:
+        plan.trainer.count = _asked(plan) or policy.max_nodes or _least(policy)
+        plan.trainer.least = min(_least(policy), plan.trainer.count)
+
+
+def check_elastic(plan: Plan, policy: ElasticPolicy) -> Iterator[Problem]:
+    """Yield bounds that contradict each other, and a number of nodes outside of them."""
+    least, most, asked = _least(policy), policy.max_nodes, _asked(plan)
+    runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
+    if plan.ml_policy.num_nodes is not None:
+        message = f"{runtime} spec.mlPolicy: {ELASTIC_NODES.text}"
+        yield Problem("spec.runtimeRef", message, ELASTIC_NODES.fix, ELASTIC_NODES.id)
+    if most is not None and most < least:
+        yield Problem(
+            "spec.runtimeRef",
+            f"{runtime} {_POLICY}: maxNodes {most} is less than minNodes {least}",
+            f"correct {_POLICY} of the runtime",
+        )
+    elif asked is not None and (asked < least or (most is not None and asked > most)):
+        bounds = f"{least} or more" if most is None else f"from {least} to {most}"
+        yield Problem(
+            "spec.trainer.numNodes",
+            f"must be {bounds}, the elasticPolicy of the runtime, but is {asked}",
+            "remove it, or choose a number within",
+        )
+
+
+def elastic_warnings(policy: ElasticPolicy) -> Iterator[Problem]:
+    """Yield that no autoscaler reads the metrics: a JobSet has no number of pods that one could change."""
+    if policy.metrics:
+        yield Problem(
+            "spec.runtimeRef",
+            f"{_POLICY}.metrics has no effect: nodes join as capacity allows, up to maxNodes",
+            "remove the metrics from the runtime",
+        )
+
+
+def elastic_variables(plan: Plan, policy: ElasticPolicy, first_node: str) -> Iterable[Body]:
+    """Return what torchrun reads to meet the other nodes.
+
+    Parameters
+    ----------
+    first_node
+        Host name of the first node, where all meet.
+    """
+    yield {"name": _BACKEND, "value": "c10d"}
+    yield {"name": _ENDPOINT, "value": f"{first_node}:{TRAINER_PORT}"}
+    yield {"name": _ID, "value": plan.name}
+    if policy.max_restarts is not None:
+        yield {"name": _MAX_RESTARTS, "value": str(policy.max_restarts)}
+
+
+def survive_losses(plan: Plan, policy: ElasticPolicy) -> None:
+    """Make the Job replace lost pods and end with its first node, wherever the runtime does not say otherwise.
+
+    A preempted or drained pod does not count as a failure; each node may fail once before the Job does. Pods that never
+    found a place do not hold up a job whose first node has finished. ``maxRestarts`` is, as upstream describes it, also
+    the number of times the whole JobSet is restarted.
+    """
+    if plan.trainer is not None:
+        _replace_lost_pods(plan.trainer)
+    if policy.max_restarts is not None:
+        plan.job_set_spec.setdefault("failurePolicy", {"maxRestarts": policy.max_restarts})
+
+
+def _replace_lost_pods(trainer: PodSet) -> None:
+    job = section(trainer.job, "template", "spec")
+    if job.get("completionMode", "Indexed") == "Indexed":
+        job.setdefault("successPolicy", copied(_FIRST_NODE_SUCCEEDED))
+    if "backoffLimitPerIndex" not in job:
+        job.setdefault("backoffLimit", max(_BACKOFF_LIMIT, trainer.count))
+    replaced_when_gone = job.get("podReplacementPolicy", "Failed") == "Failed"
+    if trainer.pod.get("restartPolicy", "Never") == "Never" and "podFailurePolicy" not in job and replaced_when_gone:
+        trainer.pod["restartPolicy"] = "Never"
+        job["podFailurePolicy"] = copied(_IGNORE_DISRUPTIONS)
+
+
+def _least(policy: ElasticPolicy) -> int:
+    return policy.min_nodes or 1
+
+
+def _asked(plan: Plan) -> int | None:
+    return plan.spec.trainer.num_nodes if plan.spec.trainer else None

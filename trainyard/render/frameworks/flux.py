@@ -1,0 +1,211 @@
+"""Flux: an HPC scheduler inside the job, which starts the processes of the command on all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE
+from trainyard.problem import Problem
+from trainyard.render.bodies import upsert_mount, upsert_volume
+from trainyard.render.devices import gpu_count, node_resources
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.frameworks.flux_scripts import INIT, BrokerConfig, entrypoint
+from trainyard.render.frameworks.roles import take_command
+from trainyard.render.hosts import subdomain
+from trainyard.render.plan import Plan
+from trainyard.render.pod_set import PodSet
+
+__all__ = ["Flux"]
+
+_INSTALLER: Final = "flux-installer"
+_SETTINGS: Final = {
+    "FLUX_VIEW_IMAGE": "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
+    "FLUX_NETWORK_DEVICE": "eth0",
+    "FLUX_QUEUE_POLICY": "fcfs",
+}
+"""Variables of the training container that say how Flux is set up, with their defaults."""
+
+_KEY: Final = "curve.cert"
+_SCRIPTS: Final = "flux-entrypoint"
+_SCRIPTS_PATH: Final = "/etc/flux-config"
+_INSTALL: Final = "flux-install"
+_INSTALL_PATH: Final = "/mnt/flux"
+_CURVE: Final = "flux-curve"
+_SOFTWARE: Final = "spack-install"
+_MEMORY: Final = "shared-memory"
+_MEMORY_PATH: Final = "/dev/shm"  # noqa: S108
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one node runs.
+
+    Parameters
+    ----------
+    tasks
+        Processes.
+    gpus
+        GPUs.
+    """
+
+    tasks: int
+    gpus: int
+
+    @property
+    def divides(self) -> bool:
+        """Return whether every process can have GPUs of its own, the same number each."""
+        return self.gpus % self.tasks == 0
+
+
+class Flux(Framework):
+    """A Flux instance over all nodes; the first one submits the command."""
+
+    keys = "curve"
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield numbers of processes that cannot be, and an init container of the framework's own name."""
+        asked = _asked_tasks(plan)
+        if asked < 1:
+            yield Problem(
+                "spec.trainer.numProcPerNode",
+                f"must be greater than or equal to 1 for Flux TrainJob, not {asked}",
+                "use 1 or more",
+            )
+        nodes = _nodes(plan)
+        if nodes is not None and any(entry["name"] == _INSTALLER for entry in nodes.pod.get("initContainers", ())):
+            yield Problem(
+                "spec.trainer.initContainers",
+                f"InitContainer '{_INSTALLER}' is reserved",
+                "rename it in the runtime: the framework adds one of this name",
+            )
+
+    def warn(self, plan: Plan) -> Iterable[Problem]:
+        """Yield GPUs that Flux cannot hand out evenly."""
+        if _asked_tasks(plan) < 1:
+            return
+        share = _share(plan)
+        if not share.divides:
+            yield Problem(
+                "spec.trainer.numProcPerNode",
+                f"{share.gpus} GPUs cannot be divided among {share.tasks} processes: each process sees all of them",
+                "use a divisor of the number of GPUs of a node, or choose devices in the program",
+            )
+
+    def apply(self, plan: Plan) -> None:
+        """Wrap the command, and bring Flux, its configuration and its key into the pods."""
+        nodes = _nodes(plan)
+        container = _container(nodes)
+        if nodes is None or container is None:
+            return
+        image = _settings(plan, container)["FLUX_VIEW_IMAGE"]
+        command = take_command(plan, container)
+        container["command"] = ["/bin/bash", f"{_SCRIPTS_PATH}/entrypoint.sh"]
+        container.pop("args", None)
+        if command:
+            container["args"] = command
+        for volume in _volumes(plan):
+            upsert_volume(nodes.pod, volume)
+        install = {"name": _INSTALL, "mountPath": _INSTALL_PATH}
+        scripts = {"name": _SCRIPTS, "mountPath": _SCRIPTS_PATH, "readOnly": True}
+        nodes.pod.setdefault("initContainers", []).append(
+            {
+                "name": _INSTALLER,
+                "image": image,
+                "command": ["/bin/bash", f"{_SCRIPTS_PATH}/init.sh"],
+                "volumeMounts": [install, scripts],
+            }
+        )
+        for mount in (
+            install,
+            {"name": _SOFTWARE, "mountPath": "/opt/software"},
+            scripts,
+            {"name": _CURVE, "mountPath": "/curve", "readOnly": True},
+            {"name": _MEMORY, "mountPath": _MEMORY_PATH},
+        ):
+            upsert_mount(container, mount)
+
+    def objects(self, plan: Plan) -> Iterable[Body]:
+        """Yield the ConfigMap with scripts and configuration, and the Secret with the key of the brokers."""
+        nodes = _nodes(plan)
+        container = _container(nodes)
+        if nodes is None or container is None:
+            return
+        settings = _settings(plan, container)
+        count, share = max(1, nodes.count), _share(plan)
+        prefix = f"{plan.name}-{nodes.name}-0-"
+        hosts = f"{prefix}[{_range(count)}]"
+        config = BrokerConfig(settings["FLUX_NETWORK_DEVICE"], subdomain(plan), hosts, settings["FLUX_QUEUE_POLICY"])
+        resources = [f"--cores={_range(share.tasks)}"]
+        options = ["-N", str(count), "-n", str(count * share.tasks)]
+        if share.gpus:
+            resources.append(f"--gpus={_range(share.gpus)}")
+            per_task = ["-g", str(share.gpus // share.tasks)]
+            options += per_task if share.divides else ["-o", "gpu-affinity=off"]
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": plan.metadata(f"{plan.name}-{_SCRIPTS}"),
+            "data": {
+                "broker.toml": config.text(),
+                "entrypoint.sh": entrypoint(f"{prefix}0", hosts, resources, options),
+                "init.sh": INIT,
+            },
+        }
+        keys = plan.context.keys or {}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": plan.metadata(f"{plan.name}-{_CURVE}"),
+            "type": "Opaque",
+            "immutable": True,
+            "stringData": {_KEY: keys.get(_KEY, f"<{_KEY}: generated once by the controller>")},
+        }
+
+
+def _nodes(plan: Plan) -> PodSet | None:
+    return plan.trainer or plan.pod_set(CONTAINER_NODE)
+
+
+def _container(nodes: PodSet | None) -> Body | None:
+    return (nodes.main_container or nodes.container(CONTAINER_NODE)) if nodes else None
+
+
+def _settings(plan: Plan, container: Body) -> dict[str, str]:
+    """Return how Flux is set up: variables of the training container, those of the TrainJob before the runtime's."""
+    trainer = plan.spec.trainer
+    settings = dict(_SETTINGS)
+    for variable in (*container.get("env", ()), *((trainer.env if trainer else None) or ())):
+        if variable["name"] in settings and variable.get("value"):
+            settings[variable["name"]] = str(variable["value"])
+    return settings
+
+
+def _asked_tasks(plan: Plan) -> int:
+    trainer, policy = plan.spec.trainer, plan.ml_policy.flux
+    asked = trainer.num_proc_per_node if trainer else None
+    if isinstance(asked, int):
+        return asked
+    return policy.num_proc_per_node if policy else 1
+
+
+def _share(plan: Plan) -> _Share:
+    return _Share(max(1, _asked_tasks(plan)), max(0, ceil(gpu_count(node_resources(plan)))))
+
+
+def _range(count: int) -> str:
+    return "0" if count == 1 else f"0-{count - 1}"
+
+
+def _volumes(plan: Plan) -> list[Body]:
+    scripts = {"name": f"{plan.name}-{_SCRIPTS}", "defaultMode": 0o755}
+    return [
+        {"name": _SOFTWARE, "emptyDir": {}},
+        {"name": _INSTALL, "emptyDir": {}},
+        {"name": _SCRIPTS, "configMap": scripts},
+        {"name": _MEMORY, "emptyDir": {"medium": "Memory"}},
+        {"name": _CURVE, "secret": {"secretName": f"{plan.name}-{_CURVE}", "defaultMode": 0o400}},
+    ]

@@ -1,0 +1,40 @@
+"""JAX: the JAX_* environment that ``jax.distributed.initialize`` is called with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
+from trainyard.render.bodies import add_port, field_ref_env, prepend_env
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.hosts import host
+from trainyard.render.plan import Plan
+
+__all__ = ["Jax"]
+
+_PROCESSES: Final = "JAX_NUM_PROCESSES"
+_PROCESS: Final = "JAX_PROCESS_ID"
+_COORDINATOR: Final = "JAX_COORDINATOR_ADDRESS"
+
+
+class Jax(Framework):
+    """One JAX process on every node; the first one coordinates.
+
+    The variables are not reserved: a TrainJob that sets one of them means it.
+    """
+
+    def apply(self, plan: Plan) -> None:
+        """Put the variables first into the training container, so that later ones can refer to them."""
+        nodes = plan.trainer
+        container = nodes.main_container if nodes else None
+        if nodes is None or container is None:
+            return
+        prepend_env(
+            container,
+            [
+                {"name": _PROCESSES, "value": str(nodes.count)},
+                field_ref_env(_PROCESS, JOB_COMPLETION_INDEX_FIELD),
+                {"name": _COORDINATOR, "value": f"{host(plan, nodes)}:{TRAINER_PORT}"},
+            ],
+        )
+        add_port(container)

@@ -1,0 +1,111 @@
+"""What tells each implementation of mpirun where the nodes are: one entry here is one implementation.
+
+Variables of Open MPI are those of Trainer v2.3; those of Intel MPI and MPICH, which share the Hydra launcher, follow
+Kubeflow's mpi-operator and what the launchers of today read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainyard.api import Body
+
+__all__ = ["HOROVOD", "HOST_FILE_DIRECTORY", "HOST_FILE_NAME", "IMPLEMENTATIONS", "Implementation"]
+
+HOST_FILE_DIRECTORY: Final = "/etc/mpi"
+HOST_FILE_NAME: Final = "hostfile"
+
+_HOST_FILE: Final = f"{HOST_FILE_DIRECTORY}/{HOST_FILE_NAME}"
+_SSH_ARGUMENTS: Final = "-o ConnectionAttempts=10"
+_INTERFACE: Final = "eth0"
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One implementation of mpirun.
+
+    Parameters
+    ----------
+    line
+        A line of the host file with ``{host}`` and ``{slots}``.
+    variables
+        Variables of the launcher, which a TrainJob may not set; ``{slots}`` is the number of processes on a node and
+        ``{processes}`` that of all processes.
+    defaults
+        Variables of the launcher where neither the runtime nor the TrainJob sets them.
+    """
+
+    line: str
+    variables: Mapping[str, str]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def host_file(self, hosts: list[str], slots: int) -> str:
+        """Return the text of the host file."""
+        return "".join(f"{self.line.format(host=host, slots=slots)}\n" for host in hosts)
+
+    def environment(self, slots: int, processes: int) -> list[Body]:
+        """Return the variables a TrainJob may not set, then those that it may."""
+        return [
+            {"name": name, "value": value.format(slots=slots, processes=processes)}
+            for name, value in {**self.variables, **self.defaults}.items()
+        ]
+
+
+# Open MPI 5 reads none of the names of Open MPI 4 and would start every process on the launcher.
+_OPEN_MPI: Final = Implementation(
+    line="{host} slots={slots}",
+    variables={
+        "OMPI_MCA_orte_default_hostfile": _HOST_FILE,
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_set_default_slots": "{slots}",
+        "OMPI_MCA_plm_rsh_args": _SSH_ARGUMENTS,
+    },
+    defaults={
+        "PRTE_MCA_prte_default_hostfile": _HOST_FILE,
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+        "PRTE_MCA_prte_set_default_slots": "{slots}",
+        "PRTE_MCA_plm_ssh_args": _SSH_ARGUMENTS,
+    },
+)
+
+# Hydra tells the nodes to call back under the host name of the launcher, which a pod's neighbours cannot resolve
+# without its subdomain; bound to an interface it gives the address instead.
+_INTEL: Final = Implementation(
+    line="{host}:{slots}",
+    variables={
+        "I_MPI_HYDRA_HOST_FILE": _HOST_FILE,
+        "I_MPI_PERHOST": "{slots}",
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": _SSH_ARGUMENTS,
+    },
+    defaults={"I_MPI_HYDRA_IFACE": _INTERFACE},
+)
+
+# Hydra renamed its variable for launcher arguments; mpi-operator sets the old name.
+_MPICH: Final = Implementation(
+    line="{host}:{slots}",
+    variables={
+        "HYDRA_HOST_FILE": _HOST_FILE,
+        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_LAUNCHER_EXTRA_ARGS": _SSH_ARGUMENTS,
+        "HYDRA_LAUNCH_EXTRA_ARGS": _SSH_ARGUMENTS,
+    },
+    defaults={"HYDRA_IFACE": _INTERFACE},
+)
+
+HOROVOD: Final = Implementation(
+    line=_OPEN_MPI.line,
+    variables={**_OPEN_MPI.variables, "HOROVOD_HOSTFILE": _HOST_FILE, "HOROVOD_NUM_PROC": "{processes}"},
+    defaults=_OPEN_MPI.defaults,
+)
+"""Horovod: Open MPI's files and variables, and the same for ``horovodrun``."""
+
+IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
+    "OpenMPI": _OPEN_MPI,
+    "": _OPEN_MPI,
+    "Intel": _INTEL,
+    "MPICH": _MPICH,
+}
+"""Implementations by their name in ``mlPolicy.mpi.mpiImplementation``; without a name it is Open MPI."""

@@ -1,0 +1,146 @@
+"""PaddlePaddle: the environment that ``python -m paddle.distributed.launch`` reads.
+
+Without servers, training is collective: the launchers meet at the first node, which recognises itself by POD_IP. With a
+replicatedJob ``ps`` or ``server``, parameter servers and trainers are told about each other; each launcher starts what
+POD_IP says is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.problem import Problem
+from trainyard.render.bodies import add_port, prepend_env
+from trainyard.render.devices import cpu_count, gpu_count, node_resources
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.frameworks.roles import (
+    check_indexes,
+    index_variable,
+    named_port,
+    role_container,
+    share_program,
+    succeed_with,
+)
+from trainyard.render.hosts import host, hosts, subdomain
+from trainyard.render.plan import Plan
+from trainyard.render.pod_set import PodSet
+from trainyard.render.reserved import reserved_errors
+
+__all__ = ["Paddle"]
+
+_MASTER: Final = "PADDLE_MASTER"
+_NODES: Final = "PADDLE_NNODES"
+_PROCESSES: Final = "PADDLE_NPROC_PER_NODE"
+_JOB: Final = "PADDLE_JOB_ID"
+_RANK: Final = "PADDLE_RANK"
+_POD_INDEX: Final = "PADDLE_POD_INDEX"
+_SERVERS: Final = "PADDLE_SERVERS_ENDPOINTS"
+_TRAINERS: Final = "PADDLE_TRAINERS_ENDPOINTS"
+_OWN_HOST: Final = "POD_IP"
+_PORT: Final = 36543
+_PORT_NAME: Final = "master"
+_SERVER_JOBS: Final = ("ps", "server")
+
+
+class Paddle(Framework):
+    """PaddlePaddle's launcher on every node."""
+
+    reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield reserved variables, numbers of processes that cannot be, and servers that cannot be told apart."""
+        yield from reserved_errors(plan, self.reserved)
+        trainer = plan.spec.trainer
+        asked = trainer.num_proc_per_node if trainer else None
+        if isinstance(asked, int) and asked < 1:
+            yield Problem(
+                "spec.trainer.numProcPerNode",
+                f"must be greater than or equal to 1 for Paddle TrainJob, not {asked}",
+                "use 1 or more, or remove it to have one process for each GPU",
+            )
+        servers = list(_server_sets(plan))
+        for pod_set in servers:
+            yield from check_indexes(pod_set)
+        if len(servers) > 1:
+            yield Problem(
+                "spec.runtimeRef",
+                f"{len(servers)} replicatedJobs of the runtime are parameter servers",
+                f"keep one of {' and '.join(_SERVER_JOBS)}",
+            )
+
+    def apply(self, plan: Plan) -> None:
+        """Put the variables first into the containers, so that later ones can refer to them."""
+        nodes = plan.trainer
+        container = nodes.main_container if nodes else None
+        if nodes is None or container is None:
+            return
+        servers = next(_server_sets(plan), None)
+        server_container = role_container(servers) if servers else None
+        if servers is None or server_container is None:
+            _collective(plan, nodes, container)
+        else:
+            _with_servers(plan, nodes, container, servers, server_container)
+
+
+def _collective(plan: Plan, nodes: PodSet, container: Body) -> None:
+    port = named_port(container, _PORT_NAME, _PORT)
+    prepend_env(
+        container,
+        [
+            index_variable(_RANK, nodes),
+            {"name": _OWN_HOST, "value": _own_host(plan, nodes, _RANK)},
+            {"name": _MASTER, "value": f"{host(plan, nodes)}:{port}"},
+            {"name": _NODES, "value": str(nodes.count)},
+            {"name": _PROCESSES, "value": str(_processes(plan))},
+            {"name": _JOB, "value": plan.name},
+        ],
+    )
+    add_port(container, port)
+
+
+def _with_servers(plan: Plan, nodes: PodSet, container: Body, servers: PodSet, server_container: Body) -> None:
+    server_port = named_port(server_container, _PORT_NAME, _PORT)
+    first_port = named_port(container, _PORT_NAME, _PORT)
+    ports = range(first_port, first_port + _processes(plan))
+    common = [
+        {"name": _SERVERS, "value": ",".join(f"{name}:{server_port}" for name in hosts(plan, servers))},
+        {"name": _TRAINERS, "value": ",".join(f"{name}:{port}" for name in hosts(plan, nodes) for port in ports)},
+        {"name": _NODES, "value": str(nodes.pods + servers.pods)},
+        {"name": _JOB, "value": plan.name},
+    ]
+    share_program(plan, servers)
+    # The rank of a launcher would be taken for that of a trainer, so the index has a name that it does not read.
+    for pod_set, part in ((nodes, container), (servers, server_container)):
+        own = {"name": _OWN_HOST, "value": _own_host(plan, pod_set, _POD_INDEX)}
+        prepend_env(part, [index_variable(_POD_INDEX, pod_set), own, *common])
+    for port in ports:
+        add_port(container, port)
+    add_port(server_container, server_port)
+    succeed_with(plan, nodes)
+
+
+def _server_sets(plan: Plan) -> Iterator[PodSet]:
+    return (pod_set for pod_set in plan.pod_sets if pod_set.name in _SERVER_JOBS and pod_set is not plan.trainer)
+
+
+def _own_host(plan: Plan, pod_set: PodSet, index: str) -> str:
+    """Return the pod's own host name; the kubelet fills in its index from the variable before."""
+    place = f"$({index})-0" if pod_set.replicas > 1 else f"0-$({index})"
+    return f"{plan.name}-{pod_set.name}-{place}.{subdomain(plan)}"
+
+
+def _processes(plan: Plan) -> int:
+    """Return the processes of one node: as asked for by TrainJob or runtime, else one for each GPU."""
+    trainer, policy = plan.spec.trainer, plan.ml_policy.paddle
+    asked = trainer.num_proc_per_node if trainer else None
+    if asked is None and policy:
+        asked = policy.num_proc_per_node
+    if isinstance(asked, int):
+        return max(1, asked)
+    resources = node_resources(plan)
+    if asked == "cpu":
+        return max(1, ceil(cpu_count(resources)))
+    return max(1, ceil(gpu_count(resources)))

@@ -1,0 +1,214 @@
+"""Ray: a cluster for the time of the job, and the TrainJob's command as its driver.
+
+Who is who follows from the names of replicatedJobs:
+
+- ``node`` alone: pod 0 is the head and runs the driver, the others are workers; numNodes counts all of them.
+- ``node`` and another one labelled as the trainer (``launcher``): that is the head and runs the driver.
+- ``head`` and ``node``, which is labelled as the trainer: the head runs the driver.
+- ``head``, ``node`` and another one labelled as the trainer: that runs the command as it is, to submit to the head.
+
+With a head of its own, numNodes and resourcesPerNode speak of the workers. A container that starts Ray itself (its
+command contains ``ray start``) is left alone, as is a worker with a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE
+from trainyard.problem import Problem
+from trainyard.render.bodies import add_port, prepend_env, section, upsert_mount, upsert_volume
+from trainyard.render.devices import cpu_count, gpu_count
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.frameworks.ray_scripts import HEAD, NODE, WORKER
+from trainyard.render.frameworks.roles import (
+    number_workers,
+    restore_resources,
+    role_container,
+    share_surroundings,
+    succeed_with,
+    take_command,
+)
+from trainyard.render.hosts import host
+from trainyard.render.plan import Plan
+from trainyard.render.pod_set import PodSet
+from trainyard.render.reserved import reserved_errors
+
+__all__ = ["Ray"]
+
+_ADDRESS: Final = "RAY_ADDRESS"
+_API_ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
+_HEAD_HOST: Final = "RAY_HEAD_HOST"
+_NODES: Final = "RAY_NODE_COUNT"
+_PORT: Final = 6379
+_DASHBOARD_PORT: Final = 8265
+_CLIENT_PORT: Final = 10001
+
+_HEAD: Final = "head"
+_START: Final = "ray start"
+_BASH: Final = ("/bin/bash", "-c")
+_NAME: Final = "ray"
+_MEMORY_VOLUME: Final = "ray-shared-memory"
+_MEMORY_PATH: Final = "/dev/shm"  # noqa: S108
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Who is who in the cluster.
+
+    Parameters
+    ----------
+    head
+        Pods of which the first is the head.
+    workers
+        Pods that join it; the head's own pods where there are no others.
+    driver
+        Pods that run the TrainJob's command.
+    """
+
+    head: PodSet
+    workers: PodSet
+    driver: PodSet
+
+    @property
+    def together(self) -> bool:
+        """Return whether head and workers are pods of one replicatedJob."""
+        return self.head is self.workers
+
+    @property
+    def submits(self) -> bool:
+        """Return whether the driver is no Ray node: it only submits to the head."""
+        return self.driver is not self.head and self.driver is not self.workers
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of Ray nodes."""
+        return self.workers.pods if self.together else self.workers.pods + 1
+
+
+class Ray(Framework):
+    """A Ray cluster."""
+
+    reserved = frozenset({_ADDRESS, _API_ADDRESS, _HEAD_HOST, _NODES})
+
+    def counts(self, plan: Plan) -> None:
+        """Let numNodes be the number of workers where the head is a replicatedJob of its own."""
+        layout = _layout(plan)
+        if layout is None:
+            return
+        number_workers(plan, layout.workers)
+        if plan.trainer is not None and plan.trainer is not layout.workers:
+            restore_resources(plan, plan.trainer)
+        if not layout.together:
+            layout.head.count = 1
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield reserved variables, and a head that would be several."""
+        yield from reserved_errors(plan, self.reserved)
+        layout = _layout(plan)
+        if layout is not None and layout.head.replicas > 1:
+            yield Problem(
+                "spec.runtimeRef",
+                f'replicatedJob "{layout.head.name}" has {layout.head.replicas} replicas, but a cluster has one head',
+                "remove replicas",
+            )
+
+    def apply(self, plan: Plan) -> None:
+        """Start Ray in the pods, and the driver when all of them have joined."""
+        layout = _layout(plan)
+        if layout is None:
+            return
+        _start_head(plan, layout)
+        if not layout.together:
+            _start_worker(plan, layout)
+        for pod_set in (layout.head, layout.workers)[: 1 if layout.together else 2]:
+            container = role_container(pod_set)
+            if container is not None:
+                if pod_set is not plan.trainer:
+                    share_surroundings(plan, container)
+                prepend_env(container, _variables(plan, layout))
+                _share_memory(pod_set, container)
+        if layout.submits:
+            container = role_container(layout.driver)
+            if container is not None:
+                prepend_env(container, _variables(plan, layout, joins=False))
+        _end_with_driver(plan, layout)
+
+
+def _layout(plan: Plan) -> _Layout | None:
+    trainer = plan.trainer
+    if trainer is None or trainer.main_container is None:
+        return None
+    head = plan.pod_set(_HEAD) or trainer
+    workers = plan.pod_set(CONTAINER_NODE) or head
+    return _Layout(head, workers, driver=head if trainer is workers else trainer)
+
+
+def _start_head(plan: Plan, layout: _Layout) -> None:
+    container = role_container(layout.head)
+    if container is None:
+        return
+    for port in (_PORT, _DASHBOARD_PORT, _CLIENT_PORT):
+        add_port(container, port)
+    if layout.submits:
+        command = [*container.get("command", ()), *container.get("args", ())]
+    else:
+        command = take_command(plan, container)
+    container.pop("args", None)
+    if _START in " ".join(command):
+        container["command"] = command
+        return
+    script = NODE if layout.together and layout.nodes > 1 else HEAD
+    container["command"] = [*_BASH, _with_options(script, container), _NAME]
+    if command:
+        container["args"] = command
+
+
+def _start_worker(plan: Plan, layout: _Layout) -> None:
+    container = role_container(layout.workers)
+    if container is None:
+        return
+    if not (container.get("command") or container.get("args")):
+        container["command"] = [*_BASH, _with_options(WORKER, container), _NAME]
+
+
+def _with_options(script: str, container: Body) -> str:
+    """Return a script with what Ray cannot find out by itself in a container: its share of cores and GPUs."""
+    resources = container.get("resources", {})
+    cores, gpus = ceil(cpu_count(resources)), ceil(gpu_count(resources))
+    options = [f"--num-cpus={cores}"] if cores > 0 else []
+    if gpus > 0:
+        options.append(f"--num-gpus={gpus}")
+    return script.replace("@PORT@", str(_PORT)).replace("@OPTIONS@", " ".join(options))
+
+
+def _variables(plan: Plan, layout: _Layout, *, joins: bool = True) -> list[Body]:
+    name = host(plan, layout.head)
+    api = f"http://{name}:{_DASHBOARD_PORT}"
+    return [
+        {"name": _HEAD_HOST, "value": name},
+        {"name": _ADDRESS, "value": f"{name}:{_PORT}" if joins else api},
+        {"name": _API_ADDRESS, "value": api},
+        {"name": _NODES, "value": str(layout.nodes)},
+    ]
+
+
+def _share_memory(pod_set: PodSet, container: Body) -> None:
+    """Give Ray's object store memory: the 64 MiB that a container has by itself send it to the disk."""
+    if any(mount.get("mountPath") == _MEMORY_PATH for mount in container.get("volumeMounts", ())):
+        return
+    upsert_volume(pod_set.pod, {"name": _MEMORY_VOLUME, "emptyDir": {"medium": "Memory"}})
+    upsert_mount(container, {"name": _MEMORY_VOLUME, "mountPath": _MEMORY_PATH})
+
+
+def _end_with_driver(plan: Plan, layout: _Layout) -> None:
+    """Let the job end with its driver: the other pods serve for as long as they live."""
+    if layout.nodes > 1 and layout.together:
+        rules = {"rules": [{"succeededIndexes": "0"}]}
+        section(layout.head.job, "template", "spec").setdefault("successPolicy", rules)
+    elif layout.driver is not layout.workers:
+        succeed_with(plan, layout.driver)

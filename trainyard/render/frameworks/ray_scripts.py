@@ -1,0 +1,55 @@
+"""What the pods of a Ray cluster run; ``@PORT@`` and ``@OPTIONS@`` stand for the port and the node's resources."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["HEAD", "NODE", "WORKER"]
+
+_SETUP: Final = """set -u
+ulimit -n 65536 2>/dev/null || true
+trap 'exit 143' TERM INT
+"""
+
+_AWAIT_NODES: Final = """import os, time, ray
+ray.init(log_to_driver=False)
+expected = int(os.environ["RAY_NODE_COUNT"])
+while sum(node["Alive"] for node in ray.nodes()) < expected:
+    time.sleep(1)
+"""
+
+_SERVE: Final = """ray start --head --port=@PORT@ --dashboard-host=0.0.0.0 @OPTIONS@ --block &
+wait $!
+exit $?
+"""
+
+_LEAD: Final = f"""if [ $# -eq 0 ]; then
+{_SERVE}fi
+ray start --head --port=@PORT@ --dashboard-host=0.0.0.0 @OPTIONS@ || exit 1
+python3 -c '{_AWAIT_NODES}' || exit 1
+exec "$@"
+"""
+
+_JOIN: Final = """while true; do
+  until ray health-check --address "$RAY_ADDRESS" >/dev/null 2>&1; do
+    echo "waiting for the Ray head at $RAY_ADDRESS"
+    sleep 2 & wait $!
+  done
+  ray start --address="$RAY_ADDRESS" @OPTIONS@ --block &
+  wait $!
+  echo "left the cluster with exit status $?; joining again"
+  ray stop --force >/dev/null 2>&1
+  sleep 2 & wait $!
+done
+"""
+
+HEAD: Final = _SETUP + _LEAD
+"""Start the head, wait until all nodes have joined, and become the driver; without a driver, serve."""
+
+WORKER: Final = _SETUP + _JOIN
+"""Join the head, again whenever it comes back; the job ends workers when the driver has succeeded."""
+
+NODE: Final = f"""{_SETUP}if [ "$JOB_COMPLETION_INDEX" = 0 ]; then
+{_LEAD}fi
+{_JOIN}"""
+"""Be the head in pod 0 and a worker in the others."""

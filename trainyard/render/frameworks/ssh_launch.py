@@ -1,0 +1,275 @@
+"""Training that a launcher starts over SSH: keys, a host file, and who is a node.
+
+The replicatedJobs have fixed names. ``launcher`` runs the TrainJob's command in its container ``node`` (or
+``launcher``); it is one pod. ``node`` runs an SSH server from the runtime, in which the launcher starts processes.
+``numNodes`` counts the nodes that train: the pods of ``node`` and, with runLauncherAsNode, the launcher; one node is
+then the launcher alone, and replicatedJob ``node`` is left out. Every node gets the image, variables and resources of
+the TrainJob's trainer, since the same program runs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+from typing import ClassVar, Final
+
+from trainyard.api import Body
+from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
+from trainyard.api.ml_policy import HorovodPolicy, MpiPolicy
+from trainyard.problem import Problem
+from trainyard.render.bodies import copied, prepend_env, section, upsert_env, upsert_mount, upsert_volume
+from trainyard.render.devices import gpu_count
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
+from trainyard.render.hosts import hosts
+from trainyard.render.merge import merge_resources
+from trainyard.render.plan import Plan, PodSet
+from trainyard.render.pod_set import LAUNCHER
+from trainyard.render.removal import remove_pod_set
+from trainyard.render.reserved import reserved_errors
+from trainyard.render.template import template_of
+
+__all__ = ["LaunchPolicy", "SshLaunched"]
+
+_NODE: Final = CONTAINER_NODE
+_KEYS_VOLUME: Final = "mpi-ssh-auth"
+_HOST_FILE_VOLUME: Final = "mpi-hostfile"
+_PRIVATE_KEY: Final = "ssh-privatekey"
+_PUBLIC_KEY: Final = "ssh-publickey"
+_PLACEHOLDER: Final = "<{}: generated once by the controller>"
+_LABELS: Final = (("template",), ("template", "spec", "template"))
+
+
+LaunchPolicy = MpiPolicy | HorovodPolicy
+"""The policies of such frameworks: processes on a node, where the keys go, and whether the launcher trains."""
+
+
+class SshLaunched(Framework):
+    """A framework whose processes a launcher starts over SSH."""
+
+    keys = "ssh"
+    title: ClassVar[str]
+    """Name of the framework in messages."""
+    field: ClassVar[str]
+    """Name of the framework's field in mlPolicy."""
+
+    def policy(self, plan: Plan) -> LaunchPolicy:
+        """Return the policy of the runtime."""
+        raise NotImplementedError
+
+    def implementation(self, plan: Plan) -> Implementation:
+        """Return what the launcher reads."""
+        raise NotImplementedError
+
+    def counts(self, plan: Plan) -> None:
+        """Take the launcher for the trainer's part, and spread nodes and resources over launcher and nodes."""
+        _assign_trainer(plan)
+        launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
+        if launcher is not None:
+            launcher.count = 1
+        if node is not None:
+            node.count = self._workers(plan, node, with_launcher=launcher is not None)
+            if node.count == 0:
+                remove_pod_set(plan, _NODE)
+        self._place_resources(plan)
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield numbers, variables and paths that cannot be."""
+        yield from self._process_errors(plan)
+        yield from reserved_errors(plan, frozenset(self.implementation(plan).variables))
+        trainer, policy = plan.spec.trainer, self.policy(plan)
+        both = plan.pod_set(LAUNCHER) is not None and plan.pod_set(_NODE) is not None
+        if trainer and (trainer.num_nodes or 1) >= 2 and policy.run_launcher_as_node and not both:
+            yield Problem(
+                "spec.trainer.numNodes",
+                f"must have 1 when {self.title} trainingRuntime with enabled runLauncherAsNode "
+                "does not have either launcher and node",
+                f"use a runtime with replicatedJobs {LAUNCHER} and {_NODE}",
+            )
+        path = policy.ssh_auth_mount_path
+        if ":" in path or path.rstrip("/") == HOST_FILE_DIRECTORY:
+            yield Problem(
+                "spec.runtimeRef",
+                f"spec.mlPolicy.{self.field}.sshAuthMountPath of the runtime cannot be {path!r}",
+                f"name the .ssh directory of the user in the image, not {HOST_FILE_DIRECTORY}",
+            )
+
+    def warn(self, plan: Plan) -> Iterable[Problem]:
+        """Yield runtimes in which nothing starts the training, or nothing takes part in it."""
+        launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
+        if launcher is None or _container(launcher) is None:
+            yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
+        if (node is None and not self.policy(plan).run_launcher_as_node) or (node and _container(node) is None):
+            yield _incomplete(_NODE, node, "there is no node to start processes on")
+
+    def apply(self, plan: Plan) -> None:
+        """Mount keys and host file, set the launcher's variables, and give nodes the trainer's image and variables."""
+        slots = self._slots(plan)
+        for pod_set in _parts(plan):
+            upsert_volume(pod_set.pod, _keys_volume(plan))
+            container = _container(pod_set)
+            if container is not None:
+                upsert_mount(container, {"name": _KEYS_VOLUME, "mountPath": self.policy(plan).ssh_auth_mount_path})
+        launcher = plan.pod_set(LAUNCHER)
+        if launcher is not None:
+            upsert_volume(launcher.pod, _host_file_volume(plan))
+            container = _container(launcher)
+            if container is not None:
+                upsert_mount(container, {"name": _HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
+                _set_variables(container, self.implementation(plan), slots, slots * max(1, len(self._hosts(plan))))
+        _equip_workers(plan)
+
+    def objects(self, plan: Plan) -> Iterable[Body]:
+        """Yield the Secret with the keys and the ConfigMap with the host file."""
+        given = plan.context.keys or {}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": plan.metadata(f"{plan.name}-{_KEYS_VOLUME}"),
+            "type": "kubernetes.io/ssh-auth",
+            "immutable": True,
+            "stringData": {name: given.get(name, _PLACEHOLDER.format(name)) for name in (_PRIVATE_KEY, _PUBLIC_KEY)},
+        }
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": plan.metadata(f"{plan.name}-{_HOST_FILE_VOLUME}"),
+            "data": {HOST_FILE_NAME: self.implementation(plan).host_file(self._hosts(plan), self._slots(plan))},
+        }
+
+    def _workers(self, plan: Plan, node: PodSet, *, with_launcher: bool) -> int:
+        """Return the number of pods of ``node``.
+
+        Where the TrainJob names no number of nodes, more pods in the template of ``node`` than the runtime's numNodes
+        asks for are kept.
+        """
+        asked = plan.spec.trainer.num_nodes if plan.spec.trainer else None
+        nodes = max(asked if asked is not None else plan.ml_policy.num_nodes or 1, 1)
+        workers = nodes - 1 if with_launcher and self.policy(plan).run_launcher_as_node else nodes
+        own = int(node.job["template"]["spec"].get("parallelism", 1))
+        return own if asked is None and own > max(workers, 1) else workers
+
+    def _launcher_trains(self, plan: Plan) -> bool:
+        return self.policy(plan).run_launcher_as_node or plan.pod_set(_NODE) is None
+
+    def _place_resources(self, plan: Plan) -> None:
+        """Give what the TrainJob asks for to every node that trains, and to no launcher that does not."""
+        asked = plan.spec.trainer.resources_per_node if plan.spec.trainer else None
+        if asked is None or not _launcher_takes_part(plan):
+            return
+        for pod_set in _parts(plan):
+            container = _container(pod_set)
+            if container is None:
+                continue
+            resources = merge_resources(_template_resources(plan, pod_set.name, container["name"]), {})
+            if pod_set.name != LAUNCHER or self._launcher_trains(plan):
+                resources = merge_resources(resources, copied(asked))
+            container.pop("resources", None)
+            if resources:
+                container["resources"] = resources
+
+    def _slots(self, plan: Plan) -> int:
+        """Return the processes on a node: as asked for, or one for each GPU where the runtime says one."""
+        trainer, policy = plan.spec.trainer, self.policy(plan)
+        if trainer and isinstance(trainer.num_proc_per_node, int):
+            return trainer.num_proc_per_node
+        if policy.num_proc_per_node != 1:
+            return policy.num_proc_per_node
+        parts = {pod_set.name: pod_set for pod_set in _parts(plan)}
+        pod_set = parts.get(_NODE) or parts.get(LAUNCHER)
+        container = _container(pod_set) if pod_set else None
+        return max(1, ceil(gpu_count((container or {}).get("resources", {}))))
+
+    def _hosts(self, plan: Plan) -> list[str]:
+        return [
+            name
+            for pod_set in _parts(plan)
+            if pod_set.name == _NODE or self.policy(plan).run_launcher_as_node
+            for name in hosts(plan, pod_set)
+        ]
+
+    def _process_errors(self, plan: Plan) -> Iterator[Problem]:
+        processes = plan.spec.trainer.num_proc_per_node if plan.spec.trainer else None
+        if isinstance(processes, str):
+            yield Problem(
+                "spec.trainer.numProcPerNode",
+                f"must have an int value for {self.title} TrainJob",
+                "write the number of processes on a node, or leave it out for one on each GPU",
+            )
+        elif processes is not None and processes < 1:
+            yield Problem("spec.trainer.numProcPerNode", f"must be 1 or more, but is {processes}", "use 1 or more")
+
+
+def _incomplete(name: str, pod_set: PodSet | None, consequence: str) -> Problem:
+    missing = f"replicatedJob {name}" if pod_set is None else f"container {_NODE} in replicatedJob {name}"
+    return Problem("spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime")
+
+
+def _parts(plan: Plan) -> list[PodSet]:
+    """Return launcher and nodes in the order of the runtime."""
+    return [pod_set for pod_set in plan.pod_sets if pod_set.name in (_NODE, LAUNCHER)]
+
+
+def _container(pod_set: PodSet) -> Body | None:
+    """Return the container that trains or launches."""
+    found = pod_set.container(_NODE)
+    return pod_set.container(LAUNCHER) if found is None and pod_set.name == LAUNCHER else found
+
+
+def _assign_trainer(plan: Plan) -> None:
+    """Label the launcher where no replicatedJob is labelled for the trainer; where it is, let it be the only one."""
+    launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
+    if launcher is None:
+        return
+    if plan.trainer is None and launcher.ancestor is None:
+        section(launcher.job, "template", "metadata", "labels")[ANCESTOR_LABEL] = TRAINER
+    if launcher.ancestor == TRAINER and node is not None and node.ancestor == TRAINER:
+        for path in _LABELS:
+            section(node.job, *path).get("metadata", {}).get("labels", {}).pop(ANCESTOR_LABEL, None)
+
+
+def _launcher_takes_part(plan: Plan) -> bool:
+    """Return whether the launcher runs the TrainJob's command, as opposed to a runtime that labels another part."""
+    launcher = plan.pod_set(LAUNCHER)
+    return launcher is not None and launcher.ancestor == TRAINER
+
+
+def _template_resources(plan: Plan, job: str, container: str) -> Body:
+    jobs = (entry for entry in template_of(plan.runtime).jobs if entry["name"] == job)
+    containers = (entry for found in jobs for entry in found["template"]["spec"]["template"]["spec"]["containers"])
+    resources: Body = next((entry.get("resources", {}) for entry in containers if entry["name"] == container), {})
+    return resources
+
+
+def _set_variables(container: Body, implementation: Implementation, slots: int, processes: int) -> None:
+    own = {entry["name"] for entry in container.get("env", ())}
+    kept = own & implementation.defaults.keys()
+    variables = implementation.environment(slots, processes)
+    prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
+
+
+def _equip_workers(plan: Plan) -> None:
+    trainer, node = plan.spec.trainer, plan.pod_set(_NODE)
+    container = _container(node) if node else None
+    if trainer is None or container is None or not _launcher_takes_part(plan):
+        return
+    if trainer.image is not None:
+        container["image"] = trainer.image
+    if trainer.env:
+        upsert_env(container, trainer.env)
+
+
+def _keys_volume(plan: Plan) -> Body:
+    public = {"key": _PUBLIC_KEY, "mode": 0o644}
+    items = [
+        {"key": _PRIVATE_KEY, "mode": 0o640, "path": "id_rsa"},
+        {**public, "path": "id_rsa.pub"},
+        {**public, "path": "authorized_keys"},
+    ]
+    secret = {"secretName": f"{plan.name}-{_KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
+    return {"name": _KEYS_VOLUME, "secret": secret}
+
+
+def _host_file_volume(plan: Plan) -> Body:
+    items = [{"key": HOST_FILE_NAME, "mode": 0o444, "path": HOST_FILE_NAME}]
+    return {"name": _HOST_FILE_VOLUME, "configMap": {"name": f"{plan.name}-{_HOST_FILE_VOLUME}", "items": items}}

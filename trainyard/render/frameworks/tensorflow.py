@@ -1,0 +1,133 @@
+"""TensorFlow: TF_CONFIG, which tells a task who the others are and which one it is.
+
+Roles come from the names of replicatedJobs: ``chief`` (or ``master``), ``worker``, ``ps`` and ``evaluator``; ``node``,
+and a trainer of any other name, are workers. An evaluator is told about the cluster and is no part of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE
+from trainyard.problem import Problem
+from trainyard.render.bodies import add_port, prepend_env
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.frameworks.roles import (
+    check_indexes,
+    index_variable,
+    named_port,
+    number_workers,
+    role_container,
+    share_program,
+    succeed_with,
+)
+from trainyard.render.hosts import hosts
+from trainyard.render.plan import Plan
+from trainyard.render.pod_set import PodSet
+from trainyard.render.reserved import reserved_errors
+
+__all__ = ["Tensorflow"]
+
+_CONFIG: Final = "TF_CONFIG"
+_INDEX: Final = "TF_TASK_INDEX"
+_PORT: Final = 2222
+_PORT_NAME: Final = "tfjob-port"
+
+_WORKER: Final = "worker"
+_EVALUATOR: Final = "evaluator"
+_COORDINATORS: Final = ("chief", "master")
+_CLUSTER: Final = (*_COORDINATORS, _WORKER, "ps")
+_ROLES: Final = {**{role: role for role in (*_CLUSTER, _EVALUATOR)}, CONTAINER_NODE: _WORKER}
+
+
+@dataclass(frozen=True)
+class _Role:
+    """A replicatedJob with its role.
+
+    Parameters
+    ----------
+    name
+        The role as TF_CONFIG names it.
+    container
+        The container that runs TensorFlow.
+    """
+
+    name: str
+    pod_set: PodSet
+    container: Body
+
+    @property
+    def port(self) -> int:
+        """Return the port of the TensorFlow server: the one that the runtime names, else the usual one."""
+        return named_port(self.container, _PORT_NAME, _PORT)
+
+
+class Tensorflow(Framework):
+    """A TensorFlow cluster: mirrored workers, or workers with parameter servers."""
+
+    reserved = frozenset({_CONFIG, _INDEX})
+
+    def counts(self, plan: Plan) -> None:
+        """Let numNodes be the number of workers, whichever role is the labelled one."""
+        roles = {role.name: role for role in _roles(plan)}
+        if _WORKER in roles:
+            number_workers(plan, roles[_WORKER].pod_set)
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield reserved variables, roles that are taken twice, and pods whose index nothing tells."""
+        yield from reserved_errors(plan, self.reserved)
+        roles = _roles(plan)
+        taken = Counter("chief" if role.name in _COORDINATORS else role.name for role in roles)
+        for name in sorted(name for name, times in taken.items() if times > 1):
+            yield Problem(
+                "spec.runtimeRef",
+                f"{taken[name]} replicatedJobs take the role {name} of TensorFlow",
+                "keep one: replicatedJobs named chief and master, or worker and node, are of one role",
+            )
+        for role in roles:
+            yield from check_indexes(role.pod_set)
+
+    def apply(self, plan: Plan) -> None:
+        """Give every task its TF_CONFIG; a task that is alone has none, which TensorFlow takes as training locally."""
+        roles = _roles(plan)
+        if sum(role.pod_set.pods for role in roles) <= 1:
+            return
+        cluster = {
+            role.name: [f"{name}:{role.port}" for name in hosts(plan, role.pod_set)]
+            for role in sorted(roles, key=lambda role: _order(role.name))
+            if role.name in _CLUSTER
+        }
+        for role in roles:
+            share_program(plan, role.pod_set)
+            config = {"cluster": cluster, "task": {"type": role.name, "index": 0}}
+            text = json.dumps(config, separators=(",", ":"))
+            value = text.removesuffix("0}}") + f"$({_INDEX})}}}}"
+            prepend_env(role.container, [index_variable(_INDEX, role.pod_set), {"name": _CONFIG, "value": value}])
+            if role.name in _CLUSTER:
+                add_port(role.container, role.port)
+        if any(role.name not in (_WORKER, *_COORDINATORS) for role in roles):
+            deciding = next((role for role in roles if role.name in _COORDINATORS), None) or next(
+                (role for role in roles if role.name == _WORKER), None
+            )
+            if deciding is not None:
+                succeed_with(plan, deciding.pod_set)
+
+
+def _roles(plan: Plan) -> list[_Role]:
+    trainer = plan.trainer
+    found = []
+    for pod_set in plan.pod_sets:
+        name = _ROLES.get(pod_set.name, _WORKER if pod_set is trainer else None)
+        container = role_container(pod_set)
+        if name is not None and container is not None:
+            found.append(_Role(name, pod_set, container))
+    return found
+
+
+def _order(role: str) -> int:
+    return _CLUSTER.index(role) if role in _CLUSTER else len(_CLUSTER)

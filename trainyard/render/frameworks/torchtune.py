@@ -1,0 +1,262 @@
+"""torchtune: which recipe and configuration a TrainJob means, and the command that runs them.
+
+A TrainJob whose trainer command is ``tune run`` names neither: the recipe follows from the number of nodes and devices
+and from the LoRA settings among the arguments, the configuration from the model of the runtime.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER_PORT
+from trainyard.problem import Problem
+from trainyard.render.devices import gpu_count, node_resources
+from trainyard.render.plan import Plan
+
+__all__ = ["check_torchtune", "is_torchtune", "set_command", "torchtune_warnings"]
+
+_ENTRYPOINT: Final = ["tune", "run"]
+_CONFIG: Final = "--config"
+_RUNTIME_NAME: Final = "spec.runtimeRef.name"
+
+_LLAMA_1B: Final = "llama3_2/1B"
+_LLAMA_3B: Final = "llama3_2/3B"
+_LLAMA_70B: Final = "llama3_3/70B"
+_QWEN: Final = "qwen2_5/1.5B"
+_SMALL_LLAMAS: Final = (_LLAMA_1B, _LLAMA_3B)
+_SMALL_CONFIGS: Final = frozenset({"full", "full_single_device", "lora", "lora_single_device"})
+_CONFIGS: Final[Mapping[str, frozenset[str]]] = {
+    _LLAMA_1B: _SMALL_CONFIGS | {"qlora_single_device"},
+    _LLAMA_3B: _SMALL_CONFIGS | {"qlora_single_device"},
+    _LLAMA_70B: frozenset({"full", "full_multinode", "lora", "qlora"}),
+    _QWEN: _SMALL_CONFIGS,
+}
+"""Supported models, and the configurations that torchtune 0.6 has for each."""
+
+_MANAGED: Final = frozenset({"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"})
+"""Settings that belong to the runtime: they say where its volumes are."""
+
+_FULL: Final = "full"
+_LORA: Final = "lora"
+_QLORA: Final = "qlora"
+_LORA_MODULES: Final = "model.lora_attn_modules"
+_QUANTIZE: Final = "model.quantize_base"
+_DORA: Final = "model.use_dora"
+_RELEASE: Final = re.compile(r"-[0-9]+\.[0-9]+$")
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """A recipe of torchtune with the configuration it reads.
+
+    Parameters
+    ----------
+    name
+        Name of the recipe.
+    config
+        Name of the configuration after the model, such as ``lora_single_device``.
+    """
+
+    name: str
+    config: str
+
+    @property
+    def distributed(self) -> bool:
+        """Return whether torchrun starts the recipe; torchtune refuses its options for any other."""
+        return self.name.endswith("_distributed")
+
+
+_SINGLE_DEVICE: Final = {
+    _FULL: _Recipe("full_finetune_single_device", "full_single_device"),
+    _LORA: _Recipe("lora_finetune_single_device", "lora_single_device"),
+    _QLORA: _Recipe("lora_finetune_single_device", "qlora_single_device"),
+}
+_ONE_NODE: Final = {
+    _FULL: _Recipe("full_finetune_distributed", "full"),
+    _LORA: _Recipe("lora_finetune_distributed", "lora"),
+    _QLORA: _Recipe("lora_finetune_distributed", "qlora"),
+}
+_MANY_NODES: Final = _Recipe("full_finetune_distributed", "full_multinode")
+
+
+def is_torchtune(plan: Plan) -> bool:
+    """Return whether the TrainJob leaves recipe and configuration to the platform."""
+    return plan.spec.trainer is not None and plan.spec.trainer.command == _ENTRYPOINT
+
+
+def check_torchtune(plan: Plan, processes: str) -> Iterator[Problem]:
+    """Yield what torchtune cannot train, and arguments that belong to the runtime.
+
+    Parameters
+    ----------
+    processes
+        Processes of one node, resolved: a number, or ``auto`` or ``gpu`` where torchrun counts the devices.
+    """
+    model, method, recipe = _model(plan), _method(plan), _recipe(plan, processes)
+    if model not in _CONFIGS:
+        yield Problem(
+            _RUNTIME_NAME,
+            f"must have a supported pretrained model, invalid model configured: {model}",
+            f"use a runtime of one of {', '.join(_CONFIGS)}, named like torchtune-llama3.2-1b "
+            f"or annotated {TORCHTUNE_MODEL_ANNOTATION}",
+        )
+    else:
+        yield from _model_problems(plan, model, recipe)
+    if _nodes(plan) > 1 and method != _FULL:
+        yield Problem(
+            "spec.trainer.numNodes",
+            "LoRA fine-tuning is not supported for multi-node training in TorchTune",
+            "set numNodes to 1, or remove the LoRA arguments",
+        )
+    trainer = plan.spec.trainer
+    for index, argument in enumerate((trainer.args if trainer else None) or ()):
+        key = _key(argument)
+        if key in _MANAGED:
+            yield Problem(
+                f"spec.trainer.args[{index}]",
+                f'must not set immutable config "{key}" in trainer args; it is managed by the runtime',
+                "remove it",
+            )
+
+
+def torchtune_warnings(plan: Plan, processes: str) -> Iterator[Problem]:
+    """Yield configurations that torchtune does not have, and processes that a single device does not start."""
+    model, recipe = _model(plan), _recipe(plan, processes)
+    usable = model in _CONFIGS and next(_model_problems(plan, model, recipe), None) is None
+    if usable and recipe.config not in _CONFIGS[model]:
+        yield Problem(
+            "spec.trainer.command",
+            f"torchtune 0.6 has no configuration {model}_{recipe.config}",
+            "change numProcPerNode or the GPUs in resourcesPerNode, or use an image with a torchtune that has it",
+        )
+    if not recipe.distributed and processes.isdigit() and int(processes) > 1:
+        yield Problem(
+            "spec.trainer.numProcPerNode",
+            f"{processes} has no effect: a node with one GPU trains in one process",
+            "set it to 1, or ask for more GPUs in resourcesPerNode",
+        )
+
+
+def set_command(plan: Plan, processes: str, first_node: str) -> None:
+    """Complete the TrainJob's command with rendezvous, recipe, configuration and the settings of the runtime.
+
+    Parameters
+    ----------
+    processes
+        Processes of one node, resolved.
+    first_node
+        Host name of the first node, where all meet.
+    """
+    trainer = plan.spec.trainer
+    if trainer is None or not _has_container(plan):
+        return
+    recipe = _recipe(plan, processes)
+    rendezvous = [f"--rdzv_endpoint={first_node}:{TRAINER_PORT}"] if recipe.distributed else []
+    config = f"{_model(plan)}_{recipe.config}"
+    command = [*_ENTRYPOINT, *rendezvous, recipe.name, _CONFIG, config, *_runtime_settings(plan)]
+    plan.spec = plan.spec.model_copy(update={"trainer": trainer.model_copy(update={"command": command})})
+
+
+def _model_problems(plan: Plan, model: str, recipe: _Recipe) -> Iterator[Problem]:
+    if _nodes(plan) > 1 and model != _LLAMA_70B:
+        yield Problem("spec.trainer.numNodes", f"must be 1 for {model} model", "set it to 1")
+    if recipe.config.startswith(_QLORA) and model == _QWEN:
+        yield Problem(_RUNTIME_NAME, f"QLoRA is not supported for {model} model", f"remove argument {_QUANTIZE}")
+    if recipe.config == _QLORA and model in _SMALL_LLAMAS:
+        yield Problem(
+            "spec.trainer.numProcPerNode",
+            f"must be auto or 1 for {model} model when using QLoRA",
+            "remove it, or set it to 1",
+        )
+        yield Problem(
+            "spec.trainer.resourcesPerNode",
+            f"must have gpu resource with value 1 for {model} model when using QLoRA",
+            "ask for one GPU",
+        )
+
+
+def _model(plan: Plan) -> str:
+    """Return the model as torchtune's configurations name it, from the runtime's annotation or else its name.
+
+    The name is ``torchtune-<family>-<size>``; a release number after it does not count.
+    """
+    stated = (plan.runtime.metadata.annotations or {}).get(TORCHTUNE_MODEL_ANNOTATION)
+    if stated is not None:
+        return stated
+    parts = _RELEASE.sub("", plan.spec.runtime_ref.name).split("-")
+    return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
+
+
+def _recipe(plan: Plan, processes: str) -> _Recipe:
+    if _nodes(plan) > 1:
+        return _MANY_NODES
+    single = processes == "1" or ceil(gpu_count(node_resources(plan))) == 1
+    return (_SINGLE_DEVICE if single else _ONE_NODE)[_method(plan)]
+
+
+def _method(plan: Plan) -> str:
+    """Return how the weights are tuned; DoRA counts as LoRA, quantized or not."""
+    settings = _settings([*_runtime_settings(plan), *_arguments(plan)])
+    if _is_true(settings, _QUANTIZE) and not _is_true(settings, _DORA):
+        return _QLORA
+    return _LORA if _LORA_MODULES in settings else _FULL
+
+
+def _nodes(plan: Plan) -> int:
+    return plan.trainer.count if plan.trainer else 1
+
+
+def _has_container(plan: Plan) -> bool:
+    return plan.trainer is not None and plan.trainer.main_container is not None
+
+
+def _arguments(plan: Plan) -> Sequence[str]:
+    """Return the arguments the container gets: the TrainJob's, else the runtime's."""
+    trainer = plan.spec.trainer
+    if trainer is not None and trainer.args is not None:
+        return trainer.args
+    container = plan.trainer.main_container if plan.trainer else None
+    arguments: list[str] = (container or {}).get("args", [])
+    return arguments
+
+
+def _runtime_settings(plan: Plan) -> list[str]:
+    """Return the settings of the runtime's own command that still hold.
+
+    Those that belong to the runtime always do. Another one does unless the arguments set the same key or choose
+    another component for the group that it is part of (``dataset=...`` for ``dataset.source=...``).
+    """
+    container = plan.trainer.main_container if plan.trainer else None
+    command: list[str] = (container or {}).get("command", [])
+    first = command.index(_CONFIG) + 2 if _CONFIG in command else len(command)
+    own, given = _settings(command[first:]), _settings(_arguments(plan))
+    return [
+        item
+        for index, item in enumerate(command)
+        if _key(item) in _MANAGED or (index >= first and _holds(item, own, given))
+    ]
+
+
+def _holds(item: str, own: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    if item.startswith("-") or not ("=" in item or item.startswith("~")):
+        return False
+    key = _key(item).removeprefix("~")
+    group = key.partition(".")[0]
+    return key not in given and (group not in given or given[group] == own.get(group))
+
+
+def _settings(items: Sequence[str]) -> dict[str, str]:
+    """Return settings by key; torchtune takes the last of several."""
+    return {_key(item): item.partition("=")[2].strip() for item in items if "=" in item}
+
+
+def _key(item: str) -> str:
+    return item.partition("=")[0].strip()
+
+
+def _is_true(settings: Mapping[str, str], key: str) -> bool:
+    return settings.get(key, "").lower() == "true"

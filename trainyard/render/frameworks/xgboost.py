@@ -1,0 +1,58 @@
+"""XGBoost: the DMLC_* environment by which workers find the Rabit tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import Final
+
+from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
+from trainyard.problem import Problem
+from trainyard.render.bodies import add_port, field_ref_env, prepend_env
+from trainyard.render.devices import gpu_count, node_resources
+from trainyard.render.frameworks.base import Framework
+from trainyard.render.hosts import host
+from trainyard.render.plan import Plan
+
+__all__ = ["Xgboost"]
+
+_TRACKER: Final = "DMLC_TRACKER_URI"
+_TRACKER_PORT: Final = "DMLC_TRACKER_PORT"
+_TASK: Final = "DMLC_TASK_ID"
+_WORKERS: Final = "DMLC_NUM_WORKER"
+
+
+class Xgboost(Framework):
+    """One XGBoost worker on every node, or one for each of its GPUs; the tracker runs beside the first."""
+
+    reserved = frozenset({_TRACKER, _TRACKER_PORT, _TASK, _WORKERS})
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield each reserved variable that the TrainJob sets."""
+        trainer = plan.spec.trainer
+        for index, variable in enumerate((trainer.env if trainer else None) or ()):
+            name = variable.get("name")
+            if name in self.reserved:
+                yield Problem(
+                    f"spec.trainer.env[{index}]",
+                    f"{name} is reserved for the XGBoost runtime",
+                    "remove it: it is set for every job of this runtime",
+                )
+
+    def apply(self, plan: Plan) -> None:
+        """Put the variables first into the training container, so that later ones can refer to them."""
+        nodes = plan.trainer
+        container = nodes.main_container if nodes else None
+        if nodes is None or container is None:
+            return
+        workers_per_node = max(1, ceil(gpu_count(node_resources(plan))))
+        prepend_env(
+            container,
+            [
+                {"name": _TRACKER, "value": host(plan, nodes)},
+                {"name": _TRACKER_PORT, "value": str(TRAINER_PORT)},
+                field_ref_env(_TASK, JOB_COMPLETION_INDEX_FIELD),
+                {"name": _WORKERS, "value": str(nodes.count * workers_per_node)},
+            ],
+        )
+        add_port(container)

@@ -1,0 +1,58 @@
+"""The coscheduling plug-in of scheduler-plugins: a PodGroup, and pods that are labelled with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainyard.api import Body
+from trainyard.api.constants import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL
+from trainyard.problem import Problem
+from trainyard.render.bodies import section
+from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
+from trainyard.render.plan import Plan
+
+__all__ = ["Coscheduling"]
+
+
+class Coscheduling(GangScheduler):
+    """The coscheduling plug-in.
+
+    The plug-in runs in whatever scheduler an administrator builds it into. Pods that name no scheduler would go to the
+    default one, which places them one by one where the plug-in is in a second scheduler; so they get its usual name.
+    """
+
+    def warn(self, plan: Plan) -> Iterable[Problem]:
+        """Yield gangs that are split between schedulers."""
+        default = plan.context.coscheduling_scheduler
+        names = sorted({pod_set.pod.get("schedulerName") or default for pod_set in members(plan)})
+        if len(names) > 1:
+            yield Problem(
+                "spec.runtimeRef",
+                f"the pods of one gang name different schedulers: {', '.join(names)}",
+                "name one schedulerName in every replicatedJob of the runtime",
+            )
+
+    def apply(self, plan: Plan) -> None:
+        """Send every pod to the plug-in's scheduler, and label the members."""
+        name_scheduler(plan, plan.context.coscheduling_scheduler)
+        for pod_set in plan.pod_sets:
+            pod_set.template.get("metadata", {}).get("labels", {}).pop(COSCHEDULING_LABEL, None)
+        for pod_set in members(plan):
+            section(pod_set.template, "metadata", "labels")[COSCHEDULING_LABEL] = plan.name
+
+    def objects(self, plan: Plan) -> Iterable[Body]:
+        """Yield the PodGroup."""
+        policy = plan.pod_group_policy.coscheduling
+        if policy is None:
+            return
+        gang = plan.gang
+        yield {
+            "apiVersion": COSCHEDULING_API_VERSION,
+            "kind": "PodGroup",
+            "metadata": plan.metadata(plan.name),
+            "spec": {
+                "minMember": max(gang.min_member, 1),
+                "minResources": gang.resource_list(),
+                "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
+            },
+        }

@@ -1,0 +1,121 @@
+"""KAI: pods that name its scheduler and a queue; KAI's own pod grouper makes the PodGroup from the JobSet.
+
+The grouper takes the queue from the label of the JobSet, then of the TrainJob, then of a pod. It wants all pods of
+every replicatedJob unless annotations lower that: on the JobSet how many replicatedJobs suffice, on a Job template how
+many of its pods. Without the first, a JobSet whose replicatedJobs wait for each other would never start; without the
+second, an elastic job would start with all its pods only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import (
+    KAI_MIN_MEMBER_ANNOTATION,
+    KAI_QUEUE_LABEL,
+    KAI_SCHEDULER,
+    KAI_TOPOLOGY_ANNOTATION,
+)
+from trainyard.problem import Problem
+from trainyard.render.bodies import section
+from trainyard.render.gangs.base import GangScheduler, name_scheduler
+from trainyard.render.plan import Plan, PodSet
+
+__all__ = ["Kai"]
+
+_QUEUE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_QUEUE_PATH: Final = f"spec.labels[{KAI_QUEUE_LABEL}]"
+_QUEUE_FIX: Final = "name a queue of KAI: lower-case letters, digits, - and ., at most 63 characters"
+_DEFAULT_QUEUE: Final = "default-queue"
+_PLACEMENTS: Final = tuple(f"{KAI_TOPOLOGY_ANNOTATION}-{kind}-placement" for kind in ("required", "preferred"))
+_ONE_AT_A_TIME: Final = "1"
+
+
+class Kai(GangScheduler):
+    """The KAI scheduler."""
+
+    def check(self, plan: Plan) -> Iterable[Problem]:
+        """Yield queues that cannot be, and placements in no topology."""
+        for queue in sorted(_queues(plan)):
+            if not _QUEUE_NAME.fullmatch(queue):
+                yield Problem(_QUEUE_PATH, f"{queue!r} is not a KAI queue name", _QUEUE_FIX)
+        annotations = [("spec.annotations", {**(plan.train_job.metadata.annotations or {}), **plan.annotations})]
+        annotations += [("spec.runtimeRef", _job_metadata(pod_set, "annotations")) for pod_set in plan.pod_sets]
+        for path, found in annotations:
+            placements = [key for key in _PLACEMENTS if found.get(key)]
+            if placements and not found.get(KAI_TOPOLOGY_ANNOTATION):
+                yield Problem(
+                    f"{path}[{placements[0]}]",
+                    f"is not held without the topology it is a level of, annotation {KAI_TOPOLOGY_ANNOTATION}",
+                    f"set {KAI_TOPOLOGY_ANNOTATION} to the name of a Topology beside it",
+                )
+
+    def warn(self, plan: Plan) -> Iterable[Problem]:
+        """Yield what KAI's grouper does otherwise than one may think."""
+        queues = _queues(plan)
+        if not queues:
+            yield Problem(
+                _QUEUE_PATH,
+                f"no queue is named: KAI takes {_DEFAULT_QUEUE}",
+                f"set podGroupPolicy.kai.queue in the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
+            )
+        elif len(queues) > 1:
+            yield Problem(
+                _QUEUE_PATH,
+                f"the pods of one gang name different queues: {', '.join(sorted(queues))}",
+                f"name one queue in every replicatedJob of the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
+            )
+        if _ordered(plan):
+            yield Problem(
+                "spec.runtimeRef",
+                "replicatedJobs wait for each other: KAI places each of them whole, but not all of them together",
+                "nothing, unless they must start together: then remove dependsOn from the runtime",
+            )
+        for pod_set in plan.pod_sets:
+            scheduler = pod_set.pod.get("schedulerName", KAI_SCHEDULER)
+            if scheduler != KAI_SCHEDULER:
+                yield Problem(
+                    "spec.runtimeRef",
+                    f'the pods of replicatedJob "{pod_set.name}" belong to a KAI gang but name "{scheduler}"',
+                    "remove schedulerName from the runtime unless KAI runs under that name",
+                )
+
+    def apply(self, plan: Plan) -> None:
+        """Send every pod to KAI and its queue, and tell the grouper what is enough to start."""
+        name_scheduler(plan, KAI_SCHEDULER)
+        for pod_set in plan.pod_sets:
+            queue = _queue(plan, pod_set)
+            if queue:
+                section(pod_set.template, "metadata", "labels")[KAI_QUEUE_LABEL] = queue
+            if pod_set.least is not None and pod_set.least < pod_set.count:
+                annotations = section(pod_set.job, "template", "metadata", "annotations")
+                annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, str(max(pod_set.least, 1)))
+        if _ordered(plan):
+            plan.annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, _ONE_AT_A_TIME)
+
+
+def _queue(plan: Plan, pod_set: PodSet) -> str | None:
+    """Return the queue of some pods, looked up as KAI does, with the runtime's policy last."""
+    policy = plan.pod_group_policy.kai
+    return (
+        plan.labels.get(KAI_QUEUE_LABEL)
+        or (plan.train_job.metadata.labels or {}).get(KAI_QUEUE_LABEL)
+        or pod_set.template.get("metadata", {}).get("labels", {}).get(KAI_QUEUE_LABEL)
+        or (policy.queue if policy else None)
+    )
+
+
+def _queues(plan: Plan) -> set[str]:
+    return {queue for pod_set in plan.pod_sets if (queue := _queue(plan, pod_set))}
+
+
+def _ordered(plan: Plan) -> bool:
+    return any(pod_set.job.get("dependsOn") for pod_set in plan.pod_sets)
+
+
+def _job_metadata(pod_set: PodSet, name: str) -> Body:
+    found: Body = pod_set.job["template"].get("metadata", {}).get(name, {})
+    return found

@@ -1,0 +1,103 @@
+"""The steps before training: what a TrainJob's initializer needs from the runtime and puts into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from trainyard.api import Body, TrainJobSpec
+from trainyard.api.constants import (
+    ANCESTOR_LABEL,
+    DATASET_INITIALIZER,
+    INITIALIZER_VOLUME,
+    MODEL_INITIALIZER,
+    STORAGE_URI_ENV,
+)
+from trainyard.api.train_job import InitializerSource
+from trainyard.problem import Problem
+from trainyard.render.bodies import upsert_env
+from trainyard.render.plan import Plan
+from trainyard.render.trainer import two_sources
+
+__all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]
+
+_CONFIGS: Final = {DATASET_INITIALIZER: "datasetConfig", MODEL_INITIALIZER: "modelConfig"}
+
+
+def initializer_sources(spec: TrainJobSpec) -> Mapping[str, InitializerSource]:
+    """Return what to fetch, by the name of the step that fetches it."""
+    given = spec.initializer
+    if given is None:
+        return {}
+    sources = {DATASET_INITIALIZER: given.dataset, MODEL_INITIALIZER: given.model}
+    return {step: source for step, source in sources.items() if source is not None}
+
+
+def apply_initializers(plan: Plan) -> None:
+    """Put address, variables and Secret into the containers of the steps."""
+    sources = initializer_sources(plan.spec)
+    if not sources:
+        return
+    for pod_set in plan.pod_sets:
+        source = sources.get(pod_set.ancestor or "")
+        container = pod_set.main_container
+        if source is not None and container is not None:
+            _apply(source, container)
+
+
+def check_initializers(plan: Plan) -> Iterator[Problem]:
+    """Yield initializers that the runtime has no step for."""
+    for step in initializer_sources(plan.spec):
+        pod_set = plan.pod_set(step)
+        if pod_set is None:
+            yield Problem(
+                "spec.runtimeRef",
+                f"must have {step} job when trainJob is configured with input {_CONFIGS[step]}",
+                f"use a runtime with a replicatedJob {step}, or remove {_path(step)}",
+            )
+        elif pod_set.container(step, init=True) is None:
+            yield Problem(
+                "spec.runtimeRef",
+                f"must have container with name - {step} in the {step} job",
+                f"add the container to replicatedJob {step} of the runtime",
+            )
+
+
+def initializer_warnings(plan: Plan) -> Iterator[Problem]:
+    """Yield what the TrainJob says without effect, or with an effect that is easy to miss."""
+    for step, source in initializer_sources(plan.spec).items():
+        yield from two_sources(f"{_path(step)}.env", source.env or ())
+        pod_set = plan.pod_set(step)
+        if pod_set is None or pod_set.container(step, init=True) is None:
+            continue
+        container = pod_set.container(step)
+        if container is None:
+            yield Problem(
+                _path(step),
+                f"has no effect: {step} is an init container of replicatedJob {step}",
+                "make it a container of the runtime",
+            )
+        elif pod_set.ancestor != step:
+            yield Problem(
+                _path(step),
+                f"has no effect: the Job template of replicatedJob {step} is not labelled as its step",
+                f"label it {ANCESTOR_LABEL}={step} in the runtime",
+            )
+        if not any(mount.get("name") == INITIALIZER_VOLUME for mount in (container or {}).get("volumeMounts", ())):
+            yield Problem(
+                "spec.runtimeRef",
+                f"must have volumeMount with name - {INITIALIZER_VOLUME} in container {step} of the {step} job",
+                f"mount volume {INITIALIZER_VOLUME} there to share the data, unless it travels another way",
+            )
+
+
+def _path(step: str) -> str:
+    return f"spec.initializer.{step.removesuffix('-initializer')}"
+
+
+def _apply(source: InitializerSource, container: Body) -> None:
+    if source.storage_uri is not None:
+        upsert_env(container, [{"name": STORAGE_URI_ENV, "value": source.storage_uri}])
+    upsert_env(container, source.env or ())
+    if source.secret_ref is not None:
+        container.setdefault("envFrom", []).append({"secretRef": {"name": source.secret_ref.name}})

@@ -1,0 +1,227 @@
+"""JobSet's own admission, as far as a template decides it: what it would refuse for every TrainJob.
+
+The rules are those of JobSet's validating webhook, pkg/webhooks/jobset_webhook.go. Lengths that depend on the
+TrainJob's name and on numbers of pods are in :mod:`trainyard.render.names`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trainyard.api import Body
+from trainyard.problem import Problem
+
+__all__ = ["LONGEST_LABEL", "claim_errors", "template_errors"]
+
+LONGEST_LABEL: Final = 63
+"""Characters of a DNS label."""
+
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_INNER_LABEL: Final = re.compile(r"[-a-z0-9]+")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_RULE_NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_LONGEST_RULE_NAME: Final = 128
+_LONGEST_SUBDOMAIN: Final = 253
+_REASONS: Final = (
+    "BackoffLimitExceeded",
+    "DeadlineExceeded",
+    "FailedIndexes",
+    "MaxFailedIndexesExceeded",
+    "PodFailurePolicy",
+)
+_GATED_ACTIONS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+_IN_PLACE: Final = "InPlaceRestart"
+_IN_ORDER: Final = "InOrder"
+_DNS_FIX: Final = "use at most 63 lower-case letters, digits and -, starting with a letter"
+
+
+def template_errors(spec: Body, path: str) -> Iterator[Problem]:
+    """Yield what JobSet would refuse.
+
+    Parameters
+    ----------
+    spec
+        A JobSet specification of the right shape.
+    path
+        Its path, for the findings.
+    """
+    jobs = spec.get("replicatedJobs", [])
+    names = [job["name"] for job in jobs]
+    yield from _job_errors(jobs, f"{path}.replicatedJobs")
+    yield from _dependency_errors(spec, path)
+    yield from _network_errors(spec.get("network", {}), f"{path}.network")
+    yield from _manager_errors(spec.get("managedBy"), f"{path}.managedBy")
+    targets = spec.get("successPolicy", {}).get("targetReplicatedJobs", ())
+    yield from _target_errors(targets, names, f"{path}.successPolicy.targetReplicatedJobs")
+    yield from _failure_errors(spec.get("failurePolicy", {}), names, f"{path}.failurePolicy")
+    yield from _coordinator_errors(spec.get("coordinator"), jobs, f"{path}.coordinator")
+
+
+def _job_errors(jobs: list[Body], path: str) -> Iterator[Problem]:
+    for index, job in enumerate(jobs):
+        if not _INNER_LABEL.fullmatch(job["name"]):
+            yield Problem(
+                f"{path}[{index}].name",
+                f"{job['name']!r} cannot be part of a DNS name",
+                "use lower-case letters, digits and -",
+            )
+        group = job.get("groupName", "default")
+        if not _is_label(group):
+            yield Problem(f"{path}[{index}].groupName", f"{group!r} is not an RFC 1035 label", _DNS_FIX)
+        if job.get("replicas", 1) < 0:
+            yield Problem(f"{path}[{index}].replicas", f"{job['replicas']} is negative", "use zero or more")
+
+
+def _dependency_errors(spec: Body, path: str) -> Iterator[Problem]:
+    """A job can only wait for jobs that come before it, and not beside a startup policy that orders all of them."""
+    in_order = spec.get("startupPolicy", {}).get("startupPolicyOrder") == _IN_ORDER
+    earlier: list[str] = []
+    for index, job in enumerate(spec.get("replicatedJobs", ())):
+        dependencies = job.get("dependsOn", ())
+        for position, dependency in enumerate(dependencies):
+            if dependency["name"] not in earlier:
+                yield Problem(
+                    f"{path}.replicatedJobs[{index}].dependsOn[{position}].name",
+                    f"{dependency['name']!r} is not a replicatedJob that comes before {job['name']!r}",
+                    f"name one of {', '.join(earlier) or 'none: the first replicatedJob cannot wait'}",
+                )
+        if dependencies and in_order:
+            yield Problem(
+                f"{path}.replicatedJobs[{index}].dependsOn",
+                f"cannot be used with startupPolicyOrder {_IN_ORDER}",
+                "remove spec.template.spec.startupPolicy, or the dependencies",
+            )
+        earlier.append(job["name"])
+
+
+def _network_errors(network: Body, path: str) -> Iterator[Problem]:
+    subdomain = network.get("subdomain")
+    if subdomain and not _is_label(subdomain):
+        yield Problem(f"{path}.subdomain", f"{subdomain!r} is not an RFC 1035 label", _DNS_FIX)
+
+
+def _manager_errors(manager: Any, path: str) -> Iterator[Problem]:
+    if manager is None:
+        return
+    domain, slash, rest = manager.partition("/")
+    sound = slash and _is_subdomain(domain) and _HTTP_PATH.fullmatch(rest) and len(manager) <= LONGEST_LABEL
+    if not sound:
+        yield Problem(
+            path,
+            f"{manager!r} is not a domain-prefixed path of at most {LONGEST_LABEL} characters",
+            'use a domain and a path, such as "acme.io/controller"',
+        )
+
+
+def _target_errors(targets: list[str], names: list[str], path: str) -> Iterator[Problem]:
+    for index, target in enumerate(targets):
+        if target not in names:
+            yield Problem(
+                f"{path}[{index}]", f"replicatedJob {target!r} does not exist", f"name one of {', '.join(names)}"
+            )
+
+
+def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Problem]:
+    if policy.get("restartStrategy") == _IN_PLACE:
+        yield Problem(
+            f"{path}.restartStrategy",
+            f"{_IN_PLACE} needs JobSet's feature gate {_IN_PLACE}, which is off",
+            "use Recreate or BlockingRecreate",
+        )
+    rules = policy.get("rules", [])
+    repeated = {name for name, count in Counter(rule["name"] for rule in rules if "name" in rule).items() if count > 1}
+    for index, rule in enumerate(rules):
+        here = f"{path}.rules[{index}]"
+        name = rule.get("name")
+        if name is not None and (len(name) > _LONGEST_RULE_NAME or not _RULE_NAME.fullmatch(name)):
+            yield Problem(
+                f"{here}.name",
+                f"{name!r} is not a name of a rule",
+                f"use at most {_LONGEST_RULE_NAME} letters, digits, _ , and :, starting with a letter",
+            )
+        if name in repeated:
+            yield Problem(f"{here}.name", f"{name!r} is there twice", "give every rule a name of its own")
+        if rule.get("action") in _GATED_ACTIONS:
+            yield Problem(
+                f"{here}.action",
+                f"{rule['action']} needs JobSet's feature gate RestartJob, which is off",
+                "use FailJobSet, RestartJobSet or RestartJobSetAndIgnoreMaxRestarts",
+            )
+        yield from _target_errors(rule.get("targetReplicatedJobs", []), names, f"{here}.targetReplicatedJobs")
+        for position, reason in enumerate(rule.get("onJobFailureReasons", ())):
+            if reason not in _REASONS:
+                yield Problem(
+                    f"{here}.onJobFailureReasons[{position}]",
+                    f"{reason!r} is no reason of a failed Job",
+                    f"use one of {', '.join(_REASONS)}",
+                )
+
+
+def _coordinator_errors(coordinator: Body | None, jobs: list[Body], path: str) -> Iterator[Problem]:
+    if coordinator is None:
+        return
+    name = coordinator.get("replicatedJob", "")
+    job = next((entry for entry in jobs if entry["name"] == name), None)
+    if job is None:
+        yield Problem(
+            f"{path}.replicatedJob",
+            f"replicatedJob {name!r} does not exist",
+            f"name one of {', '.join(entry['name'] for entry in jobs)}",
+        )
+        return
+    replicas, index = job.get("replicas", 1), coordinator.get("jobIndex", 0)
+    if not 0 <= index < replicas:
+        yield Problem(f"{path}.jobIndex", f"{index} is no Job of {name!r}", f"use 0 to {max(replicas - 1, 0)}")
+    if job["template"]["spec"].get("completionMode", "Indexed") != "Indexed":
+        yield Problem(
+            f"{path}.replicatedJob", f"the Jobs of {name!r} are not indexed", "use completionMode Indexed there"
+        )
+
+
+def claim_errors(spec: Body, path: str) -> Iterator[Problem]:
+    """Yield claims that JobSet would refuse; overrides of a TrainJob may add what a claim lacks, or break it.
+
+    Parameters
+    ----------
+    spec
+        A JobSet specification of the right shape.
+    path
+        Path of its ``volumeClaimPolicies``, for the findings.
+    """
+    if not spec.get("volumeClaimPolicies"):
+        return
+    pods = [job["template"]["spec"]["template"]["spec"] for job in spec.get("replicatedJobs", ())]
+    mounted = {
+        mount["name"]
+        for pod in pods
+        for kind in ("initContainers", "containers")
+        for container in pod.get(kind, ())
+        for mount in container.get("volumeMounts", ())
+    }
+    volumes = {volume["name"] for pod in pods for volume in pod.get("volumes", ())}
+    seen: set[str] = set()
+    for index, policy in enumerate(spec.get("volumeClaimPolicies", ())):
+        for position, claim in enumerate(policy.get("templates", ())):
+            name = claim.get("metadata", {}).get("name", "")
+            here = f"{path}[{index}].templates[{position}].metadata.name"
+            if not _is_subdomain(name):
+                yield Problem(here, f"{name!r} is not an RFC 1123 subdomain", _DNS_FIX)
+            elif name in seen:
+                yield Problem(here, f"{name!r} is there twice", "give every claim a name of its own")
+            elif name in volumes:
+                yield Problem(here, f"{name!r} is a volume of a replicatedJob too", "rename one of them")
+            elif name not in mounted:
+                yield Problem(here, f"no container mounts {name!r}", f"mount volume {name} in a container")
+            seen.add(name)
+
+
+def _is_label(value: str) -> bool:
+    return len(value) <= LONGEST_LABEL and _LABEL.fullmatch(value) is not None
+
+
+def _is_subdomain(value: str) -> bool:
+    return len(value) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(value) is not None

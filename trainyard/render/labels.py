@@ -1,0 +1,63 @@
+"""Labels and annotations of the JobSet: where they come from, and which the API server takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from trainyard.api import TrainJobSpec
+from trainyard.problem import Problem
+from trainyard.render.patches import patched_metadata
+from trainyard.render.template import Template
+
+__all__ = ["check_metadata", "merged_metadata"]
+
+_LABEL: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_LABEL: Final = 63
+_LONGEST_SUBDOMAIN: Final = 253
+_FIX: Final = "use at most 63 letters, digits, - _ and ., beginning and ending with a letter or a digit"
+_KEY_FIX: Final = f"{_FIX}; a domain and a slash may come before"
+
+
+def merged_metadata(spec: TrainJobSpec, template: Template) -> tuple[dict[str, str], dict[str, str]]:
+    """Return labels and annotations of the JobSet.
+
+    The runtime's come first, then those of the TrainJob's spec, then those of its runtime patches in their order; later
+    ones win. Labels and annotations of the TrainJob itself are not copied.
+    """
+    labels = {**template.labels, **(spec.labels or {})}
+    annotations = {**template.annotations, **(spec.annotations or {})}
+    for metadata in patched_metadata(spec):
+        labels.update(metadata.labels or {})
+        annotations.update(metadata.annotations or {})
+    return labels, annotations
+
+
+def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield labels and annotations that the API server would refuse.
+
+    Parameters
+    ----------
+    path
+        Path of the object that holds them.
+    """
+    for kind, entries in (("labels", labels), ("annotations", annotations)):
+        for key in entries:
+            if not _is_key(key if kind == "labels" else key.lower()):
+                yield Problem(f"{path}.{kind}[{key}]", f"{key!r} is not a name of {kind}", _KEY_FIX)
+    for key, value in labels.items():
+        if not _is_label(value):
+            yield Problem(f"{path}.labels[{key}]", f"{value!r} is not a label's value", _FIX)
+
+
+def _is_key(key: str) -> bool:
+    domain, slash, name = key.rpartition("/")
+    if slash and (len(domain) > _LONGEST_SUBDOMAIN or not _SUBDOMAIN.fullmatch(domain)):
+        return False
+    return bool(name) and _is_label(name)
+
+
+def _is_label(value: str) -> bool:
+    return len(value) <= _LONGEST_LABEL and _LABEL.fullmatch(value) is not None

@@ -1,0 +1,78 @@
+"""The template of a runtime: read once, copied for every TrainJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from trainyard.api import Body, Runtime
+from trainyard.render.bodies import copied
+from trainyard.render.memo import once_per_runtime
+
+__all__ = ["Template", "template_of"]
+
+
+@dataclass(frozen=True)
+class Template:
+    """The JobSet that a runtime describes.
+
+    Parameters
+    ----------
+    spec
+        The JobSet specification without nulls; it is shared and must not be changed.
+    text
+        The specification as JSON, from which copies are made; None where JSON cannot hold it exactly.
+    labels, annotations
+        Metadata of the JobSet.
+    """
+
+    spec: Body
+    text: bytes | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    @property
+    def jobs(self) -> list[Body]:
+        """Return the replicatedJobs, to be read only."""
+        found: list[Body] = self.spec.get("replicatedJobs", [])
+        return found
+
+    def copy(self) -> Body:
+        """Return a copy of the specification that may be changed."""
+        body: Body = orjson.loads(self.text) if self.text is not None else copied(self.spec)
+        return body
+
+
+@once_per_runtime
+def template_of(runtime: Runtime) -> Template:
+    """Return the template of a runtime."""
+    template = runtime.spec.template if runtime.spec else None
+    body = copied(template.spec if template else None)
+    spec = _without_empty_dependencies(body) if isinstance(body, dict) else {}
+    metadata = template.metadata if template else None
+    return Template(
+        spec,
+        _exact_text(spec),
+        dict((metadata.labels if metadata else None) or {}),
+        dict((metadata.annotations if metadata else None) or {}),
+    )
+
+
+def _without_empty_dependencies(spec: Body) -> Body:
+    """Drop empty ``dependsOn`` lists: JobSet refuses even an empty one on its first replicatedJob."""
+    jobs = spec.get("replicatedJobs")
+    for job in jobs if isinstance(jobs, list) else ():
+        if isinstance(job, dict) and job.get("dependsOn") == []:
+            del job["dependsOn"]
+    return spec
+
+
+def _exact_text(value: Any) -> bytes | None:
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return None
+    return text if orjson.loads(text) == value else None

@@ -1,0 +1,59 @@
+"""What a TrainJob's trainer puts over the runtime; it is applied last and wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trainyard.api import Body
+from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
+from trainyard.problem import Problem
+from trainyard.render.bodies import upsert_env
+from trainyard.render.plan import Plan
+
+__all__ = ["apply_trainer", "trainer_warnings", "two_sources"]
+
+
+def apply_trainer(plan: Plan) -> None:
+    """Put image, command, arguments and variables into the training containers."""
+    trainer = plan.spec.trainer
+    if trainer is None:
+        return
+    for pod_set in plan.pod_sets:
+        container = pod_set.main_container if pod_set.ancestor == TRAINER else None
+        if container is None:
+            continue
+        if trainer.image is not None:
+            container["image"] = trainer.image
+        if trainer.command is not None:
+            container["command"] = list(trainer.command)
+        if trainer.args is not None:
+            container["args"] = list(trainer.args)
+        upsert_env(container, trainer.env or ())
+
+
+def trainer_warnings(plan: Plan) -> Iterator[Problem]:
+    """Yield what the TrainJob says without effect, or with an effect that is easy to miss."""
+    trainer = plan.spec.trainer
+    if trainer is None:
+        return
+    if trainer.model_fields_set and (plan.trainer is None or plan.trainer.main_container is None):
+        yield Problem(
+            "spec.trainer",
+            "has no effect: the runtime has no training container",
+            f"label a Job template of the runtime {ANCESTOR_LABEL}={TRAINER} and name its container {CONTAINER_NODE}",
+        )
+    command = trainer.command or ()
+    if len(command) == 1 and " " in command[0].strip():
+        yield Problem(
+            "spec.trainer.command[0]",
+            f"{command[0]!r} is one program name with spaces, not a program with arguments",
+            "make every word an element of its own, or use [bash, -c, ...]",
+        )
+    yield from two_sources("spec.trainer.env", trainer.env or ())
+
+
+def two_sources(path: str, variables: Iterable[Body]) -> Iterator[Problem]:
+    """Yield variables that have a value and a source."""
+    for index, variable in enumerate(variables):
+        if variable.get("value") and variable.get("valueFrom"):
+            yield Problem(f"{path}[{index}].value", "is ignored because valueFrom is set too", "remove one of them")

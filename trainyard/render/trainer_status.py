@@ -1,0 +1,78 @@
+"""How training code reports its progress: where to, with which token, and whom to trust.
+
+Names, paths and the token's audience are upstream's, which the trainer's callbacks rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import API_VERSION
+from trainyard.render.bodies import prepend_env, upsert_mount, upsert_volume
+from trainyard.render.plan import Plan
+
+__all__ = ["apply_trainer_status", "authority_name", "status_path", "token_audience", "trainer_status_objects"]
+
+_MOUNT_PATH: Final = "/var/run/secrets/kubeflow/trainer"
+_VOLUME: Final = "kubeflow-trainer-token"
+_TOKEN_SECONDS: Final = 3600
+_TOKEN: Final = "token"  # noqa: S105 - a file name
+_AUTHORITY: Final = "ca.crt"
+
+
+def status_path(namespace: str, train_job: str) -> str:
+    """Return the path at the server that takes the reports of a TrainJob."""
+    return f"/apis/{token_audience(namespace, train_job)}"
+
+
+def token_audience(namespace: str, train_job: str) -> str:
+    """Return what a token must be made for so that it may report for a TrainJob, and for no other."""
+    return f"{API_VERSION}/namespaces/{namespace}/trainjobs/{train_job}/status"
+
+
+def authority_name(train_job: str) -> str:
+    """Return the name of the ConfigMap with the certificates that the server's certificate is checked against."""
+    return f"{train_job}-tls-config"
+
+
+def apply_trainer_status(plan: Plan) -> None:
+    """Tell every container of the trainer where to report, where a server takes reports."""
+    server, trainer = plan.context.status_server, plan.trainer
+    if server is None or trainer is None:
+        return
+    url = f"https://{server.service}.{server.namespace}.svc:{server.port}{status_path(plan.namespace, plan.name)}"
+    variables = {
+        "KUBEFLOW_TRAINER_SERVER_URL": url,
+        "KUBEFLOW_TRAINER_SERVER_CA_CERT": f"{_MOUNT_PATH}/{_AUTHORITY}",
+        "KUBEFLOW_TRAINER_SERVER_TOKEN": f"{_MOUNT_PATH}/{_TOKEN}",
+    }
+    for container in trainer.pod.get("containers", ()):
+        prepend_env(container, [{"name": name, "value": value} for name, value in variables.items()])
+        upsert_mount(container, {"name": _VOLUME, "mountPath": _MOUNT_PATH, "readOnly": True})
+    upsert_volume(trainer.pod, _volume(plan))
+
+
+def trainer_status_objects(plan: Plan) -> Iterator[Body]:
+    """Yield the ConfigMap with the server's authority, where a server takes reports."""
+    server = plan.context.status_server
+    if server is None:
+        return
+    placeholder = "<ca.crt: copied by the controller>"
+    yield {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": plan.metadata(authority_name(plan.name)),
+        "data": {_AUTHORITY: placeholder if server.authority is None else server.authority},
+    }
+
+
+def _volume(plan: Plan) -> Body:
+    token = {
+        "audience": token_audience(plan.namespace, plan.name),
+        "expirationSeconds": _TOKEN_SECONDS,
+        "path": _TOKEN,
+    }
+    authority = {"name": authority_name(plan.name), "items": [{"key": _AUTHORITY, "path": _AUTHORITY}]}
+    return {"name": _VOLUME, "projected": {"sources": [{"serviceAccountToken": token}, {"configMap": authority}]}}
