@@ -21,6 +21,8 @@ TRAIN_JOBS = f"{TRAINER}/trainjobs"
 CLUSTER_RUNTIMES = f"{TRAINER}/clustertrainingruntimes"
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+COSCHEDULING_POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+PLATFORMS = "/apis/trainyard.dev/v1alpha1/platforms"
 CONFIG_MAPS = "/api/v1/configmaps"
 POLICIES = "/apis/trainyard.dev/v1alpha1/tenantpolicies"
 

@@ -132,11 +132,11 @@ def test_flags_win_over_the_file() -> None:
     assert Configuration().elects
 
 
-def test_secrets_are_permitted_by_name_only_and_nothing_is_a_wildcard() -> None:
+def test_secrets_are_read_and_written_by_name_only_and_nothing_is_a_wildcard() -> None:
     settings = Configuration(
         certificates=(OURS, OURS.model_copy(update={"secret": "other", "namespace": "volcano-system"}))
     )
-    assert not [rule for rule in cluster_rules(settings) if "secrets" in rule["resources"]]
+    assert [rule["verbs"] for rule in cluster_rules(settings) if "secrets" in rule["resources"]] == [["get", "create"]]
     for namespace, names in (
         ("kubeflow-system", [SERVING_SECRET, "trainyard-webhook-ca"]),
         ("volcano-system", ["other"]),

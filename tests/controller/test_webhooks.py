@@ -198,3 +198,31 @@ async def test_a_job_of_any_shape_gets_an_answer(api: FakeApi) -> None:
             for path in (VALIDATE, MUTATE_TRAIN_JOB):
                 answer = await server.review(path, {**train_job(), "spec": spec})
                 assert answer["allowed"] or answer["status"]["code"] in (400, 403), (spec, answer)
+
+
+def patched(body: Body, answer: Body) -> Body:
+    operations = json.loads(base64.b64decode(answer["patch"])) if "patch" in answer else []
+    return {**body, **{operation["path"][1:]: operation["value"] for operation in operations}}
+
+
+async def test_a_word_for_the_processes_is_replaced_by_what_the_runtime_offers(api: FakeApi) -> None:
+    known = runtime()
+    pod = known["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 8}}
+    api.put(CLUSTER_RUNTIMES, known)
+    body = train_job(trainer={"numProcPerNode": "auto", "image": "i"})
+    async with serving(api) as server:
+        answer = await server.review(MUTATE_TRAIN_JOB, body)
+        stored = patched(body, answer)
+        assert stored["spec"]["trainer"] == {"image": "i", "numProcPerNode": 8}
+        assert (await server.review(MUTATE_TRAIN_JOB, stored, stored)) == {"uid": "42", "allowed": True}
+        again = await server.review(MUTATE_TRAIN_JOB, body, stored)
+    assert patched(body, again)["spec"] == stored["spec"]
+
+
+async def test_a_word_without_a_runtime_is_left_to_validation(api: FakeApi) -> None:
+    async with serving(api) as server:
+        for word, kept in (("auto", {}), ("gpu", {"numProcPerNode": "gpu"})):
+            body = train_job(trainer={"numProcPerNode": word})
+            answer = await server.review(MUTATE_TRAIN_JOB, body)
+            assert patched(body, answer)["spec"]["trainer"] == kept

@@ -27,6 +27,7 @@ class FakeApi:
         self.last: dict[str, int] = {}
         self.log: list[tuple[int, str, str, Body]] = []
         self.requests: list[tuple[str, str]] = []
+        self.accepts: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
@@ -102,6 +103,7 @@ class FakeApi:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
+        self.accepts.append((request.path, request.headers.get("Accept", "")))
         if self.fault is not None:
             answer = self.fault(self, request)
             if answer is not None:
@@ -112,6 +114,8 @@ class FakeApi:
         if request.method == "GET":
             if name:
                 body = self.objects.get((path, namespace, name))
+                if body and "as=PartialObjectMetadata" in request.headers.get("Accept", ""):
+                    body = {"kind": "PartialObjectMetadata", "metadata": body["metadata"]}
                 return web.json_response(body) if body else error(404, "NotFound", f"{name} not found")
             if request.query.get("watch") == "true":
                 return await self._watch(request, path, namespace)

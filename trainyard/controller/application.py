@@ -26,6 +26,7 @@ from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
 from trainyard.kube import Client, Connection, EventRecorder, FencedError, LeaderElector, LeadershipLostError
 from trainyard.problem import TrainyardError
+from trainyard.render import RenderContext
 
 __all__ = ["Controller", "run"]
 
@@ -54,7 +55,10 @@ class Controller:
         self._stopping = asyncio.Event()
         self._elector = self._make_elector() if configuration.elects else None
         fenced = self._client.fenced(self._elector.is_leader) if self._elector else self._client
-        self._view = ClusterView(self._client)
+        known = RenderContext(
+            coscheduling_scheduler=configuration.coscheduling_scheduler, volcano_version=configuration.volcano_version
+        )
+        self._view = ClusterView(self._client, known)
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         reconciler = Reconciler(fenced, self._view, self._events)
         self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, POD_GROUPS
+from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.view import ClusterView
 from trainyard.kube import Client, Informer, Key, Object, Resource, controller_of, uid_of
 from trainyard.problem import TrainyardError
 
-__all__ = ["Children", "Memory"]
+__all__ = ["Children", "Memory", "OccupiedError", "require_owner"]
 
 _REMEMBERED = 100_000
+
+
+class OccupiedError(TrainyardError):
+    """An object that a TrainJob needs exists and belongs to somebody else, for instance to a job that is going away."""
 
 
 @dataclass
@@ -39,7 +43,10 @@ class Children:
 
     def __init__(self, client: Client, view: ClusterView) -> None:
         self._client = client
-        self._informers: dict[str, Informer] = {JOB_SETS.kind: view.job_sets, POD_GROUPS.kind: view.pod_groups}
+        self._informers: dict[str, Informer] = {
+            _type_of(informer.resource): informer
+            for informer in (view.job_sets, view.pod_groups, view.coscheduling_pod_groups)
+        }
         self._memories: OrderedDict[str, Memory] = OrderedDict()
 
     def memory(self, train_job: Object) -> Memory:
@@ -60,32 +67,27 @@ class Children:
 
         Raises
         ------
-        TrainyardError
+        OccupiedError
             If an object of that name exists that does not belong to the TrainJob.
         """
         namespace, name = _key(train_job)
-        body = self._informers[resource.kind].store.get(namespace, name)
+        body = self._informers[_type_of(resource)].store.get(namespace, name)
         if body is None:
             return None
-        owner = controller_of(body)
-        if owner is None or owner.get("uid") != uid_of(train_job):
-            whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "belongs to nobody"
-            raise TrainyardError(
-                f"{resource.kind} {name} exists and {whose}, not to this TrainJob",
-                fix=f"Delete the {resource.kind} or rename the TrainJob",
-            )
+        require_owner(resource, body, train_job)
         return body
 
     async def apply(self, train_job: Object, desired: Object) -> Object:
         """Apply one child unless this process did just that before, and return it as stored."""
-        informer = self._informers[desired["kind"]]
+        kind = f"{desired['apiVersion']}/{desired['kind']}"
+        informer = self._informers[kind]
         remembered = self.memory(train_job).applied
         digest = hashlib.blake2b(orjson.dumps(desired, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
         held = informer.store.get(*_key(train_job))
-        if held is not None and remembered.get(desired["kind"]) == (digest, held["metadata"].get("generation", 0)):
+        if held is not None and remembered.get(kind) == (digest, held["metadata"].get("generation", 0)):
             return held
         stored = await self._client.apply(informer.resource, desired, field_manager=FIELD_MANAGER)
-        remembered[desired["kind"]] = (digest, stored["metadata"].get("generation", 0))
+        remembered[kind] = (digest, stored["metadata"].get("generation", 0))
         informer.fold(stored)
         return stored
 
@@ -93,6 +95,29 @@ class Children:
         """Delete a child, this incarnation only."""
         metadata = body["metadata"]
         await self._client.delete(resource, metadata["name"], namespace=metadata["namespace"], uid=uid_of(body))
+
+
+def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
+    """Check that an object belongs to a TrainJob.
+
+    Raises
+    ------
+    OccupiedError
+        If it does not.
+    """
+    owner = controller_of(body)
+    if owner is not None and owner.get("uid") == uid_of(train_job):
+        return
+    name = body["metadata"]["name"]
+    whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "belongs to nobody"
+    raise OccupiedError(
+        f"{resource.kind} {name} exists and {whose}, not to this TrainJob",
+        fix=f"Delete the {resource.kind} or rename the TrainJob",
+    )
+
+
+def _type_of(resource: Resource) -> str:
+    return f"{resource.api_version}/{resource.kind}"
 
 
 def _key(train_job: Object) -> Key:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from trainyard.problem import Problem, TrainyardError
+from trainyard.render import COSCHEDULING_SCHEDULER
 
 __all__ = [
     "CERTIFICATE_AUTHORITY_SECRET",
@@ -86,6 +87,16 @@ class Configuration(_Model):
     )
     certificates: tuple[Certificate, ...] = Field(default=(), description="Certificates the leader makes and renews")
     leader_election: LeaderElection = Field(default=LeaderElection(), description="Leader election")
+    coscheduling_scheduler: str = Field(
+        default=COSCHEDULING_SCHEDULER,
+        min_length=1,
+        description="Scheduler that runs the coscheduling plug-in, for gangs whose runtime names none",
+    )
+    volcano_version: str | None = Field(
+        default=None,
+        pattern=r"^v?\d+\.\d+",
+        description="Version of Volcano where it is not one that is installed here",
+    )
 
     @property
     def elects(self) -> bool:

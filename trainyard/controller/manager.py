@@ -56,8 +56,8 @@ class Manager:
         metrics.watch_depth(CONTROLLER, self.queue.__len__)
         metrics.workers.labels(CONTROLLER).set(workers)
         view.train_jobs.subscribe(self._train_job)
-        view.job_sets.subscribe(self._child)
-        view.pod_groups.subscribe(self._child)
+        for children in (view.job_sets, view.pod_groups, view.coscheduling_pod_groups):
+            children.subscribe(self._child)
         for informer in view.inputs:
             informer.subscribe(self._input)
 

@@ -1,4 +1,4 @@
-"""What the controller may do, as RBAC rules: no Secret beyond its certificates, nothing it does not use."""
+"""What the controller may do, as RBAC rules: nothing it does not use, and Secrets of jobs are never listed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("trainer.kubeflow.org", ["trainjobs/status"], ["patch"]),
         # The garbage collector's admission plug-in asks for this where an owner reference blocks its owner's deletion.
         _rule("trainer.kubeflow.org", ["trainjobs/finalizers"], ["update"]),
-        _rule("trainyard.dev", ["tenantpolicies"], _READ),
+        _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),
         _rule("jobset.x-k8s.io", ["jobsets"], [*_READ, "create", "patch", "delete"]),
         _rule("scheduling.volcano.sh", ["podgroups"], [*_READ, "create", "patch"]),
-        _rule("", ["configmaps"], ["get", "create"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch"]),
+        _rule("", ["configmaps"], ["get", "create", "patch"]),
+        # Keys of MPI and Flux jobs: made once; only metadata is read, to tell a job's own Secret from another's.
+        _rule("", ["secrets"], ["get", "create"]),
         _rule("", ["events"], ["create", "patch"]),
         _rule("", ["namespaces"], _READ),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),

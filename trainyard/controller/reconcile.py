@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainyard.api import Runtime, TrainJob, parse
 from trainyard.api.constants import (
@@ -15,17 +16,27 @@ from trainyard.api.constants import (
     TRAINING_RUNTIME,
 )
 from trainyard.controller import status as statuses
-from trainyard.controller.children import Children
-from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, JOB_SETS, POD_GROUPS, TRAIN_JOBS
+from trainyard.controller.attachments import ATTACHED, Attachments
+from trainyard.controller.children import Children, OccupiedError
+from trainyard.controller.keys import generate
+from trainyard.controller.resources import (
+    CONFIG_MAPS,
+    COSCHEDULING_POD_GROUPS,
+    FIELD_MANAGER,
+    JOB_SETS,
+    POD_GROUPS,
+    TRAIN_JOBS,
+)
 from trainyard.controller.snapshots import create_snapshot, stored_runtime
 from trainyard.controller.view import ClusterView, runtime_reference
 from trainyard.kube import ApiError, Client, EventRecorder, Key, Object, uid_of
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render import Rejected, RenderContext, render
+from trainyard.render import Rejected, RenderContext, key_kind, render, snapshot_name
 
 __all__ = ["Outcome", "Reconciler"]
 
 _MESSAGE_LIMIT = 950
+_OCCUPIED_SECONDS = 10.0
 _RUNTIME_KINDS = (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
 
 
@@ -77,6 +88,7 @@ class Reconciler:
         self._events = events
         self._clock = clock
         self._children = Children(client, view)
+        self._attachments = Attachments(client)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Take one TrainJob as far as it can go now.
@@ -101,7 +113,8 @@ class Reconciler:
             return await self._advance(step)
         except TrainyardError as error:
             self._tell(train_job, error.problems or (Problem("", error.message, error.fix),))
-            return Outcome(blocked=True, writes=tuple(step.writes))
+            after = _OCCUPIED_SECONDS if isinstance(error, OccupiedError) else None
+            return step.outcome(after=after, blocked=True)
         except ApiError as error:
             if error.status in (400, 403, 422):
                 self._tell(train_job, (Problem("", error.message),))
@@ -142,7 +155,7 @@ class Reconciler:
         """Make what is missing; return why it cannot be made."""
         job = step.train_job
         memory = self._children.memory(job)
-        pod_group = self._children.owned(POD_GROUPS, job)
+        pod_group = self._children.owned(POD_GROUPS, job) or self._children.owned(COSCHEDULING_POD_GROUPS, job)
         suspended = bool((job.get("spec") or {}).get("suspend")) or bool(job_set and job_set["spec"]["suspend"])
         if job_set is not None and not suspended and (pod_group is not None or not job_set["spec"]["gang"]):
             return ()
@@ -157,8 +170,9 @@ class Reconciler:
             return (Problem("spec.runtimeRef", f"{kind} {name!r} does not exist{where}", "create it or name another"),)
         result = render(parsed, runtime, context)
         if isinstance(result, Rejected) and not kept:
-            runtime, kept = await stored_runtime(self._client, parsed), True
-            result = render(parsed, runtime, context) if runtime is not None else result
+            stored = await stored_runtime(self._client, parsed)
+            if stored is not None:
+                runtime, kept, result = stored, True, render(parsed, stored, context)
         if isinstance(result, Rejected):
             return result.errors
         if not kept:
@@ -173,7 +187,11 @@ class Reconciler:
                 if isinstance(result, Rejected):
                     return result.errors
         for body in result.objects:
-            if body["kind"] == POD_GROUPS.kind and (pod_group is None or suspended):
+            if body["kind"] in ATTACHED and body["metadata"]["name"] != snapshot_name(parsed.metadata.name):
+                complete = functools.partial(_with_keys, body, parsed, runtime, context)
+                if await self._attachments.put(job, body, first=job_set is None, complete=complete):
+                    step.writes.append(f"put {body['kind']}")
+            elif body["kind"] == POD_GROUPS.kind and (pod_group is None or suspended):
                 pod_group = await self._apply(step, body, pod_group)
             elif body["kind"] == JOB_SETS.kind and (job_set is None or suspended):
                 job_set = await self._apply(step, body, job_set)
@@ -199,7 +217,13 @@ class Reconciler:
         return live if live is not None else await self._view.live_runtime(job), False
 
     async def _apply(self, step: _Step, body: Object, held: Object | None) -> Object:
-        stored = await self._children.apply(step.train_job, body)
+        try:
+            stored = await self._children.apply(step.train_job, body)
+        except ApiError as error:
+            if error.not_found:
+                what = f"{body['kind']} of {body['apiVersion']} is not served"
+                self._tell(step.train_job, (Problem("", what, "install its CustomResourceDefinition"),))
+            raise
         if held is None or stored["metadata"]["resourceVersion"] != held["metadata"]["resourceVersion"]:
             step.writes.append(f"apply {body['kind']}")
         return stored
@@ -240,6 +264,16 @@ class _Step:
 
     def outcome(self, *, after: float | None = None, blocked: bool = False) -> Outcome:
         return Outcome(after=after, blocked=blocked, writes=tuple(self.writes))
+
+
+def _with_keys(body: Object, train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Object:
+    """Return a Secret as it is rendered with new keys."""
+    kind = key_kind(runtime)
+    if kind is None:
+        return body
+    result = render(train_job, runtime, replace(context, keys=generate(kind)))
+    objects = () if isinstance(result, Rejected) else result.objects
+    return next(made for made in objects if (made["kind"], made["metadata"]) == (body["kind"], body["metadata"]))
 
 
 def _inputs(context: RenderContext, *bodies: Object | None) -> tuple[object, ...]:

@@ -7,10 +7,12 @@ from trainyard.kube.resource import Resource
 __all__ = [
     "CLUSTER_TRAINING_RUNTIMES",
     "CONFIG_MAPS",
+    "COSCHEDULING_POD_GROUPS",
     "FIELD_MANAGER",
     "JOB_SETS",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
+    "PLATFORMS",
     "POD_GROUPS",
     "PRIORITY_CLASSES",
     "SECRETS",
@@ -26,8 +28,10 @@ CLUSTER_TRAINING_RUNTIMES = Resource(
     "trainer.kubeflow.org", "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False
 )
 TENANT_POLICIES = Resource("trainyard.dev", "v1alpha1", "tenantpolicies", "TenantPolicy")
+PLATFORMS = Resource("trainyard.dev", "v1alpha1", "platforms", "Platform", namespaced=False)
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

@@ -7,8 +7,10 @@ POST, so that a ConfigMap of somebody else is never overwritten.
 from __future__ import annotations
 
 from trainyard.api import Runtime, TrainJob
+from trainyard.controller.children import OccupiedError
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
-from trainyard.kube import ApiError, Client, Object
+from trainyard.kube import ApiError, Client, Object, controller_of
+from trainyard.problem import TrainyardError
 from trainyard.render import read_snapshot, snapshot_name
 
 __all__ = ["create_snapshot", "stored_runtime"]
@@ -19,12 +21,22 @@ async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
 
     Raises
     ------
+    OccupiedError
+        If the ConfigMap belongs to another object.
     TrainyardError
-        If the ConfigMap is not this job's, or holds no runtime the job could mean.
+        If it holds no runtime the job could mean.
     """
     metadata = train_job.metadata
     body = await client.find(CONFIG_MAPS, snapshot_name(metadata.name), namespace=metadata.namespace)
-    return None if body is None else read_snapshot(body, train_job)
+    if body is None:
+        return None
+    try:
+        return read_snapshot(body, train_job)
+    except TrainyardError as error:
+        owner = controller_of(body)
+        if owner is not None and owner.get("uid") != metadata.uid:
+            raise OccupiedError(error.message, fix=error.fix) from error
+        raise
 
 
 async def create_snapshot(client: Client, body: Object) -> bool:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
-from trainyard.api import ClusterTrainingRuntime, Runtime, TenantPolicy, TrainingRuntime, parse
+from trainyard.api import ClusterTrainingRuntime, Platform, Runtime, TenantPolicy, TrainingRuntime, parse
 from trainyard.api.constants import (
     CLUSTER_TRAINING_RUNTIME,
+    COSCHEDULING_LABEL,
     GROUP,
     GROUP_NAME_ANNOTATION,
+    PLATFORM_NAME,
     TENANT_POLICY_NAME,
     TRAINING_RUNTIME,
 )
 from trainyard.controller import resources
 from trainyard.kube import Client, Informer, Object, uid_of, version_of
-from trainyard.render import RenderContext
+from trainyard.problem import TrainyardError
+from trainyard.render import RenderContext, context_of
 
 __all__ = ["ClusterView", "runtime_reference"]
 
+_LOG = logging.getLogger(__name__)
+_OPTIONAL_RETRY = 30.0
 Reference = tuple[str, str, str]
 
 
@@ -40,17 +47,25 @@ class ClusterView:
     ----------
     client
         API client.
+    base
+        What every context says, whatever is watched.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, base: RenderContext | None = None) -> None:
         self._client = client
+        self._base = base or RenderContext()
+        self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
         self._parsed: dict[tuple[str, int], Runtime] = {}
         self.train_jobs = Informer(client, resources.TRAIN_JOBS)
         self.job_sets = Informer(client, resources.JOB_SETS, transform=_job_set)
         self.pod_groups = Informer(client, resources.POD_GROUPS, transform=_metadata_only)
+        self.coscheduling_pod_groups = Informer(
+            client, resources.COSCHEDULING_POD_GROUPS, transform=_metadata_only, missing_retry=_OPTIONAL_RETRY
+        )
         self.training_runtimes = Informer(client, resources.TRAINING_RUNTIMES)
         self.cluster_training_runtimes = Informer(client, resources.CLUSTER_TRAINING_RUNTIMES)
         self.tenant_policies = Informer(client, resources.TENANT_POLICIES)
+        self.platforms = Informer(client, resources.PLATFORMS)
         self.priority_classes = Informer(client, resources.PRIORITY_CLASSES, transform=_metadata_only)
 
     @property
@@ -61,12 +76,18 @@ class ClusterView:
     @property
     def owned(self) -> Sequence[Informer]:
         """TrainJobs and what is made for them."""
-        return (self.train_jobs, self.job_sets, self.pod_groups)
+        return (self.train_jobs, self.job_sets, self.pod_groups, self.coscheduling_pod_groups)
 
     @property
     def inputs(self) -> Sequence[Informer]:
         """What a TrainJob is rendered from, beside itself."""
-        return (self.training_runtimes, self.cluster_training_runtimes, self.tenant_policies, self.priority_classes)
+        return (
+            self.training_runtimes,
+            self.cluster_training_runtimes,
+            self.tenant_policies,
+            self.platforms,
+            self.priority_classes,
+        )
 
     @property
     def settled(self) -> bool:
@@ -108,11 +129,20 @@ class ClusterView:
         known = self.priority_classes.store.keys() if self.priority_classes.synced else None
         job_set = self.job_sets.store.get(namespace, metadata.get("name") or "")
         observed = ((job_set or {}).get("status") or {}).get("replicatedJobsStatus") or ()
-        return RenderContext(
+        return replace(
+            self._offered(),
             default_queue=queue,
             priority_classes=None if known is None else frozenset(name for _, name in known),
             active_replicated_jobs=tuple(entry["name"] for entry in observed if entry.get("active")),
         )
+
+    def _offered(self) -> RenderContext:
+        """Return the context of the Platform object; it is read once for each version."""
+        body = self.platforms.store.get("", PLATFORM_NAME)
+        identity = (uid_of(body), version_of(body)) if body is not None else None
+        if self._platform[0] != identity:
+            self._platform = identity, context_of(_platform(body), self._base)
+        return self._platform[1]
 
     def _where(self, train_job: Object) -> tuple[Informer | None, str, str]:
         group, kind, name = runtime_reference(train_job)
@@ -132,6 +162,14 @@ class ClusterView:
                 self._parsed.clear()
             self._parsed[identity] = found
         return found
+
+
+def _platform(body: Object | None) -> Platform | None:
+    try:
+        return None if body is None else parse(Platform, body)
+    except TrainyardError as error:
+        _LOG.warning("the Platform object is not used: %s", error)
+        return None
 
 
 _METADATA = (
@@ -155,8 +193,12 @@ def _job_set(body: Object) -> Object:
     kept = _metadata_only(body)
     spec = body.get("spec") or {}
     templates = [job["template"]["spec"]["template"] for job in spec.get("replicatedJobs") or ()]
-    annotations = [(template.get("metadata") or {}).get("annotations") or {} for template in templates]
-    gang = any(GROUP_NAME_ANNOTATION in names for names in annotations)
-    kept["spec"] = {"suspend": bool(spec.get("suspend")), "gang": gang}
+    kept["spec"] = {"suspend": bool(spec.get("suspend")), "gang": any(map(_names_group, templates))}
     kept["status"] = body.get("status") or {}
     return kept
+
+
+def _names_group(template: Object) -> bool:
+    metadata = template.get("metadata") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return GROUP_NAME_ANNOTATION in annotations or COSCHEDULING_LABEL in labels

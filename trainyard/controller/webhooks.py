@@ -12,14 +12,14 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob, parse
+from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import MANAGED_BY_TRAINER
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render import Verdict, defaulted, validate, validate_runtime
+from trainyard.render import Verdict, defaulted, validate, validate_runtime, wants_runtime
 
 __all__ = ["MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
 
@@ -62,7 +62,7 @@ class Admission:
         """Return the JSON patch that defaults a TrainJob."""
         body = request["object"]
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
-        wanted = defaulted(body, request.get("oldObject"), now)
+        wanted = defaulted(body, request.get("oldObject"), now, await self._runtime_for_defaults(body, request))
         if wanted == body:
             return {"allowed": True}
         operations = [
@@ -87,6 +87,15 @@ class Admission:
         if runtime is None and before is not None:
             runtime = await stored_runtime(self._client, before)
         return _answer("TrainJob", body, validate(train_job, runtime, self._view.context(body), old=before))
+
+    async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
+        """Return the runtime where defaults depend on it; one that is broken counts as none here."""
+        if not wants_runtime(body):
+            return None
+        try:
+            return await self._view.live_runtime(_completed(body, request))
+        except TrainyardError:
+            return None
 
     async def validate_training_runtime(self, request: Request) -> Answer:
         """Judge a TrainingRuntime."""

@@ -20,6 +20,7 @@ __all__ = ["Client", "Listing"]
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,16 @@ class Client:
         """Return one object, None where it does not exist."""
         try:
             return await self.get(resource, name, namespace=namespace)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
+        """Return the metadata of one object, None where it does not exist; the rest of it stays with the server."""
+        path = resource.path(namespace=namespace, name=name)
+        try:
+            return await self._transport.request("GET", path, resource=resource, accept=_METADATA)
         except ApiError as error:
             if error.not_found:
                 return None

@@ -64,10 +64,13 @@ class Transport:
         body: Any = None,
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
+        accept: str | None = None,
     ) -> Object:
         """Send one request, again while the server is throttling, and return the decoded answer."""
         data = None if body is None else orjson.dumps(body)
         headers = {"Content-Type": content_type} if data is not None else {}
+        if accept:
+            headers["Accept"] = accept
         limits = aiohttp.ClientTimeout(total=self._timeout)
         give_up = time.monotonic() + self._patience
         while True:

@@ -1,0 +1,173 @@
+"""Keys and host files of jobs: made once, before the pods that mount them, and never taken from somebody else."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, x25519
+
+from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, change, controller, train_job
+from tests.kube.fake_api import FakeApi
+from trainyard.controller.keys import generate
+
+Body = dict[str, Any]
+SECRETS = "/api/v1/secrets"
+CONFIG_MAPS = "/api/v1/configmaps"
+SECRET, HOST_FILE = "job-mpi-ssh-auth", "job-mpi-hostfile"
+WRITES = [
+    ("POST", "/api/v1/namespaces/team/configmaps"),
+    ("POST", "/api/v1/namespaces/team/secrets"),
+    ("POST", "/api/v1/namespaces/team/configmaps"),
+    ("PATCH", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"),
+]
+
+
+def runtime() -> Body:
+    def job(name: str, labels: Body) -> Body:
+        pod = {"containers": [{"name": "node", "image": "image:1"}]}
+        return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}}
+
+    jobs = [job("node", {}), job("launcher", {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"})]
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch", "uid": "uid-of-torch"},
+        "spec": {"mlPolicy": {"mpi": {}}, "template": {"spec": {"replicatedJobs": jobs}}},
+    }
+
+
+def found(api: FakeApi, plural: str, name: str) -> Body:
+    body = api.find(plural, name, "team")
+    assert body is not None, name
+    return body
+
+
+def test_ssh_keys_are_a_pair_that_ssh_can_read() -> None:
+    values = generate("ssh")
+    key = serialization.load_pem_private_key(values["ssh-privatekey"].encode(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert key.curve.name == "secp521r1"
+    assert values["ssh-privatekey"].startswith("-----BEGIN EC PRIVATE KEY-----")
+    public = serialization.load_ssh_public_key(values["ssh-publickey"].encode())
+    assert public == key.public_key()
+    assert values["ssh-publickey"].startswith("ecdsa-sha2-nistp521 ")
+    assert values["ssh-publickey"].endswith("\n")
+    assert generate("ssh") != values
+
+
+def test_a_curve_certificate_holds_a_pair_in_zeromqs_base_85() -> None:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+    def decoded(text: str) -> bytes:
+        groups = [text[start : start + 5] for start in range(0, len(text), 5)]
+        numbers = [
+            sum(digits.index(digit) * 85 ** (4 - place) for place, digit in enumerate(group)) for group in groups
+        ]
+        return b"".join(number.to_bytes(4) for number in numbers)
+
+    certificate = generate("curve")["curve.cert"]
+    public, secret = (
+        decoded(re.search(rf'^curve$[\s\S]*^    {name}-key = "(.{{40}})"$', certificate, re.M)[1])  # type: ignore[index]
+        for name in ("public", "secret")
+    )
+    assert x25519.X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() == public
+    assert generate("curve")["curve.cert"] != certificate
+    assert decoded("HelloWorld") == bytes.fromhex("864fd26fb559f75b")
+
+
+async def test_keys_and_host_file_are_made_once_before_the_job_set(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    job = api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+    async with controller(api) as process:
+        await process.settle()
+    assert api.writes == WRITES
+    secret = found(api, "secrets", SECRET)
+    assert (secret["type"], secret["immutable"]) == ("kubernetes.io/ssh-auth", True)
+    assert secret["stringData"]["ssh-privatekey"].startswith("-----BEGIN EC PRIVATE KEY-----")
+    assert found(api, "configmaps", HOST_FILE)["data"] == {
+        "hostfile": "job-node-0-0.job slots=1\njob-node-0-1.job slots=1\n"
+    }
+    for body in (secret, found(api, "configmaps", HOST_FILE)):
+        [owner] = body["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (job["metadata"]["uid"], True)
+    assert not api.of("events")
+
+
+async def test_keys_stay_while_a_job_is_suspended_and_resumed_and_no_secret_is_read_in_full(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    async with controller(api) as process:
+        await process.settle()
+        before = found(api, "secrets", SECRET)
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await process.settle()
+    assert found(api, "secrets", SECRET) == before
+    reads = [path for method, path in api.requests if method == "GET" and "secrets" in path]
+    assert reads
+    assert set(reads) == {f"/api/v1/namespaces/team/secrets/{SECRET}"}
+    metadata_only = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    assert {accept for path, accept in api.accepts if path in reads} == {metadata_only}
+
+
+async def test_what_was_deleted_is_made_again_when_the_job_resumes(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    async with controller(api) as process:
+        await process.settle()
+        before = found(api, "secrets", SECRET)
+        api.remove(SECRETS, "team", SECRET)
+        held = found(api, "configmaps", HOST_FILE)
+        api.put(CONFIG_MAPS, {**held, "data": {"hostfile": "elsewhere", "more": ""}})
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await process.settle()
+    assert found(api, "secrets", SECRET)["stringData"] != before["stringData"]
+    assert found(api, "configmaps", HOST_FILE)["data"] == held["data"]
+
+
+@pytest.mark.parametrize(("path", "kind", "name"), [(SECRETS, "Secret", SECRET), (CONFIG_MAPS, "ConfigMap", HOST_FILE)])
+@pytest.mark.parametrize("owned", [False, True])
+async def test_an_object_of_somebody_else_is_left_alone_and_named(
+    api: FakeApi, path: str, kind: str, name: str, owned: bool
+) -> None:
+    owners = [{"kind": "TrainJob", "name": "job", "uid": "former", "controller": True}] if owned else []
+    foreign: Body = {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team", "ownerReferences": owners},
+        "data": {},
+    }
+    api.put(path, foreign)
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        assert found(api, path.rsplit("/", 1)[1], name)["data"] == {}
+        assert api.find("jobsets", "job", "team") is None
+        [event] = api.of("events")
+        whose = "belongs to TrainJob job" if owned else "belongs to nobody"
+        assert f"{kind} {name} exists and {whose}, not to this TrainJob" in event["message"]
+        assert any(due - process.manager.queue._clock() <= 10 for due in process.manager.queue._due.values())
+        api.remove(path, "team", name)
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+    assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_keys_appear_in_no_event_and_no_log(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(0)
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    private = found(api, "secrets", SECRET)["stringData"]["ssh-privatekey"]
+    body = private.splitlines()[1]
+    shown = caplog.text + str(api.of("events")) + str(api.of("configmaps"))
+    assert body not in shown
+    assert base64.b64encode(private.encode()).decode() not in shown
