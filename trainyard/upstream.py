@@ -2,10 +2,12 @@
 
 A file is taken from the first place that has it: the folder or URL named by ``TRAINYARD_UPSTREAM``, the Go module
 cache, or the module that ``go mod download`` fetches. Wherever it comes from, its SHA-256 must be the locked one.
+What was parsed is kept under the hash of the text, because reading a megabyte of YAML takes longer than all the rest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -121,13 +123,32 @@ def record(paths: Mapping[tuple[str, str], Iterable[str]], *, lock: Path | None 
 
 @lru_cache(maxsize=128)
 def _documents(component: str, version: str, path: str, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
+    text = read(component, version, path)
+    key = hashlib.sha256(f"{kinds}\0{text}".encode()).hexdigest()
+    parsed = _cache_folder() / f"{key}.parsed.json"
+    with contextlib.suppress(OSError, ValueError):
+        return tuple(json.loads(parsed.read_bytes()))
+    found = _parse(text, kinds)
+    with contextlib.suppress(OSError):
+        _keep(parsed, json.dumps(found).encode())
+    return found
+
+
+def _parse(text: str, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found = []
-    for part in _SEPARATOR.split(read(component, version, path)):
+    for part in _SEPARATOR.split(text):
         kind = _KIND.search(part)
         if kind and (kinds is None or kind.group(1) in kinds):
             found.append(json.dumps(yaml.load(part, Loader=loader)))  # noqa: S506
     return tuple(found)
+
+
+def _keep(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(file)
 
 
 def _strip(schema: dict[str, Any]) -> None:
@@ -241,10 +262,7 @@ def _download(url: str, opener: _Opener = _get) -> bytes:
         raise TrainyardError(
             f"{url} cannot be read: {error}", fix=f"check {SOURCE_VARIABLE} and the network"
         ) from error
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    partial = cache.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(content)
-    partial.replace(cache)
+    _keep(cache, content)
     return content
 
 

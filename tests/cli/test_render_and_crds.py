@@ -50,7 +50,7 @@ def test_yaml_can_be_applied_and_shows_findings_as_comments() -> None:
     kinds = [body["kind"] for body in yaml.safe_load_all(output) if body]
     assert kinds == ["ConfigMap", "JobSet"]
     assert "# TrainJob default/c-no-runtime\n# error: spec.runtimeRef:" in output
-    assert "# warning: spec.labels: unknown field" in output
+    assert "# warning: spec.runtimeRef: Referenced ClusterTrainingRuntime" in output
 
 
 def test_standard_input_is_read() -> None:

@@ -25,7 +25,7 @@ def _crds(
         Path | None, typer.Option("--jobset-crd", help="JobSet's CRD; the pinned version's when absent")
     ] = None,
     descriptions: Annotated[
-        bool, typer.Option("--descriptions", help="Keep the texts that kubectl explain shows")
+        bool, typer.Option("--descriptions", help="Keep the texts of JobSet's fields for kubectl explain")
     ] = False,
 ) -> None:
     """Write the CRDs of the trainer API and of Trainyard, one file each."""
