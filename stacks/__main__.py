@@ -3,6 +3,7 @@
 from components.jobset import JobSet, JobSetArgs, custom_resource_definition
 from components.platform import Platform
 from components.policies import Policies
+from components.policy_server import policy_server
 from components.queues import Queues
 from components.runtimes import Runtimes
 from components.stack import open_stack
@@ -20,7 +21,7 @@ with open_stack() as stack:
     definition = custom_resource_definition(settings.jobset.version)
     trainer = Trainer(
         "trainer",
-        TrainerArgs(settings.trainer, target, definition, stack.certificates),
+        TrainerArgs(settings.trainer, target, definition, stack.certificates, policy_server(settings, target)),
         after=[*volcano.crds, *jobset.crds],
         homes={**volcano.homes, **jobset.homes},
         opts=opts,
@@ -31,7 +32,7 @@ with open_stack() as stack:
     policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)
     queues = Queues("queues", settings, after=volcano.ready, opts=opts)
     topology = Topology("topology", settings, live_nodes=stack.live_nodes, after=volcano.ready, opts=opts)
-    runtimes = Runtimes("runtimes", settings.runtimes, after=trainer.ready, opts=opts)
+    runtimes = Runtimes("runtimes", settings.runtimes, after=[*trainer.ready, *platform.ready], opts=opts)
     Tenants(
         "tenants",
         settings,

@@ -30,6 +30,8 @@ decision := {
 well_formed if {
 	input.request.operation in ["CREATE", "UPDATE", "DELETE"]
 	is_object(request.object)
+	is_object(data.trainyard.index)
+	type_name(object.get(input.request, "runtime", null)) in ["object", "null"]
 	is_string(input.request.namespace)
 	is_object(input.request.namespaceLabels)
 	is_string(input.request.user.name)
@@ -47,13 +49,15 @@ well_formed if {
 	is_string(input.now)
 }
 
-# The answers about several requests with the same settings, in their order.
+# The answers about several requests with the same settings, in their order. Each is judged by an input of its own:
+# what replaces a part of the whole input copies all of it.
 decisions := [answer |
 	some one in input.requests
-	answer := decision with input.request as one.request
-		with input.params as one.params
-		with input.unknown as object.get(one, "unknown", [])
+	document := object.union(settings, one)
+	answer := decision with input as document
 ]
+
+settings := object.remove(input, ["requests"])
 
 denials := [finding | some finding in decided; finding.state == "deny"]
 
@@ -64,17 +68,17 @@ decided := [finding |
 ]
 
 findings contains finding_of(id, violation) if {
-	some id, rule in data.trainyard.catalogue
-	judges(id, rule)
+	some id in judging
+	rule := data.trainyard.catalogue[id]
 	parameters_known(rule)
 	some violation in data.trainyard.rules[rule.package].violation
 }
 
 findings contains finding_of(id, violation) if {
-	some id, rule in data.trainyard.catalogue
-	judges(id, rule)
-	state(id, rule) == "deny"
+	some id in judging
+	rule := data.trainyard.catalogue[id]
 	parameters_missing(rule)
+	state(id, rule) == "deny"
 	violation := {"path": "parameters", "message": sprintf("there is no %s to judge by", [rule.source])}
 }
 
@@ -93,15 +97,13 @@ state(id, _) := value if {
 	value := input.states[id]
 } else := data.trainyard.catalogue[id].state
 
-judges(id, rule) if {
-	state(id, rule) != "off"
-	wanted(id)
-	some match in rule.matches
-	match.kind == request.kind
-	match.group == request.api_group
-	request.operation in match.operations
-	within_reach(rule)
+judging contains id if {
 	not being_deleted
+	some id in data.trainyard.index[request.api_group][request.kind][request.operation]
+	wanted(id)
+	rule := data.trainyard.catalogue[id]
+	rule.reach in reaches
+	state(id, rule) != "off"
 	not untouched(rule)
 	not stopping(rule)
 }
@@ -110,12 +112,20 @@ wanted(_) if input.only == null
 
 wanted(id) if id in input.only
 
-within_reach(rule) if rule.reach == "everywhere"
+# Whom the request concerns, in the words of the rules. What is asked of a request is asked once and not for every rule.
+reaches contains "everywhere"
 
-within_reach(rule) if {
-	rule.reach == "tenants"
-	not request.namespace in input.exemptNamespaces
+reaches contains "tenants" if not exempt_namespace
+
+# Rules of this reach bind what lies in no namespace too.
+reaches contains "labelled" if request.namespace == ""
+
+reaches contains "labelled" if {
+	not exempt_namespace
+	"trainyard.dev/tenant" in object.keys(request.namespace_labels)
 }
+
+exempt_namespace if request.namespace in input.exemptNamespaces
 
 being_deleted if {
 	is_object(input.request.object)
@@ -124,7 +134,11 @@ being_deleted if {
 
 # An update of neither spec nor labels nor annotations, unless the rule judges these too.
 untouched(rule) if {
+	nothing_touched
 	not rule.unchanged
+}
+
+nothing_touched if {
 	request.operation == "UPDATE"
 	old := request.old_object
 	request.object_get(request.object, "spec", null) == request.object_get(old, "spec", null)
@@ -134,30 +148,29 @@ untouched(rule) if {
 }
 
 stopping(rule) if {
+	suspending
 	not rule.stopping
+}
+
+suspending if {
 	request.operation == "UPDATE"
 	request.spec.suspend == true
 }
 
-parameters_known(rule) if rule.source == "none"
+parameters_known(rule) if rule.source in readable
 
-parameters_known(rule) if {
-	rule.source == "Platform"
-	is_object(input.params.platform)
-}
+readable contains "none"
 
-parameters_known(rule) if {
-	rule.source == "TenantPolicy"
-	is_object(input.params.tenantPolicy)
-}
+readable contains "Platform" if is_object(input.params.platform)
+
+readable contains "TenantPolicy" if is_object(input.params.tenantPolicy)
 
 # What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
 # the platform. Pods and Jobs are refused in namespaces labelled as a tenant's only.
 parameters_missing(rule) if {
-	rule.source != "none"
 	not parameters_known(rule)
 	request.operation == "CREATE"
-	not request.namespace in input.exemptNamespaces
+	not exempt_namespace
 	not ordinary(rule)
 }
 
@@ -170,17 +183,25 @@ ordinary(rule) if {
 # A value that is not known yet decides nothing.
 undecidable(finding) if {
 	some path in input.unknown
-	startswith(finding.path, path)
+	within(finding.path, path)
 }
 
 undecidable(finding) if {
 	some path in input.unknown
-	startswith(path, finding.path)
+	within(path, finding.path)
+}
+
+within(path, outer) if path == outer
+
+within(path, outer) if {
+	some step in [".", "["]
+	startswith(path, concat("", [outer, step]))
 }
 
 exempted(finding) if {
 	some exemption in input.exemptions
 	exemption.rule == finding.rule
+	finding.path != "parameters"
 	applies(exemption, "namespace", request.namespace)
 	applies(exemption, "kind", request.kind)
 	applies(exemption, "name", request.object_get(request.metadata, "name", ""))

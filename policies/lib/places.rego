@@ -27,42 +27,46 @@ replicated_jobs contains {"path": path, "job": job} if {
 	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.spec.replicatedJobs[%d]", [i, k])
 }
 
-# Pod templates, and what changes pod templates: entries {path, metadata, spec}; specPath is where spec lies.
-pods contains {"path": "", "specPath": "spec", "metadata": request.metadata, "spec": request.spec} if {
+# Pod templates, and what changes pod templates: entries {path, metadata, spec}; specPath is where spec lies, and copies
+# the number of pods made of it at a time.
+pods contains {"path": "", "specPath": "spec", "metadata": request.metadata, "spec": request.spec, "copies": 1} if {
 	request.kind == "Pod"
 	request.api_group == ""
 }
 
-pods contains template_entry("spec.template", template) if {
+pods contains template_entry("spec.template", template, request.copies(request.spec, "parallelism")) if {
 	request.kind == "Job"
 	request.api_group == "batch"
 	template := request.map(request.spec, "template")
 }
 
-pods contains template_entry(sprintf("spec.tasks[%d].template", [i]), template) if {
+pods contains template_entry(sprintf("spec.tasks[%d].template", [i]), template, request.copies(task, "replicas")) if {
 	some i, task in request.list(request.spec, "tasks")
 	template := request.map(task, "template")
 }
 
-pods contains template_entry(sprintf("%s.template.spec.template", [entry.path]), template) if {
+pods contains template_entry(sprintf("%s.template.spec.template", [entry.path]), template, copies) if {
 	some entry in replicated_jobs
-	template := request.map(request.map(request.map(entry.job, "template"), "spec"), "template")
+	job := request.map(request.map(entry.job, "template"), "spec")
+	template := request.map(job, "template")
+	copies := request.copies(entry.job, "replicas") * request.copies(job, "parallelism")
 }
 
-pods contains template_entry(sprintf("spec.podTemplateOverrides[%d]", [i]), override) if {
+pods contains template_entry(sprintf("spec.podTemplateOverrides[%d]", [i]), override, 0) if {
 	some i, override in request.list(request.spec, "podTemplateOverrides")
 }
 
-pods contains {"path": path, "specPath": path, "metadata": {}, "spec": override} if {
+pods contains {"path": path, "specPath": path, "metadata": {}, "spec": override, "copies": 0} if {
 	some i, override in request.list(request.spec, "podSpecOverrides")
 	path := sprintf("spec.podSpecOverrides[%d]", [i])
 }
 
-template_entry(path, template) := {
+template_entry(path, template, copies) := {
 	"path": path,
 	"specPath": sprintf("%s.spec", [path]),
 	"metadata": request.map(template, "metadata"),
 	"spec": request.map(template, "spec"),
+	"copies": copies,
 }
 
 # Metadata at every depth: entries {path, metadata}.
@@ -90,10 +94,21 @@ metadatas contains {"path": sprintf("%s.metadata", [pod.path]), "metadata": pod.
 	pod.path != ""
 }
 
-# Containers of every pod: entries {path, container, pod}.
-containers contains {"path": path, "container": container, "pod": pod} if {
+# Containers of every pod: entries {path, field, container, pod}.
+containers contains {"path": path, "field": field, "container": container, "pod": pod} if {
 	some pod in pods
 	some field in ["containers", "initContainers", "ephemeralContainers"]
 	some i, container in request.list(pod.spec, field)
 	path := sprintf("%s.%s[%d]", [pod.specPath, field, i])
+}
+
+# Security contexts of pods and of containers: entries {path, context}.
+security_contexts contains {"path": path, "context": request.map(pod.spec, "securityContext")} if {
+	some pod in pods
+	path := sprintf("%s.securityContext", [pod.specPath])
+}
+
+security_contexts contains {"path": path, "context": request.map(entry.container, "securityContext")} if {
+	some entry in containers
+	path := sprintf("%s.securityContext", [entry.path])
 }

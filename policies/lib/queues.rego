@@ -7,18 +7,21 @@ import rego.v1
 annotation := "scheduling.volcano.sh/queue-name"
 
 # Every place that names a Volcano queue: entries {path, queue}. The annotation counts at every depth, because a pod's own
-# annotation wins over what its owners say.
+# annotation wins over what its owners say. The API server drops what is null.
 named contains {"path": sprintf("%s.annotations[%s]", [entry.path, annotation]), "queue": queue} if {
 	some entry in places.metadatas
 	queue := request.map(entry.metadata, "annotations")[annotation]
+	queue != null
 }
 
 named contains {"path": "spec.queue", "queue": queue} if {
 	queue := request.spec.queue
+	queue != null
 }
 
-# A PodGroup without queue is in the default one.
+# A PodGroup or a Volcano Job without queue is in the default one.
 named contains {"path": "spec.queue", "queue": "default"} if {
-	request.kind == "PodGroup"
-	not request.spec.queue
+	request.kind in ["PodGroup", "Job"]
+	request.api_group in ["scheduling.volcano.sh", "batch.volcano.sh"]
+	request.object_get(request.spec, "queue", null) == null
 }

@@ -15,6 +15,9 @@ old_object := input.request.oldObject if is_object(input.request.oldObject)
 
 operation := input.request.operation
 
+# The runtime a TrainJob names; undefined where it is not known.
+runtime := input.request.runtime if is_object(input.request.runtime)
+
 namespace := object_get(input.request, "namespace", "")
 
 namespace_labels := object_get(input.request, "namespaceLabels", {})
@@ -47,6 +50,12 @@ object_get(subject, name, otherwise) := value if {
 	value := subject[name]
 	value != null
 } else := otherwise
+
+# The number of pods or Jobs a field asks for: one where it is absent, null or something else.
+copies(subject, name) := value if {
+	value := subject[name]
+	is_number(value)
+} else := 1
 
 # The items of a list field; nothing where it is absent, null or something else.
 list(subject, name) := value if {

@@ -52,12 +52,23 @@ def test_every_policy_fails_closed_and_is_bound_after_it() -> None:
     assert known == {binding["policyName"] for binding in bindings(objects()).values()}
 
 
-def test_no_policy_matches_a_subresource_or_a_wildcard() -> None:
+def test_no_policy_matches_a_subresource_or_a_wildcard_but_that_of_ephemeral_containers() -> None:
     for spec in policies(objects()).values():
         for rule in spec["matchConstraints"]["resourceRules"]:
             for entry in (*rule["apiGroups"], *rule["apiVersions"], *rule["resources"], *rule["operations"]):
-                assert "/" not in entry
+                assert "/" not in entry or entry == "pods/ephemeralcontainers"
                 assert "*" not in entry
+
+
+def test_a_rule_for_labelled_namespaces_binds_tenants_only() -> None:
+    spec = bindings(objects())["esc-001.trainyard.dev"]
+    expressions = spec["matchResources"]["namespaceSelector"]["matchExpressions"]
+    exempt = sorted({*EXEMPT, "kube-system", "kube-public", "kube-node-lease"})
+    assert expressions == [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt},
+        {"key": "trainyard.dev/tenant", "operator": "Exists"},
+    ]
+    assert "paramRef" not in spec
 
 
 def test_what_is_being_deleted_is_never_judged() -> None:

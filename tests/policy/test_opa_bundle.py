@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.policy import load_rules
-from trainyard.policy.opa.bundle import build_bundle, package_name
+from trainyard.policy.opa.bundle import Bundle, build_bundle, package_name, sealed, verify_bundle
 from trainyard.policy.rule import Gate
 from trainyard.problem import TrainyardError
 
@@ -53,3 +53,19 @@ def test_a_rule_without_rego_is_named(tmp_path: Path) -> None:
     with pytest.raises(TrainyardError, match="Rule OWN-001 has no Rego") as caught:
         build_bundle(tmp_path)
     assert "package trainyard.rules.own_001" in caught.value.fix
+
+
+def test_an_archive_is_accepted_by_its_content_only(tmp_path: Path) -> None:
+    bundle, archive = sealed({"a.rego": b"package a"}, ["a"]), tmp_path / "rules.tar.gz"
+    bundle.write(archive)
+    verify_bundle(archive, bundle.revision)
+    other = sealed({"a.rego": b"package b"}, ["a"])
+    with pytest.raises(TrainyardError, match="holds other rules than revision"):
+        verify_bundle(archive, other.revision)
+    claims = {**other.files, ".manifest": bundle.files[".manifest"]}
+    Bundle(claims, bundle.revision).write(archive)
+    with pytest.raises(TrainyardError, match="holds other rules than revision"):
+        verify_bundle(archive, bundle.revision)
+    archive.write_bytes(b"no archive")
+    with pytest.raises(TrainyardError, match="cannot be read"):
+        verify_bundle(archive, bundle.revision)

@@ -107,3 +107,22 @@ def test_a_renewed_token_is_read_again(tmp_path: Path) -> None:
             return tokens
 
     assert asyncio.run(renewed()) == ["Bearer old", "Bearer new"]
+
+
+def test_a_server_on_a_socket_is_asked_there(tmp_path: Path) -> None:
+    async def asked() -> dict[str, Any]:
+        async def answer(request: web.Request) -> web.Response:
+            return web.json_response({"result": WHOLE})
+
+        app = web.Application()
+        app.router.add_post("/v1/data/trainyard/decision", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.UnixSite(runner, str(tmp_path / "s")).start()
+        try:
+            async with OpaClient(OpaAddress(socket=tmp_path / "s")) as client:
+                return await client.decide({"request": {}})
+        finally:
+            await runner.cleanup()
+
+    assert asyncio.run(asked()) == WHOLE

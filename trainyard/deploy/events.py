@@ -22,6 +22,7 @@ __all__ = ["EventLog", "component_of", "resource_of"]
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 _INTERNAL = frozenset({"pulumi:pulumi:Stack", "pulumi:providers:kubernetes"})
 _NOISE = ("Retry #",)
+_ENDED = frozenset({"update failed", "preview failed"})
 _SLOW = 3.0
 
 
@@ -39,6 +40,8 @@ class EventLog:
     counts: Counter[str] = field(default_factory=Counter)
     changes: list[Change] = field(default_factory=list)
     failures: dict[str, Problem] = field(default_factory=dict)
+    refusals: list[Problem] = field(default_factory=list)
+    advice: list[Problem] = field(default_factory=list)
     _running: dict[str, tuple[str, float]] = field(default_factory=dict)
     _latest: dict[str, str] = field(default_factory=dict)
     _failed: list[str] = field(default_factory=list)
@@ -58,6 +61,8 @@ class EventLog:
                 self._failed.append(urn)
             elif event.diagnostic_event:
                 self._diagnostic(event.diagnostic_event)
+            elif policy := getattr(event, "policy_event", None):
+                (self.refusals if policy.enforcement_level == "mandatory" else self.advice).append(_judged(policy))
             elif event.summary_event:
                 self.counts = Counter(
                     {str(_plain(key)): value for key, value in event.summary_event.resource_changes.items()}
@@ -87,13 +92,13 @@ class EventLog:
 
     @property
     def problems(self) -> list[Problem]:
-        """What failed, each resource once, with its message."""
+        """What failed, each resource once, with its message; and what rules refuse."""
         found = [
             self.failures.get(urn, Problem(resource_of(urn), self._latest.get(urn, "failed without a message")))
             for urn in dict.fromkeys(self._failed)
         ]
         general = [problem for urn, problem in self.failures.items() if urn not in self._failed]
-        return found or general
+        return [*self.refusals, *(found or general)]
 
     def _started(self, metadata: StepEventMetadata) -> None:
         operation = str(_plain(metadata.op))
@@ -115,7 +120,7 @@ class EventLog:
         urn = event.urn or ""
         if not message:
             return
-        if event.severity == "error" and not (urn.endswith("::pulumi:pulumi:Stack") and message == "update failed"):
+        if event.severity == "error" and message not in _ENDED:
             known = self.failures.get(urn)
             if known is None or len(message) > len(known.message):
                 self.failures[urn] = Problem(resource_of(urn) if urn else "", message)
@@ -133,6 +138,14 @@ def component_of(urn: str) -> str:
     parts = urn.split("::")
     parents = parts[2].split("$")[:-1] if len(parts) > 2 else []
     return parents[-1].rpartition(":")[2] if parents else ""
+
+
+def _judged(event: Any) -> Problem:
+    text, _, fix = _MARKUP.sub("", event.message).partition("\n")[2].strip().rpartition(". Fix: ")
+    resource = resource_of(event.resource_urn) if event.resource_urn else ""
+    message, fix = (text, fix) if text else (fix, "")
+    rule = None if event.policy_name == event.policy_pack_name else event.policy_name
+    return Problem(resource, f"{rule} {message}" if rule else message, fix, rule)
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.cluster import cluster_name, provider
 from trainyard.cluster.files import state_home
+from trainyard.data import data_folder
 from trainyard.deploy.events import EventLog
 from trainyard.deploy.recovery import backend_folder, forget_pending_operations, release_stale_lock
 from trainyard.deploy.result import Result
@@ -83,9 +84,9 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
 
 
 def preview(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Say what `up` would change; parameters and errors as there."""
+    """Say what `up` would change, and what admission rules say about it; parameters and errors as there."""
     with _operation("preview", "Preview", settings, stack, config_file, progress) as run:
-        run.stack.preview(**run.options)
+        run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
     return _result("preview", stack, run)
 
 
@@ -139,6 +140,10 @@ def _operation(
             with _ticking(events), _explained(operation, stack, events, program, log):
                 yield run
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
+
+
+def _policy_packs(settings: StackSettings) -> list[str]:
+    return [str(data_folder("policies") / "pack")] if settings.policies.preview else []
 
 
 @contextmanager
@@ -200,4 +205,5 @@ def _append(file: Any, line: str) -> None:
 
 
 def _result(operation: str, stack: str, run: _Run, seconds: float = 0.0) -> Result:
-    return Result(operation, stack, dict(run.events.counts), tuple(run.events.changes), seconds)
+    events = run.events
+    return Result(operation, stack, dict(events.counts), tuple(events.changes), seconds, tuple(events.advice))

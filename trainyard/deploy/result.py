@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainyard.problem import Problem
+
 __all__ = ["Change", "Result"]
 
 _UNCHANGED = frozenset({"same", "read"})
@@ -56,6 +58,8 @@ class Result:
         The resources that change, in the order they were handled.
     seconds
         How long it took.
+    advice
+        What admission rules say and do not refuse.
     """
 
     operation: str
@@ -63,6 +67,7 @@ class Result:
     counts: Mapping[str, int]
     changes: tuple[Change, ...]
     seconds: float
+    advice: tuple[Problem, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -81,7 +86,7 @@ class Result:
         return ", ".join([*parts, f"{same} unchanged"])
 
     def lines(self) -> list[str]:
-        """Return the changes for people, by component."""
+        """Return the changes for people, by component, and what admission rules say."""
         signs = {"create": "+", "update": "~", "delete": "-", "replace": "±"}
         found = []
         for component in dict.fromkeys(change.component for change in self.changes):
@@ -90,7 +95,7 @@ class Result:
                 if change.component == component:
                     fields = f"  {', '.join(change.fields)}" if change.fields else ""
                     found.append(f"  {signs.get(change.operation, '?')} {change.resource}{fields}")
-        return found
+        return [*found, *(["Policies", *(f"  ! {problem}" for problem in self.advice)] if self.advice else [])]
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON shape."""
@@ -101,6 +106,7 @@ class Result:
             "counts": dict(self.counts),
             "changes": [change.as_json() for change in self.changes],
             "seconds": round(self.seconds, 1),
+            "advice": [problem.as_json() for problem in self.advice],
         }
 
     def _named(self) -> list[tuple[str, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +16,7 @@ from trainyard.policy.rule import Cel, Fragment, Gate, Match, ParameterSource, R
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.platform import PolicySettings, PolicyState
 
-__all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "rule_state"]
+__all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "refuse_unknown", "rule_state"]
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
@@ -29,6 +31,8 @@ _ACTIONS = {
 }
 _PARAMETER_NAMES = {ParameterSource.TENANT_POLICY: TENANT_POLICY_NAME, ParameterSource.PLATFORM: PLATFORM_NAME}
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
+_MOST_EXEMPTIONS: Final = 48
+"""An API server takes 64 conditions a policy; rules have some of their own."""
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 
 
@@ -59,6 +63,7 @@ def admission_objects(
     exempt_namespaces: Iterable[str],
     *,
     library: Mapping[str, Fragment] | None = None,
+    today: datetime.date | None = None,
 ) -> list[dict[str, Any]]:
     """Return the policies and their bindings, each policy before its bindings.
 
@@ -73,6 +78,8 @@ def admission_objects(
         the platform trusts.
     library
         Shared CEL fragments by name; the shipped ones when absent.
+    today
+        The current day (UTC), by which exemptions end; no exemption holds when absent.
 
     Raises
     ------
@@ -81,7 +88,7 @@ def admission_objects(
     """
     rules = list(rules)
     exempt = sorted(set(exempt_namespaces) | set(settings.exempt_namespaces))
-    _refuse_unknown(rules, settings)
+    refuse_unknown(rules, settings)
     shared = fragments() if library is None else library
     objects: list[dict[str, Any]] = []
     for rule in rules:
@@ -89,12 +96,20 @@ def admission_objects(
         if rule.cel is None or state is PolicyState.OFF:
             continue
         parameters = rule.parameter_values(settings.parameters.get(rule.id, {}))
-        objects.append(_policy(rule, rule.cel, parameters, exempt, shared))
+        exemptions = _exemptions(rule, settings, today)
+        objects.append(_policy(rule, rule.cel, parameters, exempt, shared, exemptions))
         objects.extend(_binding(rule, state, part) for part in _slices(rule, exempt))
     return objects
 
 
-def _refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
+def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
+    """Refuse settings that name what the catalogue does not have.
+
+    Raises
+    ------
+    TrainyardError
+        A rule or parameter does not exist, or a rule cannot be set so.
+    """
     by_id = {rule.id: rule for rule in rules}
     problems = []
     for section, names in (("states", settings.states), ("parameters", settings.parameters)):
@@ -104,6 +119,18 @@ def _refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
                     f"policies.{section}.{rule_id}", "there is no such rule", f"known rules: {', '.join(sorted(by_id))}"
                 )
             )
+    exempted = Counter(exemption.rule for exemption in settings.exemptions)
+    for index, exemption in enumerate(settings.exemptions):
+        path, rule = f"policies.exemptions[{index}].rule", by_id.get(exemption.rule)
+        if rule is None:
+            problems.append(
+                Problem(path, f"there is no rule {exemption.rule}", f"known rules: {', '.join(sorted(by_id))}")
+            )
+        elif rule.gate is Gate.CRD:
+            problems.append(Problem(path, "the CRD itself carries this rule; nothing is exempt", "remove the entry"))
+        elif exempted[exemption.rule] > _MOST_EXEMPTIONS:
+            message = f"{exempted[exemption.rule]} exemptions from one rule; the API server takes {_MOST_EXEMPTIONS}"
+            problems.append(Problem(path, message, "exempt a whole kind or namespace"))
     for rule_id, state in settings.states.items():
         rule = by_id.get(rule_id)
         if rule and rule.gate is Gate.CRD and state is not rule.state:
@@ -130,6 +157,7 @@ def _policy(
     parameters: Mapping[str, ParameterValue],
     exempt: Sequence[str],
     shared: Mapping[str, Fragment],
+    exemptions: Sequence[dict[str, str]],
 ) -> dict[str, Any]:
     validations = [_validation(rule, validation) for validation in cel.validations]
     spec: dict[str, Any] = {
@@ -139,7 +167,7 @@ def _policy(
             "resourceRules": [_resource_rule(match, match.operations) for match in rule.matches],
         },
         "variables": _variables(rule, cel, {**parameters, "exemptNamespaces": list(exempt)}, shared, validations),
-        "matchConditions": _conditions(rule, cel),
+        "matchConditions": [*_conditions(rule, cel), *exemptions],
         "validations": validations,
     }
     if rule.source is not ParameterSource.NONE:
@@ -192,7 +220,8 @@ def _slices(rule: Rule, exempt: Sequence[str]) -> list[_Slice]:
     bound = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
     tenant = {"key": TENANT_LABEL, "operator": "Exists"}
     if rule.source is ParameterSource.NONE:
-        return [_Slice("", None, None, (bound,) if rule.reach is Reach.TENANTS else (), missing_denies=False)]
+        selected = {Reach.EVERYWHERE: (), Reach.TENANTS: (bound,), Reach.LABELLED: (bound, tenant)}
+        return [_Slice("", None, None, selected[rule.reach], missing_denies=False)]
     created = tuple(match for match in rule.matches if "CREATE" in match.operations)
     updated = tuple(match for match in rule.matches if "UPDATE" in match.operations)
     slices = []
@@ -236,6 +265,24 @@ def _conditions(rule: Rule, cel: Cel) -> list[dict[str, str]]:
         )
     conditions.extend((condition.name, condition.expression) for condition in cel.when)
     return [{"name": name, "expression": _one_line(expression)} for name, expression in conditions]
+
+
+def _exemptions(rule: Rule, settings: PolicySettings, today: datetime.date | None) -> list[dict[str, str]]:
+    """Return a condition for each exemption that holds: the policy does not judge what it lets pass."""
+    holding = [
+        exemption
+        for exemption in settings.exemptions
+        if exemption.rule == rule.id and today is not None and today < exemption.expires
+    ]
+    conditions = []
+    for number, exemption in enumerate(holding):
+        terms = [f"request.namespace == {cel_literal(exemption.namespace)}"]
+        if exemption.kind is not None:
+            terms.append(f"request.kind.kind == {cel_literal(exemption.kind)}")
+        if exemption.name is not None:
+            terms.append(f"request.name == {cel_literal(exemption.name)}")
+        conditions.append({"name": f"exemption-{number}", "expression": f"!({' && '.join(terms)})"})
+    return conditions
 
 
 def _variables(

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from trainyard.policy.admission import TENANT_LABEL, admission_objects
-from trainyard.policy.cases import MISSING_PARAMETER, Case, Judgement, Verdict, World
-from trainyard.policy.rule import Fragment, Gate, Rule
+from trainyard.policy.cases import MISSING_PARAMETER, Case, Judgement, Verdict, World, by_parameters
+from trainyard.policy.rule import Fragment, Gate, Match, Rule
 from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
 from trainyard.policy.session import Answer, Session, awaited
 from trainyard.settings.platform import PolicySettings
@@ -49,6 +49,17 @@ class ApiServerEngine:
     def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
         """Return one judgement a case, in order; whatever is created for them is removed again."""
         cases = list(cases)
+        judgements: dict[int, Judgement] = {}
+        for parameters, indices in by_parameters(cases):
+            self._scratch = Scratch(f"t{uuid.uuid4().hex[:8]}")
+            part = self._judge_alike([cases[index] for index in indices], world, parameters)
+            judgements.update(zip(indices, part, strict=True))
+        return [judgements[index] for index in range(len(cases))]
+
+    def _judge_alike(
+        self, cases: Sequence[Case], world: World, parameters: Mapping[str, dict[str, Any]]
+    ) -> list[Judgement]:
+        """Return the judgements of cases whose rules have one set of parameters each."""
         rules = {case.rule.id: case.rule for case in cases}
         with ExitStack() as stack:
             namespaces = stack.enter_context(self._namespaces(cases, world))
@@ -66,7 +77,7 @@ class ApiServerEngine:
                 for number, case in enumerate(cases)
             ]
             stack.enter_context(self._old_objects(requests))
-            stack.enter_context(self._policies(list(rules.values()), sorted(set(variants))))
+            stack.enter_context(self._policies(list(rules.values()), sorted(set(variants)), parameters))
             return [self._judge(request) for request in requests]
 
     def _judge(self, request: _Request) -> Judgement:
@@ -166,12 +177,12 @@ class ApiServerEngine:
 
     @contextmanager
     def _old_objects(self, requests: Sequence[_Request]) -> Iterator[None]:
-        """Make what updates and deletions start from, before any policy of the run exists."""
-        made = []
+        """Make what updates and deletions start from, before any policy of the run exists; cases may share it."""
+        made: list[_Request] = []
         try:
             for request in requests:
                 old = request.old_object
-                if old is None or request.problem:
+                if old is None or request.problem or any(request.starts_like(other) for other in made):
                     continue
                 answer = self._session.request("POST", request.collection, old)
                 if not answer.ok:
@@ -187,8 +198,10 @@ class ApiServerEngine:
                 self._session.request("DELETE", f"{request.item}?{_AT_ONCE}")
 
     @contextmanager
-    def _policies(self, rules: Sequence[Rule], variants: Sequence[str]) -> Iterator[None]:
-        settings = PolicySettings(exempt_namespaces=(_PLATFORM_NAMESPACE,))
+    def _policies(
+        self, rules: Sequence[Rule], variants: Sequence[str], parameters: Mapping[str, dict[str, Any]]
+    ) -> Iterator[None]:
+        settings = PolicySettings(exempt_namespaces=(_PLATFORM_NAMESPACE,), parameters=dict(parameters))
         states = {rule.id: rule.state for rule in rules}
         objects: list[Placed] = []
         for manifest in admission_objects(rules, settings, (), library=self._library):
@@ -225,13 +238,15 @@ class _Request:
         subject = case.content.object or case.content.old_object or {}
         self._name = subject.get("metadata", {}).get("name") or name
         judged = (subject.get("apiVersion"), subject.get("kind"))
-        match = next((match for match in case.rule.matches if (match.api_version, match.kind) == judged), None)
+        match = next((match for match in case.rule.matches if _fits(match, judged, case.operation)), None)
         if match is None:
             self.problem = f"the rule does not match {judged[0]} {judged[1]}"
             return
         root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
         scope = f"/namespaces/{namespace}" if match.scope == "Namespaced" else ""
-        self.collection = f"{root}{scope}/{match.resource}"
+        resource, slash, subresource = match.resource.partition("/")
+        self.collection = f"{root}{scope}/{resource}"
+        self._subresource = f"{slash}{subresource}"
 
     @property
     def item(self) -> str:
@@ -245,12 +260,16 @@ class _Request:
     def old_object(self) -> dict[str, Any] | None:
         return self._under_test(self.case.content.old_object)
 
+    def starts_like(self, other: _Request) -> bool:
+        """Whether another case has made the object this one starts from."""
+        return self.item == other.item and self.old_object == other.old_object
+
     def send(self) -> Answer:
         user = self.case.content.user
         groups = (*user.groups, self._users, "system:authenticated")
         headers = [("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in groups)]
         body = self._under_test(self.case.content.object)
-        path = self.collection if self.case.operation == "CREATE" else self.item
+        path = self.collection if self.case.operation == "CREATE" else f"{self.item}{self._subresource}"
         return self._session.request(_METHODS[self.case.operation], path, body, dry_run=True, headers=headers)
 
     def _under_test(self, body: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -265,6 +284,10 @@ class _Request:
             owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
         metadata.pop("deletionTimestamp", None)
         return result
+
+
+def _fits(match: Match, judged: tuple[str | None, str | None], operation: str) -> bool:
+    return (match.api_version, match.kind) == judged and operation in match.operations
 
 
 def _judgement(case: Case, answer: Answer) -> Judgement:

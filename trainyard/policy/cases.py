@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ __all__ = [
     "Judgement",
     "Verdict",
     "World",
+    "by_parameters",
     "compare",
     "load_cases",
     "load_world",
@@ -66,6 +67,8 @@ class CaseFile(SettingsModel):
     old_object: dict[str, Any] | None = None
     platform: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
     tenant_policy: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
+    runtime: dict[str, Any] | None = Field(default=None, description="The runtime that a TrainJob names")
+    parameters: dict[str, Any] = Field(default={}, description="Parameters of the rule that differ from its defaults")
     user: User = User()
     paths: tuple[str, ...] = ()
 
@@ -150,6 +153,27 @@ def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
         if rule is not None:
             cases.extend(_load_case(rule, path) for path in sorted((rule_folder / "cases").glob("*.yaml")))
     return cases
+
+
+def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]], list[int]]]:
+    """Divide cases so that in each part a rule has one set of parameters.
+
+    Returns
+    -------
+    list[tuple[dict[str, dict[str, Any]], list[int]]]
+        The parameters by rule, and the indices of the cases that are judged by them.
+    """
+    sets: dict[str, list[dict[str, Any]]] = {}
+    parts: list[tuple[dict[str, dict[str, Any]], list[int]]] = []
+    for index, case in enumerate(cases):
+        known = sets.setdefault(case.rule.id, [{}])
+        if case.content.parameters not in known:
+            known.append(case.content.parameters)
+        number = known.index(case.content.parameters)
+        parts += [({}, []) for _ in range(number + 1 - len(parts))]
+        parts[number][0][case.rule.id] = case.content.parameters
+        parts[number][1].append(index)
+    return [part for part in parts if part[1]]
 
 
 def load_world(folder: Path) -> World:

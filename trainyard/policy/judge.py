@@ -7,12 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainyard.problem import Problem
-from trainyard.settings.platform import PolicySettings, PolicyState
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
-__all__ = ["Decision", "Finding", "Operation", "Review", "Surroundings", "decision_of", "document_of", "documents_of"]
+__all__ = [
+    "Decision",
+    "DecisionUnavailableError",
+    "Finding",
+    "Operation",
+    "Review",
+    "Surroundings",
+    "decision_of",
+    "document_of",
+    "documents_of",
+]
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+
+class DecisionUnavailableError(TrainyardError):
+    """There is no decision: the request must be refused."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"No policy decision: {reason}", fix="see whether the policy server runs, then try again")
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,8 @@ class Review:
         ``spec`` of the Platform and of the namespace's TenantPolicy; None where there is none.
     unknown
         Field paths whose values are not known yet.
+    runtime
+        The runtime a TrainJob names, whole; None for other kinds and where there is no such runtime.
     """
 
     operation: Operation
@@ -48,6 +67,7 @@ class Review:
     platform: Mapping[str, Any] | None = None
     tenant_policy: Mapping[str, Any] | None = None
     unknown: Sequence[str] = ()
+    runtime: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +181,7 @@ def _request(review: Review) -> dict[str, Any]:
             "namespaceLabels": dict(review.namespace_labels),
             "object": review.object,
             "oldObject": review.old_object,
+            "runtime": review.runtime,
             "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
         },
         "params": {"platform": review.platform, "tenantPolicy": review.tenant_policy},
@@ -173,10 +194,17 @@ def _shared(surroundings: Surroundings) -> dict[str, Any]:
         "parameters": {rule: dict(values) for rule, values in settings.parameters.items()},
         "states": {rule: state.value for rule, state in settings.states.items()},
         "exemptNamespaces": sorted({*surroundings.exempt_namespaces, *settings.exempt_namespaces}),
-        "exemptions": [],
+        "exemptions": [_exemption(exemption) for exemption in settings.exemptions],
         "only": None if surroundings.only is None else list(surroundings.only),
         "now": surroundings.now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
+
+
+def _exemption(exemption: ExemptionSettings) -> dict[str, str]:
+    """Return what the policy server needs; a day stands for its first moment."""
+    names = ("rule", "namespace", "kind", "name")
+    fields = {name: value for name in names if (value := getattr(exemption, name)) is not None}
+    return {**fields, "expires": f"{exemption.expires.isoformat()}T00:00:00Z"}
 
 
 def _finding(entry: Mapping[str, Any]) -> Finding:

@@ -30,7 +30,11 @@ update then, and never the platform's own namespaces: what exists can always be 
 that change neither spec nor labels nor annotations, and those that suspend a job, are not judged unless the rule says
 so; an object that is being deleted never is.
 """
-_REACH = {Reach.EVERYWHERE: "all namespaces", Reach.TENANTS: "every namespace but the platform's own"}
+_REACH = {
+    Reach.EVERYWHERE: "all namespaces",
+    Reach.TENANTS: "every namespace but the platform's own",
+    Reach.LABELLED: "the namespaces of tenants (label `trainyard.dev/tenant`), and what lies in no namespace",
+}
 _SOURCE = {
     ParameterSource.NONE: "",
     ParameterSource.TENANT_POLICY: "the TenantPolicy `tenant` of the namespace",
@@ -39,6 +43,14 @@ _SOURCE = {
 _GATE = {
     Gate.CRD: "the CustomResourceDefinition itself; the state cannot be changed",
     Gate.ADMISSION: "ValidatingAdmissionPolicy",
+    Gate.OPA: "the webhook and the reconcile loop, by the policy server",
+}
+
+
+_NAMES = {
+    Gate.CRD: "the CustomResourceDefinition",
+    Gate.ADMISSION: "ValidatingAdmissionPolicies",
+    Gate.OPA: "the policy server",
 }
 
 
@@ -81,6 +93,7 @@ def _section(rule: Rule, cases: Sequence[Case]) -> Iterator[str]:
     for name, schema in rule.parameters.items():
         default = list(schema.default) if isinstance(schema.default, tuple) else schema.default
         yield f"- Parameter `{name}` ({schema.type}): {schema.description}. Default `{cel_literal(default)}`"
+    yield from (f"- Not seen by {_NAMES[entry.gate]}: {entry.what}. Covered: {entry.covered}" for entry in rule.unseen)
     yield from (f"- See {link}" for link in rule.references)
     for verdict, heading in ((Verdict.DENY, "Denied"), (Verdict.WARN, "Warned of"), (Verdict.ALLOW, "Allowed")):
         chosen = [case for case in cases if case.verdict is verdict]

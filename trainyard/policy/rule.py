@@ -22,6 +22,8 @@ __all__ = [
     "Reach",
     "Rule",
     "Severity",
+    "Sight",
+    "Unseen",
     "Validation",
 ]
 
@@ -32,10 +34,18 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z]*$")]
 
 
 class Gate(StrEnum):
-    """Which part of the API server enforces a rule."""
+    """What enforces a rule in a cluster: a part of the API server, or the webhook by the policy server."""
 
     CRD = "crd"
     ADMISSION = "admission"
+    OPA = "opa"
+
+
+class Sight(StrEnum):
+    """What a rule must see beside the request itself."""
+
+    REQUEST = "request"
+    RUNTIME = "runtime"
 
 
 class Severity(StrEnum):
@@ -58,6 +68,7 @@ class Reach(StrEnum):
 
     EVERYWHERE = "everywhere"
     TENANTS = "tenants"
+    LABELLED = "labelled"
 
 
 class Match(SettingsModel):
@@ -66,7 +77,10 @@ class Match(SettingsModel):
     group: str = Field(description="API group; empty for the core group")
     version: str = Field(description="API version")
     kind: str = Field(description="Kind")
-    resource: str = Field(pattern=r"^[a-z]+$", description="Plural name; a subresource is never matched")
+    resource: str = Field(
+        pattern=r"^[a-z]+(/ephemeralcontainers)?$",
+        description="Plural name; of the subresources only the one that adds ephemeral containers is matched",
+    )
     operations: tuple[Literal["CREATE", "UPDATE", "DELETE"], ...] = Field(default=("CREATE", "UPDATE"), min_length=1)
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
 
@@ -121,6 +135,14 @@ class Validation(SettingsModel):
         return self
 
 
+class Unseen(SettingsModel):
+    """What a gate cannot judge, and the stronger one that does."""
+
+    gate: Gate
+    what: str = Field(description="What the gate does not see, and why")
+    covered: str = Field(description="Which gate judges it instead")
+
+
 class Fragment(SettingsModel):
     """CEL variables that several rules share: one file of ``policies/lib``."""
 
@@ -153,6 +175,8 @@ class Rule(SettingsModel):
     state: PolicyState = Field(description="What a violation causes where the stack says nothing else")
     since: str
     gate: Gate = Gate.ADMISSION
+    sees: Sight = Sight.REQUEST
+    unseen: tuple[Unseen, ...] = ()
     reach: Reach
     matches: tuple[Match, ...] = Field(min_length=1)
     source: ParameterSource = ParameterSource.NONE
@@ -165,10 +189,16 @@ class Rule(SettingsModel):
     def _consistent(self) -> Rule:
         if (self.gate is Gate.ADMISSION) != (self.cel is not None):
             raise ValueError("a rule of gate admission has cel; one of gate crd has none, because the CRD carries it")
+        if self.gate is Gate.OPA and not self.unseen:
+            raise ValueError("a rule of gate opa says under unseen why the API server cannot judge it")
+        if self.sees is not Sight.REQUEST and self.gate is not Gate.OPA:
+            raise ValueError("a policy of the API server sees the request only: a rule that sees more is of gate opa")
         if self.source is ParameterSource.TENANT_POLICY and any(match.scope == "Cluster" for match in self.matches):
             raise ValueError(
                 "a TenantPolicy lies in a namespace: a rule that reads it cannot match kinds of scope Cluster"
             )
+        if self.reach is Reach.LABELLED and self.source is not ParameterSource.NONE:
+            raise ValueError("a rule of reach labelled reads no parameter object: the label already says what it binds")
         if self.source is not ParameterSource.NONE and any("DELETE" in match.operations for match in self.matches):
             raise ValueError(
                 "a rule that reads parameters cannot match DELETE: a missing parameter would hold a namespace for ever"

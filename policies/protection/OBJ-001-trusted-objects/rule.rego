@@ -3,6 +3,11 @@ package trainyard.rules.obj_001
 import data.trainyard.lib.request
 import rego.v1
 
+reserved := {
+	"ConfigMap": ["-runtime-snapshot", "-mpi-hostfile", "-flux-entrypoint"],
+	"Secret": ["-mpi-ssh-auth", "-flux-curve"],
+}
+
 verbs := {"CREATE": "create", "UPDATE": "change", "DELETE": "delete"}
 
 violation contains {"path": "metadata", "message": message} if {
@@ -13,13 +18,12 @@ violation contains {"path": "metadata", "message": message} if {
 }
 
 trusted if {
-	request.kind == "ConfigMap"
-	some suffix in ["-runtime-snapshot", "-mpi-hostfile"]
+	some suffix in reserved[request.kind]
 	endswith(request.metadata.name, suffix)
 }
 
 trusted if {
-	request.kind != "ConfigMap"
+	not reserved[request.kind]
 	some subject in [request.object, request.old_object]
 	some owner in request.list(request.map(subject, "metadata"), "ownerReferences")
 	owner.kind == "TrainJob"
@@ -27,7 +31,7 @@ trusted if {
 }
 
 trusted if {
-	request.kind != "ConfigMap"
+	not reserved[request.kind]
 	some owner in request.list(request.metadata, "ownerReferences")
 	owner.kind == "TrainJob"
 	startswith(owner.apiVersion, "trainer.kubeflow.org/")

@@ -8,7 +8,8 @@ violation contains {"path": sprintf("%s.schedulerName", [pod.specPath]), "messag
 	some pod in places.pods
 	asked := accelerators(pod)
 	count(asked) > 0
-	scheduler := request.object_get(pod.spec, "schedulerName", "default-scheduler")
+	scheduler := scheduler_of(pod)
+	scheduler != ""
 	not scheduler in request.parameter("ACC-001", "schedulers")
 	message := sprintf("scheduler \"%v\" may not hand out %s", [scheduler, concat(", ", asked)])
 }
@@ -19,6 +20,20 @@ violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": m
 	count(asked) > 0
 	request.object_get(pod.spec, "nodeName", "") != ""
 	message := sprintf("naming a node bypasses the scheduler for %s", [concat(", ", asked)])
+}
+
+scheduler_of(pod) := pod.spec.schedulerName if {
+	not request.object_get(pod.spec, "schedulerName", "") == ""
+} else := assumed
+
+# The scheduler of a template that names none; empty where it is given one later.
+assumed := "" if endswith(request.kind, "Runtime")
+
+assumed := request.object_get(request.spec, "schedulerName", "") if request.api_group == "batch.volcano.sh"
+
+assumed := "default-scheduler" if {
+	not endswith(request.kind, "Runtime")
+	request.api_group != "batch.volcano.sh"
 }
 
 accelerators(pod) := array.concat(
@@ -34,5 +49,6 @@ asks(pod, name) if {
 	some container in request.list(pod.spec, field)
 	some kind in ["limits", "requests"]
 	amount := request.map(request.map(container, "resources"), kind)[name]
+	amount != null
 	not sprintf("%v", [amount]) in ["0", ""]
 }

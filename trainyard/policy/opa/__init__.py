@@ -1,7 +1,35 @@
-"""The Open Policy Agent as the engine that judges whole requests: bundle, server and a client that fails closed."""
+"""The Open Policy Agent as the engine that judges whole requests: bundle, server and a client that fails closed.
 
-from trainyard.policy.opa.adapter import DecisionUnavailableError, OpaAddress, OpaClient
-from trainyard.policy.opa.bundle import Bundle, build_bundle
-from trainyard.policy.opa.server import OpaServer
+The client is loaded when it is asked for: its HTTP library takes longer to import than the server takes to start.
+"""
 
-__all__ = ["Bundle", "DecisionUnavailableError", "OpaAddress", "OpaClient", "OpaServer", "build_bundle"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.opa.bundle import Bundle, build_bundle, sealed, verify_bundle
+from trainyard.policy.opa.server import SOCKET_AUTHORIZATION, OpaServer
+
+if TYPE_CHECKING:
+    from trainyard.policy.opa.adapter import DecisionUnavailableError, OpaClient
+
+__all__ = [
+    "SOCKET_AUTHORIZATION",
+    "Bundle",
+    "DecisionUnavailableError",
+    "OpaAddress",
+    "OpaClient",
+    "OpaServer",
+    "build_bundle",
+    "sealed",
+    "verify_bundle",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("DecisionUnavailableError", "OpaClient"):
+        from trainyard.policy.opa import adapter
+
+        return getattr(adapter, name)
+    raise AttributeError(name)

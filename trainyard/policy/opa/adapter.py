@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 import aiohttp
 from opa_client.opa_async import AsyncOpaClient
 
-from trainyard.problem import TrainyardError
+from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.opa.address import OpaAddress
 
 __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
 
@@ -25,48 +24,23 @@ _PARAMETERS: Final = {"strict-builtin-errors": "true", "provenance": "true"}
 _LISTS: Final = ("violations", "warnings", "audits", "undecided", "exempted")
 
 
-class DecisionUnavailableError(TrainyardError):
-    """There is no decision: the request must be refused."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"No policy decision: {reason}", fix="see whether the policy server runs, then try again")
-
-
-@dataclass(frozen=True)
-class OpaAddress:
-    """Where a server is and how to be let in.
-
-    Parameters
-    ----------
-    host, port
-        Address.
-    ca
-        File with the certificate authority; plain HTTP on the own machine where it is None.
-    token
-        File with the bearer token; it is read again when the server refuses it.
-    revision
-        Revision of the bundle the answers must come from; any where it is None.
-    """
-
-    host: str
-    port: int
-    ca: Path | None = None
-    token: Path | None = None
-    revision: str | None = None
-
-
 class _Client(AsyncOpaClient):  # type: ignore[misc]
-    """The library's client with an explicit certificate authority."""
+    """The library's client with an explicit certificate authority, or on a Unix socket."""
 
     def __init__(self, address: OpaAddress, timeout: float, token: str | None) -> None:
         super().__init__(
             host=address.host, port=address.port, ssl=address.ca is not None, token=token, retries=0, timeout=timeout
         )
-        self._authority = address.ca
+        self._authority, self._socket = address.ca, address.socket
 
     async def _init_session(self) -> None:
-        context = ssl.create_default_context(cafile=str(self._authority)) if self._authority else False
-        self._connector = aiohttp.TCPConnector(ssl=context)
+        connector: aiohttp.BaseConnector
+        if self._socket is not None:
+            connector = aiohttp.UnixConnector(str(self._socket))
+        else:
+            context = ssl.create_default_context(cafile=str(self._authority)) if self._authority else False
+            connector = aiohttp.TCPConnector(ssl=context)
+        self._connector = connector
         timeout = aiohttp.ClientTimeout(total=self.timeout)
         self._session = aiohttp.ClientSession(headers=self.headers, connector=self._connector, timeout=timeout)
 

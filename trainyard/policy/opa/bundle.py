@@ -18,12 +18,13 @@ from trainyard.policy.catalogue import load_rules, rule_folders
 from trainyard.policy.rule import Rule
 from trainyard.problem import TrainyardError
 
-__all__ = ["Bundle", "build_bundle", "package_name"]
+__all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
 
 ROOT: Final = "trainyard"
 """Everything of the bundle lies below ``data.trainyard``; nothing else may be loaded beside it there."""
 
 _NOT_A_SOURCE = "num_nodes"
+_MANIFEST = ".manifest"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,11 @@ class Bundle:
     revision: str
 
     def write(self, path: Path) -> None:
-        """Write the bundle as a tar.gz; equal bundles are equal to the byte."""
+        """Write the bundle as a tar.gz."""
+        path.write_bytes(self.archive())
+
+    def archive(self) -> bytes:
+        """Return the bundle as a tar.gz; equal bundles are equal to the byte."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
             for name, content in sorted(self.files.items()):
@@ -50,7 +55,30 @@ class Bundle:
                 entry.size = len(content)
                 entry.mode = 0o644
                 archive.addfile(entry, io.BytesIO(content))
-        path.write_bytes(gzip.compress(buffer.getvalue(), mtime=0))
+        return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+def verify_bundle(path: Path, revision: str) -> None:
+    """Refuse an archive whose content is not what its revision stands for.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be read, or holds other rules.
+    """
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            found = {entry.name: archive.extractfile(entry) for entry in archive if entry.isfile()}
+            files = {name: file.read() for name, file in found.items() if file is not None}
+        manifest = dict(json.loads(files.pop(_MANIFEST, b"{}")))
+    except (OSError, tarfile.TarError, EOFError, ValueError, TypeError) as error:
+        raise TrainyardError(
+            f"policy bundle {path} cannot be read: {error}", fix="Install it with `trainyard up`"
+        ) from error
+    if {manifest.get("revision"), _revision(files)} != {revision}:
+        raise TrainyardError(
+            f"policy bundle {path} holds other rules than revision {revision}", fix="Install it with `trainyard up`"
+        )
 
 
 def package_name(rule_id: str) -> str:
@@ -89,12 +117,31 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
                 fix=f"write it (package trainyard.rules.{package_name(rule.id)}); see docs/rules.md",
             )
         files[f"rules/{folder.name}.rego"] = source.read_bytes()
-    files["data.json"] = _json({ROOT: {"catalogue": _catalogue(known.values()), "sources": _sources()}})
-    revision = hashlib.sha256()
+    data = {"catalogue": _catalogue(known.values()), "index": _index(known.values()), "sources": _sources()}
+    files["data.json"] = _json({ROOT: data})
+    return sealed(files, (ROOT,))
+
+
+def sealed(files: Mapping[str, bytes], roots: Iterable[str]) -> Bundle:
+    """Return files as a bundle of its own revision.
+
+    Parameters
+    ----------
+    files
+        Content by path.
+    roots
+        Paths below ``data`` that the bundle owns.
+    """
+    revision = _revision(files)
+    manifest = _json({"revision": revision, "roots": list(roots), "rego_version": 1})
+    return Bundle({**files, _MANIFEST: manifest}, revision)
+
+
+def _revision(files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
     for name, content in sorted(files.items()):
-        revision.update(f"{name}\0{len(content)}\0".encode() + content)
-    files[".manifest"] = _json({"revision": revision.hexdigest(), "roots": [ROOT], "rego_version": 1})
-    return Bundle(files, revision.hexdigest())
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 def _catalogue(rules: Iterable[Rule]) -> dict[str, Any]:
@@ -119,6 +166,23 @@ def _entry(rule: Rule) -> dict[str, Any]:
             {"group": match.group, "kind": match.kind, "operations": list(match.operations), "scope": match.scope}
             for match in rule.matches
         ],
+    }
+
+
+def _index(rules: Iterable[Rule]) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """Return the ids of the rules that judge a request, by group, kind and operation.
+
+    The entry point looks there instead of asking every rule: that is most of what a decision would take.
+    """
+    found: dict[str, dict[str, dict[str, set[str]]]] = {}
+    for rule in rules:
+        for match in rule.matches:
+            for operation in match.operations:
+                of_kind = found.setdefault(match.group, {}).setdefault(match.kind, {})
+                of_kind.setdefault(operation, set()).add(rule.id)
+    return {
+        group: {kind: {name: sorted(ids) for name, ids in operations.items()} for kind, operations in kinds.items()}
+        for group, kinds in found.items()
     }
 
 

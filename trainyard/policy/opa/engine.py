@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy.admission import TENANT_LABEL
-from trainyard.policy.cases import Case, Judgement, Verdict, World
+from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters
 from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.opa.adapter import OpaAddress, OpaClient
 from trainyard.policy.opa.bundle import Bundle
@@ -48,15 +48,17 @@ class OpaEngine:
 
 
 async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[Judgement]:
-    judgements: list[Judgement] = []
-    surroundings = Surroundings(PolicySettings(), (_PLATFORM_NAMESPACE,), datetime.datetime.now(datetime.UTC))
+    judgements: dict[int, Judgement] = {}
+    now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as client:
-        for start in range(0, len(cases), _BATCH):
-            batch = cases[start : start + _BATCH]
-            document = documents_of((_review(case, world) for case in batch), surroundings)
-            for case, decision in zip(batch, await client.decide_all(document), strict=True):
-                judgements.append(_judgement(case, decision_of(decision)))
-    return judgements
+        for parameters, indices in by_parameters(cases):
+            surroundings = Surroundings(PolicySettings(parameters=parameters), (_PLATFORM_NAMESPACE,), now)
+            for start in range(0, len(indices), _BATCH):
+                batch = indices[start : start + _BATCH]
+                document = documents_of((_review(cases[index], world) for index in batch), surroundings)
+                for index, decision in zip(batch, await client.decide_all(document), strict=True):
+                    judgements[index] = _judgement(cases[index], decision_of(decision))
+    return [judgements[index] for index in range(len(cases))]
 
 
 def _review(case: Case, world: World) -> Review:
@@ -74,6 +76,7 @@ def _review(case: Case, world: World) -> Review:
         groups=content.user.groups,
         platform=_merged(world.platform, content.platform),
         tenant_policy=_merged(world.tenant_policy, content.tenant_policy) if tenant else None,
+        runtime=content.runtime,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -14,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from trainyard.policy.opa.adapter import OpaAddress
+from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.problem import TrainyardError
 
-__all__ = ["AUTHORIZATION", "OpaServer"]
+__all__ = ["AUTHORIZATION", "SOCKET_AUTHORIZATION", "OpaServer"]
 
-AUTHORIZATION: Final = """package system.authz
+_AUTHORIZATION: Final = """package system.authz
 
 import rego.v1
 
@@ -30,13 +31,19 @@ allow if input.path == ["health"]
 
 allow if {
 	input.method == "POST"
-	input.path in [["v1", "data", "trainyard", "decision"], ["v1", "data", "trainyard", "decisions"]]
-	input.identity == data.identity.token
+	input.path in [["v1", "data", "trainyard", "decision"], ["v1", "data", "trainyard", "decisions"]]%s
 }
 """
+
+AUTHORIZATION: Final = _AUTHORIZATION % "\n\tinput.identity == data.identity.token"
 """Who may ask what: health for anyone, decisions for whoever has the token; nobody changes policies or data."""
 
+SOCKET_AUTHORIZATION: Final = _AUTHORIZATION % ""
+"""The same on a socket that only those who may ask can reach: it takes the place of the token."""
+
 _START_SECONDS = 15.0
+_GARBAGE: Final = "400"
+"""Memory is collected when it has grown fivefold: the server is small and short-lived, and time counts."""
 
 
 class OpaServer:
@@ -83,10 +90,12 @@ class OpaServer:
                 [
                     *(str(program), "run", "--server", "--addr", f"127.0.0.1:{port}", "--disable-telemetry"),
                     *("--authentication=token", "--authorization=basic", "--log-level=error"),
+                    "--optimize-store-for-read-speed",
                     *("--bundle", str(folder / "bundle.tar.gz"), str(authorization)),
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={"GOGC": _GARBAGE, **os.environ},
             )
         try:
             self._await(port, log)

@@ -1,0 +1,35 @@
+package trainyard.rules.gng_003
+
+import data.trainyard.lib.replicated_jobs
+import data.trainyard.lib.request
+import rego.v1
+
+job_set_specs := {"JobSet": request.spec}
+
+job_set_spec := object.get(job_set_specs, request.kind, request.map(request.map(request.spec, "template"), "spec"))
+
+in_place if request.map(job_set_spec, "failurePolicy").restartStrategy == "InPlaceRestart"
+
+restart_policy(job) := request.object_get(replicated_jobs.pod_spec(job), "restartPolicy", "OnFailure")
+
+violation contains {"path": path, "message": sprintf("no Job can have pods with restartPolicy %v", [policy])} if {
+	some entry in replicated_jobs.all
+	policy := restart_policy(entry.job)
+	not policy in ["OnFailure", "Never"]
+	path := sprintf("%s.template.spec.template.spec.restartPolicy", [entry.path])
+}
+
+violation contains {"path": path, "message": "podFailurePolicy works with restartPolicy Never only"} if {
+	some entry in replicated_jobs.all
+	is_object(replicated_jobs.job_spec(entry.job).podFailurePolicy)
+	restart_policy(entry.job) != "Never"
+	path := sprintf("%s.template.spec.template.spec.restartPolicy", [entry.path])
+}
+
+violation contains {"path": sprintf("%s.template.spec.%s", [entry.path, field]), "message": message} if {
+	in_place
+	some entry in replicated_jobs.all
+	some field, needed in {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
+	request.object_get(replicated_jobs.job_spec(entry.job), field, null) != needed
+	message := sprintf("InPlaceRestart needs %v", [needed])
+}

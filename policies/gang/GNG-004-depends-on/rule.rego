@@ -1,0 +1,74 @@
+package trainyard.rules.gng_004
+
+import data.trainyard.lib.replicated_jobs
+import data.trainyard.lib.request
+import rego.v1
+
+tasks := request.list(request.spec, "tasks") if request.kind == "Job"
+
+name_of(i, task) := request.object_get(task, "name", sprintf("default%d", [i]))
+
+needs(task) := request.list(request.map(task, "dependsOn"), "name")
+
+alternative(task) if {
+	request.map(task, "dependsOn").iteration == "any"
+	count(needs(task)) > 1
+}
+
+follows(task, stage) if {
+	alternative(task)
+	some need in needs(task)
+	need in stage
+}
+
+follows(task, stage) if {
+	not alternative(task)
+	every need in needs(task) {
+		need in stage
+	}
+}
+
+next(stage) := {name_of(i, task) | some i, task in tasks; follows(task, stage)}
+
+first := {name_of(i, task) | some i, task in tasks; count(needs(task)) == 0}
+
+reached := next(next(next(next(next(next(next(first)))))))
+
+endless contains i if {
+	some i, task in tasks
+	not name_of(i, task) in reached
+}
+
+violation contains {"path": sprintf("spec.tasks[%d].dependsOn", [i]), "message": message} if {
+	some i in endless
+	message := "the task waits for itself, for an unknown one, or in a chain of more than eight"
+}
+
+least := request.spec.minAvailable if request.object_get(request.spec, "minAvailable", 0) > 0
+
+least := sum([request.object_get(task, "minAvailable", request.object_get(task, "replicas", 0)) | some task in tasks]) if {
+	request.object_get(request.spec, "minAvailable", 0) == 0
+}
+
+startable := sum([request.object_get(task, "replicas", 0) | some task in tasks; count(needs(task)) == 0])
+
+violation contains {"path": "spec.minAvailable", "message": message} if {
+	count(endless) == 0
+	some task in tasks
+	count(needs(task)) > 0
+	least > startable
+	message := sprintf("the gang needs %d pods, but only %d are made before it starts", [least, startable])
+}
+
+violation contains {"path": sprintf("%s.dependsOn[%d].name", [entry.path, k]), "message": message} if {
+	some entry in replicated_jobs.all
+	some k, need in request.list(entry.job, "dependsOn")
+	name := request.object_get(need, "name", "")
+	not name in earlier(request.object_get(entry.job, "name", ""))
+	message := sprintf("no earlier replicatedJob is named \"%v\"", [name])
+}
+
+earlier(name) := array.slice(replicated_jobs.names, 0, index) if {
+	indices := [i | some i, other in replicated_jobs.names; other == name]
+	index := min(indices)
+}

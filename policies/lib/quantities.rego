@@ -1,0 +1,34 @@
+package trainyard.lib.quantities
+
+import rego.v1
+
+# Quantities as Kubernetes writes them: 8, "8", "8000m", "8e0", "1Ki". What is none has no amount.
+
+form := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$`
+
+multipliers := {
+	"": 1, "n": 1, "u": 1, "m": 1, "k": 1000, "M": 1000000, "G": 1000000000, "T": 1000000000000,
+	"P": 1000000000000000, "E": 1000000000000000000, "Ki": 1024, "Mi": 1048576, "Gi": 1073741824,
+	"Ti": 1099511627776, "Pi": 1125899906842624, "Ei": 1152921504606846976,
+}
+
+divisors := {"n": 1000000000, "u": 1000000, "m": 1000}
+
+amount(value) := value if is_number(value)
+
+amount(value) := ((sign * size) * multipliers[parts[4]]) / object.get(divisors, parts[4], 1) if {
+	is_string(value)
+	parts := regex.find_all_string_submatch_n(form, value, 1)[0]
+	concat("", [parts[2], parts[3]]) != ""
+	sign := {"": 1, "+": 1, "-": -1}[parts[1]]
+	size := to_number(sprintf("%s.%s0e%s", [whole(parts[2]), parts[3], exponent(parts[5])]))
+}
+
+# A number has no leading zeros.
+whole(digits) := "0" if trim_left(digits, "0") == ""
+
+whole(digits) := trim_left(digits, "0") if trim_left(digits, "0") != ""
+
+exponent(text) := "0" if text == ""
+
+exponent(text) := text if text != ""

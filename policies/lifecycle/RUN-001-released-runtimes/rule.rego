@@ -1,0 +1,49 @@
+package trainyard.rules.run_001
+
+import data.trainyard.lib.request
+import data.trainyard.lib.users
+import rego.v1
+
+released_annotation := "trainyard.dev/released"
+
+alias_annotation := "trainyard.dev/alias-of"
+
+annotations(subject) := request.map(request.map(subject, "metadata"), "annotations")
+
+old := annotations(request.old_object)
+
+released if {
+	released_annotation in object.keys(old)
+	not alias_annotation in object.keys(old)
+}
+
+updated if {
+	released
+	request.operation == "UPDATE"
+}
+
+violation contains {"path": "spec", "message": "the version is released and its spec is final"} if {
+	updated
+	object.get(request.object, "spec", null) != object.get(request.old_object, "spec", null)
+}
+
+violation contains {"path": sprintf("metadata.annotations[%s]", [released_annotation]), "message": message} if {
+	updated
+	object.get(annotations(request.object), released_annotation, "") != old[released_annotation]
+	message := "a released version stays released as it is"
+}
+
+violation contains {"path": sprintf("metadata.annotations[%s]", [alias_annotation]), "message": message} if {
+	updated
+	alias_annotation in object.keys(annotations(request.object))
+	message := "a released version does not become an alias"
+}
+
+violation contains {"path": "metadata", "message": "a released version is deprecated before it is deleted"} if {
+	released
+	request.operation == "DELETE"
+	not deprecated
+	not users.of_the_platform("RUN-001")
+}
+
+deprecated if request.map(request.metadata, "labels")["trainer.kubeflow.org/support"] == "deprecated"

@@ -1,0 +1,58 @@
+package trainyard.rules.obj_002
+
+import data.trainyard.lib.request
+import data.trainyard.lib.users
+import rego.v1
+
+tenant_label := "trainyard.dev/tenant"
+
+annotation := "scheduling.volcano.sh/queue-name"
+
+violation contains {"path": "metadata", "message": message} if {
+	sets_limits
+	not users.of_the_platform("OBJ-002")
+	message := sprintf("user \"%v\" may not write what judges tenants", [request.user.name])
+}
+
+violation contains {"path": "metadata.labels", "message": message} if {
+	of_a_tenant
+	not users.of_the_platform("OBJ-002")
+	some key in object.keys(object.union(old_labels, labels))
+	binding(key)
+	object.get(labels, key, null) != object.get(old_labels, key, null)
+	message := sprintf("user \"%v\" may not say what binds a tenant's namespace", [request.user.name])
+}
+
+violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "message": message} if {
+	of_a_tenant
+	not users.of_the_platform("OBJ-002")
+	queue(request.metadata) != queue(old_metadata)
+	message := sprintf("user \"%v\" may not choose the queue of a tenant's namespace", [request.user.name])
+}
+
+sets_limits if request.api_group == "trainyard.dev"
+
+sets_limits if {
+	request.api_group == "admissionregistration.k8s.io"
+	some each in [labels, old_labels]
+	each["app.kubernetes.io/managed-by"] == "trainyard"
+}
+
+of_a_tenant if {
+	request.kind == "Namespace"
+	tenant_label in (object.keys(labels) | object.keys(old_labels))
+}
+
+labels := request.map(request.metadata, "labels")
+
+old_labels := request.map(old_metadata, "labels")
+
+default old_metadata := {}
+
+old_metadata := request.map(request.old_object, "metadata")
+
+binding(key) if key == tenant_label
+
+binding(key) if startswith(key, "pod-security.kubernetes.io/")
+
+queue(metadata) := object.get(request.map(metadata, "annotations"), annotation, "")

@@ -1,0 +1,13 @@
+package trainyard.rules.env_002
+
+import data.trainyard.lib.environment
+import data.trainyard.lib.request
+import data.trainyard.lib.workloads
+import rego.v1
+
+policy := request.map(request.map(request.runtime, "spec"), "mlPolicy")
+
+violation contains {"path": variable.path, "message": sprintf("the runtime's framework itself sets %s", [variable.name])} if {
+	some variable in workloads.environment
+	environment.taken(variable.name, policy, request.parameter("ENV-002", "reserved"))
+}

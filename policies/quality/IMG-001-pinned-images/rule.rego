@@ -1,0 +1,46 @@
+package trainyard.rules.img_001
+
+import data.trainyard.lib.request
+import data.trainyard.lib.workloads
+import rego.v1
+
+with_digest := `^[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?@sha256:[0-9a-f]{64}$`
+
+with_tag := `^[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*:[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+
+registries := request.parameter("IMG-001", "registries")
+
+violation contains {"path": entry.path, "message": sprintf("\"%v\" names no exact tag or digest", [entry.image])} if {
+	some entry in workloads.images
+	not pinned(entry.image)
+}
+
+pinned(image) if regex.match(with_digest, image)
+
+pinned(image) if {
+	regex.match(with_tag, image)
+	not floating(image)
+}
+
+floating(image) if {
+	some tag in request.parameter("IMG-001", "floatingTags")
+	endswith(lower(image), sprintf(":%s", [tag]))
+}
+
+violation contains {"path": entry.path, "message": message} if {
+	count(registries) > 0
+	some entry in workloads.images
+	not allowed(entry.image)
+	message := sprintf("\"%v\" is not from an allowed registry (%s)", [entry.image, concat(", ", registries)])
+}
+
+allowed(image) if {
+	some registry in registries
+	startswith(full(image), sprintf("%s/", [registry]))
+}
+
+full(image) := image if {
+	regex.match(`^([^/]*[.:][^/]*|localhost)/`, image)
+} else := sprintf("docker.io/%s", [image]) if {
+	contains(image, "/")
+} else := sprintf("docker.io/library/%s", [image])

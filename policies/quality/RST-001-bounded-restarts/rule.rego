@@ -1,0 +1,83 @@
+package trainyard.rules.rst_001
+
+import data.trainyard.lib.replicated_jobs
+import data.trainyard.lib.request
+import rego.v1
+
+parameter(name) := request.parameter("RST-001", name)
+
+job_set := {"path": "spec", "spec": request.spec} if {
+	request.kind == "JobSet"
+} else := {"path": "spec.template.spec", "spec": request.map(request.map(request.spec, "template"), "spec")}
+
+failure_policy := request.map(job_set.spec, "failurePolicy")
+
+jobs contains {"path": "spec", "spec": request.spec} if {
+	request.kind == "Job"
+	request.api_group == "batch"
+}
+
+jobs contains {"path": sprintf("%s.template.spec", [entry.path]), "spec": replicated_jobs.job_spec(entry.job)} if {
+	some entry in replicated_jobs.all
+}
+
+# Entries {path, number, ceiling}.
+numbers contains {"path": sprintf("%s.%s", [job.path, field]), "number": job.spec[field], "ceiling": ceiling} if {
+	some job in jobs
+	some field, ceiling in {
+		"backoffLimit": backoff_limit,
+		"backoffLimitPerIndex": parameter("maxBackoffLimit"),
+		"activeDeadlineSeconds": parameter("maxDeadlineSeconds"),
+	}
+}
+
+numbers contains {"path": path, "number": failure_policy.maxRestarts, "ceiling": parameter("maxRestarts")} if {
+	path := sprintf("%s.failurePolicy.maxRestarts", [job_set.path])
+}
+
+numbers contains {"path": path, "number": policy.maxRestarts, "ceiling": parameter("maxRestarts")} if {
+	policy := request.map(request.map(request.map(request.spec, "mlPolicy"), "torch"), "elasticPolicy")
+	path := "spec.mlPolicy.torch.elasticPolicy.maxRestarts"
+}
+
+numbers contains {"path": "spec.maxRetry", "number": request.spec.maxRetry, "ceiling": parameter("maxRestarts")}
+
+numbers contains {"path": path, "number": task.maxRetry, "ceiling": parameter("maxRestarts")} if {
+	some i, task in request.list(request.spec, "tasks")
+	path := sprintf("spec.tasks[%d].maxRetry", [i])
+}
+
+numbers contains {"path": "spec.activeDeadlineSeconds", "number": number, "ceiling": parameter("maxDeadlineSeconds")} if {
+	request.kind == "TrainJob"
+	number := request.spec.activeDeadlineSeconds
+}
+
+backoff_limit := 2147483647 if {
+	failure_policy.restartStrategy == "InPlaceRestart"
+} else := parameter("maxBackoffLimit")
+
+violation contains {"path": entry.path, "message": message} if {
+	some entry in numbers
+	entry.number != null
+	not bounded(entry)
+	message := sprintf("%v is out of bounds (at most %d)", [entry.number, entry.ceiling])
+}
+
+# What is no number is not bounded.
+bounded(entry) if {
+	is_number(entry.number)
+	entry.number >= 0
+	entry.number <= entry.ceiling
+}
+
+violation contains {"path": path, "message": "such restarts have no bound"} if {
+	some i, rule in request.list(failure_policy, "rules")
+	endswith(request.object_get(rule, "action", ""), "AndIgnoreMaxRestarts")
+	path := sprintf("%s.failurePolicy.rules[%d].action", [job_set.path, i])
+}
+
+violation contains {"path": "spec.activeDeadlineSeconds", "message": "the job has no deadline"} if {
+	parameter("deadlineRequired")
+	request.kind == "TrainJob"
+	request.object_get(request.spec, "activeDeadlineSeconds", null) == null
+}

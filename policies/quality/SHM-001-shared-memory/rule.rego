@@ -1,0 +1,78 @@
+package trainyard.rules.shm_001
+
+import data.trainyard.lib.places
+import data.trainyard.lib.quantities
+import data.trainyard.lib.request
+import data.trainyard.lib.workloads
+import rego.v1
+
+# Containers that ask for several accelerators, with their mounts at /dev/shm.
+hungry contains {"path": entry.path, "container": entry.container, "mounts": mounts(entry)} if {
+	some entry in places.containers
+	entry.field in ["containers", "initContainers"]
+	some kind in ["limits", "requests"]
+	several(amounts(request.map(request.map(entry.container, "resources"), kind)))
+}
+
+amounts(resources) := [text |
+	some name, amount in resources
+	workloads.accelerator(name)
+	text := sprintf("%v", [amount])
+	not text in ["0", ""]
+]
+
+several(asked) if count(asked) > 1
+
+several(asked) if {
+	some amount in asked
+	amount != "1"
+}
+
+mounts(entry) := [{"mount": mount, "volumes": volumes} |
+	some mount in request.list(entry.container, "volumeMounts")
+	regex.match(`^/+dev/+shm/*$`, request.object_get(mount, "mountPath", ""))
+	volumes := [empty_dir |
+		some volume in request.list(entry.pod.spec, "volumes")
+		volume.name == mount.name
+		empty_dir := request.map(volume, "emptyDir")
+		empty_dir.medium == "Memory"
+	]
+]
+
+violation contains {"path": sprintf("%s.volumeMounts", [entry.path]), "message": message} if {
+	some entry in hungry
+	not backed(entry.mounts)
+	message := "/dev/shm is not a memory-backed volume of its own"
+}
+
+backed(found) if {
+	count(found) > 0
+	every each in found {
+		count(each.volumes) > 0
+		request.object_get(each.mount, "subPath", null) == null
+		request.object_get(each.mount, "subPathExpr", null) == null
+		not each.mount.readOnly
+	}
+}
+
+violation contains {"path": sprintf("%s.volumeMounts", [entry.path]), "message": message} if {
+	some entry in hungry
+	some empty_dir in entry.mounts[_].volumes
+	not limited(empty_dir)
+	message := "the volume at /dev/shm has no sizeLimit"
+}
+
+limited(empty_dir) if quantities.amount(empty_dir.sizeLimit) > 0
+
+violation contains {"path": sprintf("%s.resources.limits[memory]", [entry.path]), "message": message} if {
+	some entry in hungry
+	limit := request.map(request.map(entry.container, "resources"), "limits").memory
+	limit != null
+	some empty_dir in entry.mounts[_].volumes
+	limited(empty_dir)
+	not enough(limit, empty_dir)
+	message := sprintf("the memory limit %v is below the sizeLimit %v of /dev/shm", [limit, empty_dir.sizeLimit])
+}
+
+# What is no quantity is not enough.
+enough(limit, empty_dir) if quantities.amount(limit) >= quantities.amount(empty_dir.sizeLimit)

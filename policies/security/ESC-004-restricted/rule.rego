@@ -1,0 +1,44 @@
+package trainyard.rules.esc_004
+
+import data.trainyard.lib.places
+import data.trainyard.lib.request
+import rego.v1
+
+violation contains {"path": entry.path, "message": "a container should not run as root"} if {
+	some entry in places.security_contexts
+	as_root(entry.context)
+}
+
+violation contains {"path": path, "message": "a container should not be able to gain privileges"} if {
+	some entry in places.security_contexts
+	entry.context.allowPrivilegeEscalation == true
+	path := sprintf("%s.allowPrivilegeEscalation", [entry.path])
+}
+
+violation contains {"path": path, "message": "a pod should get its storage through a PersistentVolumeClaim"} if {
+	some pod in places.pods
+	some i, volume in request.list(pod.spec, "volumes")
+	some kind, source in volume
+	source != null
+	not kind in array.concat(["name"], request.parameter("ESC-004", "volumes"))
+	path := sprintf("%s.volumes[%d]", [pod.specPath, i])
+}
+
+violation contains {"path": path, "message": "a pod should not take tokens for other services"} if {
+	some pod in places.pods
+	some i, volume in request.list(pod.spec, "volumes")
+	some source in request.list(request.map(volume, "projected"), "sources")
+	foreign(request.object_get(request.map(source, "serviceAccountToken"), "audience", ""))
+	path := sprintf("%s.volumes[%d].projected", [pod.specPath, i])
+}
+
+as_root(context) if context.runAsUser == 0
+
+as_root(context) if context.runAsNonRoot == false
+
+foreign(audience) if {
+	audience != ""
+	every start in request.parameter("ESC-004", "audiences") {
+		not startswith(audience, start)
+	}
+}

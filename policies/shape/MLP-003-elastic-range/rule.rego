@@ -1,0 +1,20 @@
+package trainyard.rules.mlp_003
+
+import data.trainyard.lib.request
+import rego.v1
+
+policy := request.map(request.map(request.map(request.spec, "mlPolicy"), "torch"), "elasticPolicy")
+
+violation contains {"path": "spec.mlPolicy.torch.elasticPolicy", "message": message} if {
+	request.object_get(policy, "minNodes", null) != null
+	request.object_get(policy, "maxNodes", null) != null
+	not ordered
+	message := sprintf("minNodes %v is larger than maxNodes %v", [policy.minNodes, policy.maxNodes])
+}
+
+# What is no number has no order.
+ordered if {
+	is_number(policy.minNodes)
+	is_number(policy.maxNodes)
+	policy.minNodes <= policy.maxNodes
+}

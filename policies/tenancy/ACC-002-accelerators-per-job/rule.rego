@@ -1,0 +1,81 @@
+package trainyard.rules.acc_002
+
+import data.trainyard.lib.places
+import data.trainyard.lib.quantities
+import data.trainyard.lib.request
+import rego.v1
+
+ceiling := value if {
+	value := request.tenant_policy.maxAcceleratorsPerJob
+	value != null
+}
+
+violation contains {"path": "spec", "message": "the accelerators of this job cannot be counted"} if {
+	is_number(ceiling)
+	not countable
+}
+
+violation contains {"path": "spec", "message": message} if {
+	countable
+	asked > ceiling
+	message := sprintf("it asks for %v accelerators; a job of this namespace may ask for %v", [asked, ceiling])
+}
+
+asked := sum([amount |
+	some unit in units
+	amount := unit.copies * of_pod(unit)
+])
+
+# What a pod holds at a time: its containers together, or one init container that asks for more.
+of_pod(unit) := max(array.concat(
+	[sum([of_container(c.resources) | some c in unit.containers; not c.first])],
+	[of_container(c.resources) | some c in unit.containers; c.first],
+))
+
+of_container(resources) := sum([quantities.amount(value) | some value in accelerators(resources)])
+
+# A limit wins over a request.
+accelerators(resources) := {name: value |
+	some name, value in object.union(request.map(resources, "requests"), request.map(resources, "limits"))
+	accelerator(name)
+	value != null
+}
+
+accelerator(name) if contains(name, "gpu")
+
+accelerator(name) if contains(name, "/mig-")
+
+accelerator(name) if name in request.parameter("ACC-002", "resources")
+
+countable if {
+	every unit in units {
+		not unit.claims
+		every container in unit.containers {
+			every value in accelerators(container.resources) {
+				quantities.amount(value) >= 0
+			}
+		}
+	}
+}
+
+units contains {"id": "spec.trainer", "copies": request.copies(trainer, "numNodes"), "claims": false, "containers": {container}} if {
+	request.kind == "TrainJob"
+	trainer := request.map(request.spec, "trainer")
+	container := {"path": "", "resources": request.map(trainer, "resourcesPerNode"), "first": false}
+}
+
+units contains {"id": pod.specPath, "copies": pod.copies, "claims": claims, "containers": containers} if {
+	some pod in places.pods
+	pod.copies > 0
+	claims := count(request.list(pod.spec, "resourceClaims")) > 0
+	containers := {{"path": entry.path, "resources": request.map(entry.container, "resources"), "first": first(entry)} |
+		some entry in places.containers
+		entry.pod.specPath == pod.specPath
+	}
+}
+
+# An ordinary init container ends before the others start; one that restarts stays beside them.
+first(entry) if {
+	entry.field == "initContainers"
+	request.object_get(entry.container, "restartPolicy", "") != "Always"
+} else := false

@@ -1,0 +1,40 @@
+package trainyard.rules.ten_005
+
+import data.trainyard.lib.places
+import data.trainyard.lib.request
+import rego.v1
+
+node_labels := request.parameter("TEN-005", "nodeLabels")
+
+violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": "a tenant's pod may not name its node"} if {
+	some pod in places.pods
+	request.object_get(pod.spec, "nodeName", "") != ""
+}
+
+violation contains {"path": path, "message": "tenants may not select nodes by this label"} if {
+	some pod in places.pods
+	some key, _ in request.map(pod.spec, "nodeSelector")
+	not key in node_labels
+	path := sprintf("%s.nodeSelector[%s]", [pod.specPath, key])
+}
+
+violation contains {"path": path, "message": "it selects nodes by a label or field that tenants may not use"} if {
+	some pod in places.pods
+	some term in terms(request.map(request.map(pod.spec, "affinity"), "nodeAffinity"))
+	some field in ["matchExpressions", "matchFields"]
+	some each in request.list(term, field)
+	not request.object_get(each, "key", "") in node_labels
+	path := sprintf("%s.affinity.nodeAffinity", [pod.specPath])
+}
+
+violation contains {"path": path, "message": "tenants may not tolerate this taint"} if {
+	some pod in places.pods
+	some i, each in request.list(pod.spec, "tolerations")
+	not request.object_get(each, "key", "") in request.parameter("TEN-005", "taints")
+	path := sprintf("%s.tolerations[%d]", [pod.specPath, i])
+}
+
+terms(affinity) := array.concat(
+	request.list(request.map(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"),
+	[request.map(each, "preference") | some each in request.list(affinity, "preferredDuringSchedulingIgnoredDuringExecution")],
+)

@@ -1,0 +1,34 @@
+package trainyard.rules.ten_006
+
+import data.trainyard.lib.request
+import data.trainyard.lib.users
+import rego.v1
+
+patches := request.list(request.spec, "runtimePatches")
+
+before := request.list(request.map(request.old_object, "spec"), "runtimePatches")
+
+violation contains {"path": sprintf("spec.runtimePatches[%d]", [i]), "message": "this manager's patches are written by the manager itself"} if {
+	not users.of_the_platform("TEN-006")
+	some i, patch in patches
+	reserved(patch)
+	not unchanged(patch)
+}
+
+violation contains {"path": "spec.runtimePatches", "message": "the patch of a reserved manager must not be dropped"} if {
+	not users.of_the_platform("TEN-006")
+	some patch in before
+	reserved(patch)
+	not patch.manager in [each.manager | some each in patches]
+}
+
+reserved(patch) if {
+	some start in request.parameter("TEN-006", "managers")
+	startswith(patch.manager, start)
+}
+
+unchanged(patch) if {
+	some old in before
+	old.manager == patch.manager
+	request.map(old, "trainingRuntimeSpec") == request.map(patch, "trainingRuntimeSpec")
+}

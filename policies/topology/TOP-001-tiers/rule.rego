@@ -1,0 +1,72 @@
+package trainyard.rules.top_001
+
+import data.trainyard.lib.request
+import rego.v1
+
+tiers := request.list(request.platform, "tiers")
+
+names := [tier.name | some tier in tiers]
+
+numbers := [tier.tier | some tier in tiers]
+
+on if "network-topology-aware" in request.list(request.platform, "schedulerFeatures")
+
+wishes contains {"path": "spec.networkTopology", "wish": wish} if {
+	wish := request.spec.networkTopology
+	is_object(wish)
+}
+
+wishes contains {"path": "spec.podGroupPolicy.volcano.networkTopology", "wish": object.union({"highestTierAllowed": 1}, wish)} if {
+	wish := request.map(request.map(request.spec, "podGroupPolicy"), "volcano").networkTopology
+	is_object(wish)
+}
+
+wishes contains {"path": sprintf("spec.subGroupPolicy[%d].networkTopology", [i]), "wish": wish} if {
+	some i, group in request.list(request.spec, "subGroupPolicy")
+	wish := group.networkTopology
+	is_object(wish)
+}
+
+wishes contains {"path": sprintf("spec.tasks[%d].partitionPolicy.networkTopology", [i]), "wish": wish} if {
+	some i, task in request.list(request.spec, "tasks")
+	wish := request.map(task, "partitionPolicy").networkTopology
+	is_object(wish)
+}
+
+hard(wish) if request.object_get(wish, "mode", "hard") == "hard"
+
+name_of(wish) := request.object_get(wish, "highestTierName", "")
+
+violation contains {"path": entry.path, "message": message} if {
+	some entry in wishes
+	hard(entry.wish)
+	not on
+	message := "the scheduler's plug-in network-topology-aware is off, so a hard limit is not held"
+}
+
+violation contains {"path": sprintf("%s.highestTierName", [entry.path]), "message": message} if {
+	some entry in wishes
+	name := name_of(entry.wish)
+	name != ""
+	not name in names
+	message := sprintf("the fabric has no tier \"%v\" (tiers: %s)", [name, known])
+}
+
+violation contains {"path": sprintf("%s.highestTierAllowed", [entry.path]), "message": message} if {
+	some entry in wishes
+	hard(entry.wish)
+	name_of(entry.wish) == ""
+	number := request.object_get(entry.wish, "highestTierAllowed", null)
+	number != null
+	not inside(number)
+	message := sprintf("%v lies outside the fabric (tiers: %s)", [number, known])
+}
+
+inside(number) if {
+	number <= max(numbers)
+	number >= min(numbers)
+}
+
+known := "none" if count(tiers) == 0
+
+known := concat(", ", [sprintf("%s (%d)", [tier.name, tier.tier]) | some tier in tiers]) if count(tiers) > 0

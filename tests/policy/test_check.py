@@ -1,0 +1,230 @@
+"""Judging manifests: what surrounds an object, what a TrainJob becomes, and what is said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.policy.decisions import QUEUE, Decisions, checked, local_stack
+from trainyard.policy.check.results import Report
+from trainyard.policy.judge import DecisionUnavailableError
+
+RUNTIME = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: {kind}
+metadata: {{name: own, namespace: vision, labels: {{trainer.kubeflow.org/framework: plain}}}}
+spec:
+  {spec}
+  template:
+    metadata: {{annotations: {{{annotation}: {queue}}}}}
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata: {{labels: {{trainer.kubeflow.org/trainjob-ancestor-step: trainer}}}}
+            spec: {{template: {{spec: {{containers: [{{name: node, image: example.com/a:1}}]}}}}}}
+"""
+
+
+def runtime(queue: str = "vision", *, kind: str = "TrainingRuntime", spec: str = "mlPolicy: {numNodes: 1}") -> str:
+    return RUNTIME.format(kind=kind, annotation=QUEUE, queue=queue, spec=spec)
+
+
+def train_job(name: str = "llm", *, runtime: str = "{name: plain}", extra: str = "", namespace: str = "vision") -> str:
+    return f"""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: {name}, namespace: {namespace}}}
+spec:
+  runtimeRef: {runtime}
+{extra}"""
+
+
+def patch(queue: str) -> str:
+    return f"""  runtimePatches:
+    - manager: example.com/me
+      trainingRuntimeSpec: {{template: {{metadata: {{annotations: {{{QUEUE}: {queue}}}}}}}}}
+"""
+
+
+def pod(queue: str = "language", namespace: str | None = "vision", name: str = "p") -> str:
+    place = f", namespace: {namespace}" if namespace else ""
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}{place}, annotations: {{{QUEUE}: {queue}}}}}
+spec: {{containers: []}}
+"""
+
+
+async def check(folder: Path, *texts: str, decisions: Decisions | None = None, **options: Any) -> Report:
+    (folder / "a.yaml").write_text("---".join(texts))
+    return await checked(folder, decisions=decisions, **options)
+
+
+def found(report: Report) -> list[tuple[str | None, str, str]]:
+    return [(result.rule, result.object, result.path) for result in report.results]
+
+
+async def test_tenants_come_from_the_stack(tmp_path: Path) -> None:
+    report = await check(tmp_path, pod("language"), pod("language", "language", "q"))
+    assert found(report) == [("QUE-002", "Pod vision/p", f"metadata.annotations[{QUEUE}]")]
+    assert report.checked == (
+        ((tmp_path / "a.yaml").as_posix(), "Pod language/q"),
+        (report.checked[0][0], "Pod vision/p"),
+    )
+
+
+async def test_tenants_and_labels_of_the_inputs_win(tmp_path: Path) -> None:
+    policy = """
+apiVersion: trainyard.dev/v1alpha1
+kind: TenantPolicy
+metadata: {name: tenant, namespace: vision}
+spec: {queues: [language], defaultQueue: language}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: vision, labels: {a: b}}
+"""
+    decisions = Decisions()
+    assert found(await check(tmp_path, policy, pod("language"), decisions=decisions)) == []
+    request = next(each for each in decisions.asked if each["request"]["object"]["kind"] == "Pod")
+    assert request["request"]["namespaceLabels"] == {"a": "b"}
+
+
+async def test_a_missing_namespace_is_default(tmp_path: Path) -> None:
+    decisions = Decisions()
+    report = await check(tmp_path, pod(namespace=None), decisions=decisions)
+    assert found(report)[0][1] == "Pod default/p"
+    assert decisions.asked[0]["request"]["namespace"] == "default"
+    assert decisions.asked[0]["params"]["tenantPolicy"] is None
+
+
+async def test_kinds_that_no_rule_judges_are_counted_and_not_asked_about(tmp_path: Path) -> None:
+    decisions = Decisions()
+    report = await check(tmp_path, "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", decisions=decisions)
+    assert (len(report.checked), decisions.asked) == (1, [])
+
+
+async def test_what_a_train_job_becomes_is_judged_too(tmp_path: Path) -> None:
+    decisions = Decisions()
+    job = train_job(runtime="{name: own, kind: TrainingRuntime}")
+    report = await check(tmp_path, runtime("language"), job, decisions=decisions)
+    objects = [result.object for result in report.results]
+    assert objects == ["JobSet vision/llm (from TrainJob vision/llm)", "TrainingRuntime vision/own"]
+    rendered = next(each for each in decisions.asked if each["request"]["object"]["kind"] == "JobSet")
+    assert "system:serviceaccounts:kubeflow-system" in rendered["request"]["user"]["groups"]
+
+
+async def test_what_only_repeats_the_train_jobs_own_finding_is_said_once(tmp_path: Path) -> None:
+    report = await check(tmp_path, train_job(extra=patch("language")))
+    assert [result.object for result in report.results] == ["TrainJob vision/llm"]
+
+
+async def test_runtimes_of_the_catalogue_are_found(tmp_path: Path) -> None:
+    decisions = Decisions()
+    assert found(await check(tmp_path, train_job(runtime="{name: torch-distributed-gang}"), decisions=decisions)) == []
+    assert "PodGroup llm" in decisions.names()
+    job = next(each for each in decisions.asked if each["request"]["object"]["kind"] == "TrainJob")
+    assert job["request"]["runtime"]["metadata"]["name"] == "torch-distributed-gang"
+
+
+async def test_admission_speaks_without_a_cluster(tmp_path: Path) -> None:
+    two = runtime("vision", kind="ClusterTrainingRuntime", spec="mlPolicy: {torch: {}, mpi: {}}")
+    report = await check(
+        tmp_path,
+        train_job("none", runtime="{name: nowhere}"),
+        train_job("typed", extra="  trainer: {numNodes: many}\n"),
+        train_job("broken", runtime="{name: own}"),
+        train_job("typo", extra="  trainr: {}\n"),
+        two,
+    )
+    errors = {(result.object, result.path) for result in report.errors}
+    assert ("TrainJob vision/none", "spec.runtimeRef") in errors
+    assert ("TrainJob vision/typed", "spec.trainer.numNodes") in errors
+    assert ("TrainJob vision/broken", "spec.runtimeRef") in errors
+    assert ("MLP-001", "ClusterTrainingRuntime own", "spec.mlPolicy") in found(report)
+    assert [(result.object, result.path) for result in report.warnings] == [("TrainJob vision/typo", "spec.trainr")]
+
+
+async def test_the_nearest_of_several_runtimes_counts(tmp_path: Path) -> None:
+    for name, queue in (("staging", "vision"), ("production", "language")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "runtime.yaml").write_text(runtime(queue))
+        (tmp_path / name / "job.yaml").write_text(train_job(runtime="{name: own, kind: TrainingRuntime}"))
+    report = await checked(tmp_path)
+    assert [result.file for result in report.results] == [
+        (tmp_path / "production" / name).as_posix() for name in ("job.yaml", "runtime.yaml")
+    ]
+
+
+async def test_only_changed_files_are_checked_and_what_depends_on_them(tmp_path: Path) -> None:
+    (tmp_path / "runtime.yaml").write_text(runtime("language"))
+    (tmp_path / "job.yaml").write_text(train_job(runtime="{name: own, kind: TrainingRuntime}"))
+    (tmp_path / "pod.yaml").write_text(pod())
+
+    async def objects(*names: str) -> list[str]:
+        changed = frozenset((tmp_path / name).resolve() for name in names)
+        return [name for _, name in (await checked(tmp_path, changed=changed)).checked]
+
+    assert await objects() == []
+    assert await objects("pod.yaml") == ["Pod vision/p"]
+    assert await objects("job.yaml") == ["TrainJob vision/llm"]
+    assert await objects("runtime.yaml") == ["TrainJob vision/llm", "TrainingRuntime vision/own"]
+
+
+@pytest.mark.parametrize(("state", "severity"), [("deny", "error"), ("warn", "warning")])
+async def test_the_state_of_a_rule_decides_how_bad_it_is(tmp_path: Path, state: str, severity: str) -> None:
+    report = await check(tmp_path, pod(), decisions=Decisions(state))
+    assert [result.severity for result in report.results] == [severity]
+
+
+async def test_a_rule_in_audit_is_only_counted(tmp_path: Path) -> None:
+    report = await check(tmp_path, pod(), decisions=Decisions("audit"))
+    assert (report.results, report.summary()["audited"]) == ((), 1)
+
+
+async def test_without_a_decision_there_is_no_report(tmp_path: Path) -> None:
+    class Away(Decisions):
+        async def decide_all(self, documents: Any) -> Any:
+            raise DecisionUnavailableError("it is away")
+
+    with pytest.raises(DecisionUnavailableError):
+        await check(tmp_path, *(pod(name=f"p{number}") for number in range(300)), decisions=Away())
+
+
+async def test_the_order_of_results_does_not_depend_on_the_order_of_objects(tmp_path: Path) -> None:
+    texts = [pod(name=f"p{number}") for number in range(150)]
+    first = await check(tmp_path, *texts)
+    second = await check(tmp_path, *reversed(texts))
+    assert [result.as_json() for result in first.results] == [result.as_json() for result in second.results]
+
+
+async def test_lines_are_those_of_the_field(tmp_path: Path) -> None:
+    (result,) = (await check(tmp_path, train_job(extra=patch("language")))).results
+    assert result.line == 9
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "apiVersion: v1\nkind: Pod\nmetadata: 3\nspec: [1]\n",
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: []\nspec: {runtimeRef: 3}\n",
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nspec: 3\n",
+        "apiVersion: trainyard.dev/v1alpha1\nkind: TenantPolicy\nmetadata: {name: tenant, namespace: 7}\nspec: null\n",
+        "apiVersion: trainyard.dev/v1alpha1\nkind: Platform\nmetadata: {name: platform}\nspec: {tiers: x}\n",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: [], labels: 3}\n",
+    ],
+)
+async def test_malformed_objects_never_bring_the_check_down(tmp_path: Path, body: str) -> None:
+    await check(tmp_path, body, pod(), train_job(extra=patch("language")))
+
+
+async def test_a_stack_without_tenants_leaves_namespaces_without_policy(tmp_path: Path) -> None:
+    decisions = Decisions()
+    settings = local_stack().model_copy(update={"tenants": {}})
+    await check(tmp_path, pod(), decisions=decisions, settings=settings)
+    assert decisions.asked[0]["params"]["tenantPolicy"] is None
+    assert decisions.asked[0]["params"]["platform"]["leafQueues"]

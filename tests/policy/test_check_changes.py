@@ -1,0 +1,63 @@
+"""What changed since a revision."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trainyard.policy.check.changes import changed_files
+from trainyard.problem import TrainyardError
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "-b", "main")
+    for name in ("kept", "edited", "renamed", "removed", "committed"):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\n" * 9)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "checkout", "-qb", "work")
+    return tmp_path
+
+
+def changed(repository: Path, revision: str = "main") -> list[str]:
+    return sorted(path.name for path in changed_files(revision, repository))
+
+
+def test_committed_edited_renamed_and_new_files_count(repository: Path) -> None:
+    (repository / "committed.yaml").write_text("x")
+    git(repository, "commit", "-qam", "second")
+    (repository / "edited.yaml").write_text("x")
+    git(repository, "mv", "renamed.yaml", "new name.yaml")
+    git(repository, "rm", "-q", "removed.yaml")
+    (repository / "sub").mkdir()
+    (repository / "sub" / "untracked.yaml").write_text("x")
+    expected = ["committed.yaml", "edited.yaml", "new name.yaml", "untracked.yaml"]
+    assert changed(repository) == expected
+    assert sorted(path.name for path in changed_files("main", repository / "sub")) == expected
+
+
+def test_what_the_other_branch_changed_meanwhile_does_not_count(repository: Path) -> None:
+    git(repository, "checkout", "-q", "main")
+    (repository / "kept.yaml").write_text("x")
+    git(repository, "commit", "-qam", "meanwhile")
+    git(repository, "checkout", "-q", "work")
+    assert changed(repository) == []
+
+
+@pytest.mark.parametrize("revision", ["nowhere", "--output=x", "-"])
+def test_an_unknown_revision_is_an_error(repository: Path, revision: str) -> None:
+    with pytest.raises(TrainyardError):
+        changed_files(revision, repository)
+
+
+def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TrainyardError, match="What changed cannot be told"):
+        changed_files("main", tmp_path)

@@ -1,0 +1,147 @@
+"""Reading what is to be checked: nothing is lost, nothing is guessed, nothing brings the reader down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainyard.policy.check.sources import Sources, read_sources
+from trainyard.problem import TrainyardError
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+
+
+def read(*paths: Path | str, stdin: str = "", pass_over: bool = False) -> Sources:
+    return read_sources([str(path) for path in paths], stdin=lambda: stdin, pass_over=pass_over)
+
+
+def written(folder: Path, text: str, name: str = "a.yaml") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def names(sources: Sources) -> list[str]:
+    return [manifest.name for manifest in sources.manifests]
+
+
+def test_every_document_of_a_stream_is_an_object() -> None:
+    text = f"---\n# Source: chart/templates/pod.yaml\n{POD}---\n# nothing\n---\n{POD.replace('p}', 'q}')}"
+    assert names(read("-", stdin=text)) == ["p", "q"]
+
+
+def test_lists_are_unpacked_at_any_depth_and_typed_ones_stamp_their_items() -> None:
+    text = """
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: Pod, metadata: {name: a}}
+  - apiVersion: v1
+    kind: PodList
+    items: [{metadata: {name: b}}]
+"""
+    sources = read("-", stdin=text)
+    assert [(each.kind, each.name, each.line()) for each in sources.manifests] == [("Pod", "a", 5), ("Pod", "b", 8)]
+
+
+def test_folders_are_searched_and_hidden_ones_left_out(tmp_path: Path) -> None:
+    for name in ("b/x.yml", "a.yaml", "c.json", "d.txt", ".git/e.yaml", "node_modules/f.yaml"):
+        written(tmp_path, '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"%s"}}' % name[0], name)
+    assert names(read(tmp_path)) == ["a", "c", "b"]
+
+
+def test_globs_match_and_a_file_is_read_once(tmp_path: Path) -> None:
+    written(tmp_path, POD, "x/a.yaml")
+    assert names(read(f"{tmp_path}/**/*.yaml", tmp_path / "x", tmp_path / "x" / "a.yaml")) == ["p"]
+
+
+@pytest.mark.parametrize("path", ["missing.yaml", "nothing-*.yaml", "empty"])
+def test_a_path_that_names_nothing_is_an_error(tmp_path: Path, path: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TrainyardError, match=r"does not exist|holds no"):
+        read(tmp_path / path)
+
+
+def test_other_yaml_is_passed_over_in_a_folder_and_an_error_where_it_is_named(tmp_path: Path) -> None:
+    values = written(tmp_path, "replicas: 2\n", "values.yaml")
+    written(tmp_path, POD)
+    sources = read(tmp_path)
+    assert names(sources) == ["p"]
+    assert [note.endswith("holds no Kubernetes object: passed over") for note in sources.notes] == [True]
+    with pytest.raises(TrainyardError, match="holds no Kubernetes object"):
+        read(values)
+    assert names(read(values, pass_over=True)) == []
+
+
+def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:
+    written(tmp_path, "kind: Pod\nmetadata:\n{{- if .Values.x }}\n  name: a\n{{- end }}\n")
+    sources = read(tmp_path)
+    assert (names(sources), sources.faults) == ([], ())
+    assert "is a template" in sources.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind: [\n", "is not valid YAML"),
+        ("a: &a [*a]\nkind: Pod\n", "aliases that never end"),
+        ("a: .nan\n", "no number in JSON"),
+        ("a: !!set {x}\n", "cannot say"),
+        ("? [a]\n: b\n", "is not valid YAML"),
+        ("a: !!binary aGk=\n", "cannot say"),
+        ("a: !python/object:os.system x\n", "could not determine a constructor"),
+        ("[" * 3000, "is not valid YAML"),
+    ],
+)
+def test_what_is_no_manifest_is_a_finding_and_no_crash(text: str, problem: str) -> None:
+    (fault,) = read("-", stdin=text).faults
+    assert problem in fault.message
+    assert fault.severity == "error"
+
+
+def test_aliases_that_grow_without_end_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    (fault,) = read("-", stdin="\n".join(lines)).faults
+    assert "aliases that never end" in fault.message
+
+
+def test_what_comes_before_a_fault_is_still_checked() -> None:
+    sources = read("-", stdin=f"{POD}---\nkind: [\n")
+    assert (names(sources), sources.faults[0].line) == (["p"], 6)
+
+
+def test_keys_become_text_and_timestamps_stay_text() -> None:
+    (manifest,) = read("-", stdin=f"{POD}spec: {{2: a, true: b, when: 2026-01-01}}\n").manifests
+    assert manifest.body["spec"] == {"2": "a", "true": "b", "when": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("", 2),
+        ("metadata", 4),
+        ("metadata.annotations[a.b/c]", 6),
+        ("spec.containers[1].image", 11),
+        ("spec.containers[7].image", 8),
+        ("spec.nothing.there", 7),
+        ("parameters", 2),
+    ],
+)
+def test_a_field_is_found_in_its_file(path: str, line: int) -> None:
+    text = """# comment
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    a.b/c: x
+spec:
+  containers:
+    - name: a
+    - name: b
+      image: x
+"""
+    (manifest,) = read("-", stdin=text).manifests
+    assert manifest.line(path) == line

@@ -1,0 +1,94 @@
+"""Exemptions as code: the same at every gate, and only until their day."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.policy.decisions import NOW, RULES
+from trainyard.policy import admission_objects
+from trainyard.policy.check.run import Rulebook, expired_exemptions
+from trainyard.policy.judge import Review, Surroundings, document_of
+from trainyard.problem import TrainyardError
+from trainyard.settings.platform import PolicySettings
+
+TODAY = datetime.date(2026, 6, 1)
+EXEMPTION: dict[str, Any] = {
+    "rule": "QUE-002",
+    "namespace": "vision",
+    "owner": "ann@example.com",
+    "reason": "moving",
+    "expires": "2026-07-01",
+}
+
+
+def settings(*changes: dict[str, Any]) -> PolicySettings:
+    return PolicySettings.model_validate({"exemptions": [{**EXEMPTION, **change} for change in changes or ({},)]})
+
+
+def conditions(given: PolicySettings, today: datetime.date | None = TODAY) -> Iterator[str]:
+    for body in admission_objects(RULES, given, (), today=today):
+        for condition in body["spec"].get("matchConditions", ()):
+            if condition["name"].startswith("exemption-"):
+                assert body["metadata"]["name"] == "que-002.trainyard.dev"
+                yield condition["expression"]
+
+
+def test_the_api_server_does_not_judge_what_is_exempt() -> None:
+    given = settings({}, {"kind": "Job"}, {"kind": "Pod", "name": "a"})
+    assert list(conditions(given)) == [
+        '!(request.namespace == "vision")',
+        '!(request.namespace == "vision" && request.kind.kind == "Job")',
+        '!(request.namespace == "vision" && request.kind.kind == "Pod" && request.name == "a")',
+    ]
+
+
+@pytest.mark.parametrize("day", [None, datetime.date(2026, 7, 1), datetime.date(2027, 1, 1)])
+def test_an_exemption_ends_on_its_day(day: datetime.date | None) -> None:
+    assert list(conditions(settings(), day)) == []
+
+
+def test_the_policies_of_a_day_are_the_same_all_day() -> None:
+    assert admission_objects(RULES, settings(), (), today=TODAY) == admission_objects(
+        RULES, settings(), (), today=TODAY
+    )
+
+
+def test_the_policy_server_is_told_until_when() -> None:
+    given = settings({"kind": "Pod"})
+    document = document_of(Review("CREATE", {}), Surroundings(given, (), NOW))
+    assert document["exemptions"] == [
+        {"rule": "QUE-002", "namespace": "vision", "kind": "Pod", "expires": "2026-07-01T00:00:00Z"}
+    ]
+
+
+@pytest.mark.parametrize("change", [{"rule": "QUE-999"}, {"rule": "MLP-001"}])
+def test_an_exemption_from_what_cannot_be_exempt_is_an_error(change: dict[str, Any]) -> None:
+    with pytest.raises(TrainyardError, match=r"policies\.exemptions\[0\]\.rule"):
+        list(conditions(settings(change)))
+
+
+def test_more_exemptions_than_the_api_server_takes_are_an_error() -> None:
+    with pytest.raises(TrainyardError, match="exempt a whole kind or namespace"):
+        list(conditions(settings(*({"name": f"n{number}"} for number in range(49)))))
+
+
+@pytest.mark.parametrize(
+    "change", [{"owner": ""}, {"reason": ""}, {"expires": "soon"}, {"rule": "all"}, {"namespace": "*"}, {"until": 1}]
+)
+def test_an_exemption_says_who_why_and_until_when(change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        settings(change)
+
+
+def test_a_check_warns_of_expired_exemptions() -> None:
+    given = settings({}, {"expires": "2026-06-01"})
+    rulebook = Rulebook(RULES, Surroundings(given, (), NOW), Future(), None)
+    (found,) = expired_exemptions(rulebook, "stack.yaml")
+    assert (found.severity, found.file, found.path) == ("warning", "stack.yaml", "policies.exemptions[1]")
+    assert "expired on 2026-06-01 (moving)" in found.message

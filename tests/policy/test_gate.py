@@ -1,0 +1,102 @@
+"""The ruling about an object and what is made of it, by a real policy server with the shipped rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard.policy.gate import NO_DECISION, Gate, Ruling
+from trainyard.policy.judge import DecisionUnavailableError, Review
+from trainyard.policy.opa import OpaAddress, OpaClient, OpaServer, build_bundle
+from trainyard.problem import TrainyardError
+from trainyard.settings.platform import PolicySettings
+
+TENANT = {"queues": ["vision"], "defaultQueue": "vision", "runtimes": ["*"]}
+PLATFORM = {"leafQueues": ["vision", "language"], "acceleratorResources": ["nvidia.com/gpu"]}
+
+
+def program() -> Path:
+    from trainyard.cluster.toolchain import Toolchain, pinned
+
+    (found,) = Toolchain().resolve([each for each in pinned() if each.name == "opa"])
+    if found.path is None:
+        pytest.skip("the policy server is not built")
+    return found.path
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[OpaAddress]:
+    try:
+        with OpaServer(program, build_bundle()) as server:
+            yield server
+    except TrainyardError as error:
+        pytest.fail(str(error))
+
+
+def job_set(queue: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": "job",
+            "namespace": "vision",
+            "annotations": {"scheduling.volcano.sh/queue-name": queue},
+            "ownerReferences": [{"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job"}],
+        },
+        "spec": {"replicatedJobs": []},
+    }
+
+
+TRAIN_JOB = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {"name": "job", "namespace": "vision"},
+    "spec": {"runtimeRef": {"name": "torch"}},
+}
+
+
+async def ruled(address: OpaAddress, *made: dict[str, Any], **changes: Any) -> Ruling:
+    facts: dict[str, Any] = {
+        "namespace": "vision",
+        "namespace_labels": {"trainyard.dev/tenant": "vision"},
+        "user": "ann",
+        "platform": PLATFORM,
+        "tenant_policy": TENANT,
+    }
+    async with OpaClient(address, timeout=20) as client:
+        gate = Gate(client, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system")
+        return await gate.judge(Review("CREATE", TRAIN_JOB, **{**facts, **changes}), made)
+
+
+def test_the_platform_may_make_what_a_tenant_may_not_write_itself(address: OpaAddress) -> None:
+    assert asyncio.run(ruled(address, job_set("vision"))).denials == ()
+
+
+def test_what_only_shows_in_the_made_object_is_denied_there(address: OpaAddress) -> None:
+    denials = asyncio.run(ruled(address, job_set("language"))).denials
+    assert "QUE-002" in {problem.rule for problem in denials}
+    assert all(problem.path.startswith("JobSet job ") for problem in denials)
+
+
+def test_without_the_tenant_policy_nothing_is_made(address: OpaAddress) -> None:
+    denials = asyncio.run(ruled(address, job_set("vision"), tenant_policy=None)).denials
+    assert ("QUE-002", "parameters") in {(problem.rule, problem.path) for problem in denials}
+
+
+def test_a_request_that_cannot_be_judged_is_denied_under_its_own_id(address: OpaAddress) -> None:
+    (problem,) = asyncio.run(ruled(address, platform="no object")).denials
+    assert problem.rule == NO_DECISION
+
+
+def test_too_few_answers_are_no_decision() -> None:
+    class Short:
+        async def decide_all(self, documents: Any) -> list[dict[str, Any]]:
+            return []
+
+    gate = Gate(Short(), PolicySettings(), (), namespace="kubeflow-system")
+    with pytest.raises(DecisionUnavailableError):
+        asyncio.run(gate.judge(Review("CREATE", TRAIN_JOB)))

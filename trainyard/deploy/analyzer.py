@@ -1,0 +1,264 @@
+"""The program that Pulumi's engine starts for ``policies/pack``: it serves the rules over the engine's own protocol.
+
+The engine looks for ``pulumi-analyzer-policy-<runtime>`` on PATH, reads the port it prints, and asks it about every
+resource and, at the end, about the whole stack. Serving that protocol itself lets each finding have its own level, and
+sees values that are not known as what they are; the SDK for policy packs raises an error where one is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from google.protobuf import empty_pb2, json_format
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
+
+from trainyard.policy.pack import WHOLE, Pack, Report, Resource, properties
+from trainyard.policy.rule import Rule, Severity
+from trainyard.problem import TrainyardError
+from trainyard.settings import StackSettings, load_stack, parse_stack
+from trainyard.settings.platform import PolicyState
+
+__all__ = ["Analyzer", "main"]
+
+_NAME: Final = "trainyard"
+_PREFIX: Final = "trainyard:"
+_UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_LEVELS: Final = {
+    PolicyState.OFF: analyzer_pb2.DISABLED,
+    PolicyState.AUDIT: analyzer_pb2.DISABLED,
+    PolicyState.WARN: analyzer_pb2.ADVISORY,
+    PolicyState.DENY: analyzer_pb2.MANDATORY,
+}
+_STATES: Final = {
+    analyzer_pb2.DISABLED: PolicyState.OFF,
+    analyzer_pb2.ADVISORY: PolicyState.WARN,
+    analyzer_pb2.MANDATORY: PolicyState.DENY,
+}
+_SCHEMA: Final = {
+    "settings": {"type": "string"},
+    "exemptNamespaces": {"type": "array", "items": {"type": "string"}},
+}
+_TITLE: Final = "Everything can be judged"
+
+
+class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
+    """The rules as Pulumi's engine asks for them.
+
+    Parameters
+    ----------
+    program
+        Returns the ``opa`` program.
+    """
+
+    def __init__(self, program: Callable[[], Path]) -> None:
+        self.ended = threading.Event()
+        self._program = program
+        self._version = metadata.version("trainyard")
+        self._stack: Mapping[str, str] = {}
+        self._source = "the stack's configuration"
+        self._overrides: dict[str, PolicyState] = {}
+        self._options: dict[str, Any] = {}
+        self._pack: Pack | None = None
+        self._warming: threading.Thread | None = None
+        self._lock = threading.RLock()
+
+    def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Agree to be asked."""
+        return analyzer_pb2.AnalyzerHandshakeResponse()
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Return the version."""
+        return plugin_pb2.PluginInfo(version=self._version)
+
+    def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Learn the stack's configuration."""
+        self._stack, self._source = dict(request.config), f"Pulumi.{request.stack}.yaml"
+        self._forget()
+        return analyzer_pb2.AnalyzerStackConfigureResponse()
+
+    def GetAnalyzerInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Return the rules."""
+        schema = analyzer_pb2.PolicyConfigSchema()
+        schema.properties.update(_SCHEMA)
+        whole = analyzer_pb2.PolicyInfo(
+            name=WHOLE,
+            displayName=_TITLE,
+            description=_TITLE,
+            enforcementLevel=analyzer_pb2.MANDATORY,
+            configSchema=schema,
+            policy_type=analyzer_pb2.POLICY_TYPE_STACK,
+        )
+        # What is wrong is said when the stack is judged.
+        with contextlib.suppress(TrainyardError):
+            rules = [self._info(rule) for rule in self._ready().rules]
+            return self._described([whole, *rules])
+        return self._described([whole])
+
+    def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Learn what ``--policy-pack-config`` says: the engine sends a level for every rule, changed or not."""
+        declared = {policy.name: policy.enforcementLevel for policy in self.GetAnalyzerInfo(None, None).policies}
+        overrides, options = dict(self._overrides), dict(self._options)
+        for name, config in request.policyConfig.items():
+            if name == WHOLE:
+                options = json_format.MessageToDict(config.properties)
+            elif config.enforcementLevel != declared.get(name):
+                overrides[name] = _STATES[config.enforcementLevel]
+        if (overrides, options) != (self._overrides, self._options):
+            self._overrides, self._options = overrides, options
+            self._forget()
+        return empty_pb2.Empty()
+
+    def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Say nothing about a single resource, but get ready: the stack is judged at its end, with its tenants."""
+        if request.type.startswith("kubernetes:"):
+            self._warm()
+        return analyzer_pb2.AnalyzeResponse()
+
+    def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Change nothing."""
+        return analyzer_pb2.RemediateResponse()
+
+    def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Judge the stack."""
+        try:
+            pack = self._ready()
+        except TrainyardError as error:
+            return self._response([Report(WHOLE, "", True, str(error))], {})
+        resources = [_resource(each) for each in request.resources if _matters(each, pack)]
+        titles = {rule.id: rule.title for rule in pack.rules}
+        return self._response(pack.judge(resources), titles)
+
+    def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """End."""
+        self.ended.set()
+        return empty_pb2.Empty()
+
+    def close(self) -> None:
+        """Stop the policy server."""
+        warming = self._warming
+        if warming is not None:
+            warming.join()
+        self._forget()
+
+    def _ready(self) -> Pack:
+        with self._lock:
+            if self._pack is None:
+                exempt = self._options.get("exemptNamespaces", ())
+                self._pack = Pack(self._program, self._settings(), states=self._overrides, exempt_namespaces=exempt)
+            return self._pack
+
+    def _forget(self) -> None:
+        with self._lock:
+            pack, self._pack, self._warming = self._pack, None, None
+        if pack is not None:
+            pack.stop()
+
+    def _warm(self) -> None:
+        with self._lock:
+            if self._warming is None:
+                self._warming = threading.Thread(target=self._start, daemon=True)
+                self._warming.start()
+
+    def _start(self) -> None:
+        # Whatever is wrong is said when the stack is judged.
+        with contextlib.suppress(Exception):
+            self._ready().start()
+
+    def _settings(self) -> StackSettings | None:
+        """Return the platform's settings: those of the named file, else the stack's own where it is a platform."""
+        if file := self._options.get("settings"):
+            return load_stack(Path(file))
+        own = {key.removeprefix(_PREFIX): _value(text) for key, text in self._stack.items() if key.startswith(_PREFIX)}
+        return parse_stack(own, source=self._source) if "cluster" in own else None
+
+    def _info(self, rule: Rule) -> Any:
+        severe = rule.severity is Severity.ERROR
+        return analyzer_pb2.PolicyInfo(
+            name=rule.id,
+            displayName=rule.title,
+            description=rule.title,
+            message=" ".join(rule.description.split()),
+            enforcementLevel=_LEVELS[self._ready().state(rule)],
+            policy_type=analyzer_pb2.POLICY_TYPE_STACK,
+            severity=analyzer_pb2.POLICY_SEVERITY_HIGH if severe else analyzer_pb2.POLICY_SEVERITY_LOW,
+            remediation_steps=rule.fix,
+            tags=[rule.family],
+            url=next(iter(rule.references), ""),
+        )
+
+    def _described(self, policies: Iterable[Any]) -> Any:
+        return analyzer_pb2.AnalyzerInfo(
+            name=_NAME,
+            displayName="Trainyard",
+            version=self._version,
+            description="The admission rules of the platform, judged before anything is created",
+            supportsConfig=True,
+            policies=policies,
+        )
+
+    def _response(self, reports: Iterable[Report], titles: Mapping[str, str]) -> Any:
+        return analyzer_pb2.AnalyzeResponse(
+            diagnostics=[
+                analyzer_pb2.AnalyzeDiagnostic(
+                    policyName=report.policy,
+                    policyPackName=_NAME,
+                    policyPackVersion=self._version,
+                    description=(title := titles.get(report.policy, _TITLE)),
+                    message=f"{title}\n{report.message}",
+                    enforcementLevel=analyzer_pb2.MANDATORY if report.mandatory else analyzer_pb2.ADVISORY,
+                    urn=report.urn,
+                )
+                for report in reports
+            ]
+        )
+
+
+def main() -> None:
+    """Serve until the engine ends: it reads the port from standard output."""
+    from trainyard.cluster.toolchain import program_path
+
+    analyzer = Analyzer(lambda: program_path("opa"))
+    server = grpc.server(ThreadPoolExecutor(max_workers=8), options=_UNLIMITED)
+    analyzer_pb2_grpc.add_AnalyzerServicer_to_server(analyzer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: analyzer.ended.set())
+    engine = os.getppid()
+    print(port, flush=True)
+    try:
+        while not analyzer.ended.wait(0.5) and os.getppid() == engine:
+            pass
+    finally:
+        server.stop(None)
+        analyzer.close()
+    sys.stdout.flush()
+
+
+def _matters(resource: Any, pack: Pack) -> bool:
+    if not resource.type.startswith("kubernetes:"):
+        return False
+    kind = resource.properties.fields.get("kind")
+    return kind is None or pack.reads(kind.string_value)
+
+
+def _resource(resource: Any) -> Resource:
+    return Resource(resource.urn, resource.type, properties(json_format.MessageToDict(resource.properties)))
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

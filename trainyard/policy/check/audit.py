@@ -1,0 +1,88 @@
+"""What exists in a cluster, judged as if it were created now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from trainyard.kube import Client, Resource
+from trainyard.kube.errors import ApiError, TransportError
+from trainyard.policy.check.sources import Manifest, SourceFile, Sources
+from trainyard.policy.rule import Rule
+from trainyard.problem import TrainyardError
+
+__all__ = ["CLUSTER", "existing"]
+
+CLUSTER = "cluster"
+"""Stands for the file of an object that is in a cluster."""
+
+Bodies = list[dict[str, Any]]
+
+_SOURCE = SourceFile(CLUSTER, "")
+_CONTEXT = (
+    Resource("", "v1", "namespaces", "Namespace", namespaced=False),
+    Resource("trainyard.dev", "v1alpha1", "tenantpolicies", "TenantPolicy"),
+    Resource("trainyard.dev", "v1alpha1", "platforms", "Platform", namespaced=False),
+    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
+    Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"),
+    Resource("trainer.kubeflow.org", "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False),
+)
+"""What surrounds the judged objects."""
+
+
+async def existing(client: Client, rules: Iterable[Rule]) -> tuple[Sources, Sources]:
+    """Return every object that a rule judges, and what surrounds them.
+
+    Parameters
+    ----------
+    client
+        The cluster.
+    rules
+        The rules; kinds that the cluster does not have are left out.
+
+    Returns
+    -------
+    tuple[Sources, Sources]
+        What is judged, and the context.
+
+    Raises
+    ------
+    TrainyardError
+        The cluster does not answer, or does not let us read.
+    """
+    judged = {
+        Resource(match.group, match.version, match.resource, match.kind, namespaced=match.scope == "Namespaced")
+        for rule in rules
+        for match in rule.matches
+        if "/" not in match.resource and "CREATE" in match.operations
+    }
+    wanted = sorted(judged | set(_CONTEXT), key=str)
+    try:
+        found = dict(zip(wanted, await asyncio.gather(*(_listed(client, each) for each in wanted)), strict=True))
+    except (ApiError, TransportError) as error:
+        raise TrainyardError(
+            f"The cluster cannot be read: {error}", fix="check the address, and that you may list every kind"
+        ) from error
+    objects = tuple(_manifest(body) for each in wanted if each in judged for body in found[each] or ())
+    context = tuple(_manifest(body) for each in _CONTEXT for body in found[each] or ())
+    return Sources(objects, notes=tuple(_notes(wanted, found))), Sources(context)
+
+
+async def _listed(client: Client, resource: Resource) -> Bodies | None:
+    try:
+        return [dict(body) for body in await client.list(resource)]
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+def _notes(wanted: Iterable[Resource], found: Mapping[Resource, Bodies | None]) -> Iterator[str]:
+    for each in wanted:
+        if found[each] is None:
+            yield f"the cluster does not have {each}"
+
+
+def _manifest(body: dict[str, Any]) -> Manifest:
+    return Manifest(_SOURCE, 0, (), body)

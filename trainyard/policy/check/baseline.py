@@ -1,0 +1,170 @@
+"""Known violations: silenced one by one, with a reason, until a day."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import Field, ValidationError
+
+from trainyard.policy.check.results import Report, Result
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.base import SettingsModel
+
+__all__ = ["BaselineEntry", "applied", "read_baseline", "written_baseline"]
+
+_HEAD: Final = """\
+# Known violations, silenced until their day. Written by: trainyard check --write-baseline
+# An entry that has expired, or that nothing needs any more, is reported.
+"""
+_FIX: Final = "an entry has rule, object, path, reason and expires (a date such as 2027-01-31)"
+
+
+class BaselineEntry(SettingsModel):
+    """One known violation.
+
+    Parameters
+    ----------
+    rule
+        Id of the rule; None for what schema and rendering find.
+    object, path
+        As the report names them.
+    reason
+        Why it may stay for now.
+    expires
+        The first day on which it counts again.
+    """
+
+    rule: str | None
+    object: str
+    path: str
+    reason: str = Field(min_length=1)
+    expires: datetime.date
+
+    def matches(self, result: Result) -> bool:
+        """Return whether it is about this finding."""
+        return self.key == _key(result)
+
+    @property
+    def key(self) -> tuple[str | None, str, str]:
+        """What an entry and a finding have in common."""
+        return self.rule, self.object, self.path
+
+
+def read_baseline(path: Path) -> list[BaselineEntry]:
+    """Read a baseline file.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be read, or an entry is wrong.
+    """
+    try:
+        document: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TrainyardError(
+            f"{path} cannot be read: {error.strerror}", fix="check the path, or make it with --write-baseline"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise TrainyardError(f"{path} is not valid YAML: {' '.join(str(error).split())}", fix=_FIX) from error
+    if not isinstance(document or [], list):
+        raise TrainyardError(f"{path} does not hold a list", fix=_FIX)
+    entries, problems = [], []
+    for index, item in enumerate(document or []):
+        try:
+            entries.append(BaselineEntry.model_validate(item))
+        except ValidationError as error:
+            problems += [
+                Problem(".".join([f"[{index}]", *map(str, found["loc"])]), found["msg"]) for found in error.errors()
+            ]
+    if problems:
+        raise TrainyardError(f"{path} is wrong", fix=_FIX, problems=problems)
+    return entries
+
+
+def applied(
+    report: Report, entries: Iterable[BaselineEntry], file: str, today: datetime.date, *, partial: bool = False
+) -> Report:
+    """Return the report without what the baseline silences, and with what is wrong with the baseline.
+
+    Parameters
+    ----------
+    report
+        The report.
+    entries, file
+        The baseline and its file.
+    today
+        The current day.
+    partial
+        Whether only some objects or rules were checked, so that an entry without finding may still be needed.
+    """
+    entries = list(entries)
+    active = {entry.key for entry in entries if today < entry.expires}
+    found = {_key(result) for result in report.results}
+    kept = [result for result in report.results if _key(result) not in active]
+    extra = _reported(entries, found, file, today, partial=partial)
+    return report.with_results([*kept, *extra], baseline=len(report.results) - len(kept))
+
+
+def written_baseline(
+    report: Report, entries: Iterable[BaselineEntry], *, reason: str, expires: datetime.date, today: datetime.date
+) -> str:
+    """Return the text of a baseline that silences every error of a report.
+
+    Parameters
+    ----------
+    report
+        The report before any baseline.
+    entries
+        The baseline as it is: entries that still hold and are needed are kept as they are.
+    reason, expires
+        Of the new entries.
+    today
+        The current day.
+
+    Raises
+    ------
+    TrainyardError
+        The new entries would have expired already.
+    """
+    if expires <= today:
+        raise TrainyardError(f"--expires {expires} is not after today", fix="give a later day")
+    known = {entry.key: entry for entry in entries if today < entry.expires}
+    found = {_key(result): result.severity for result in report.results}
+    keys = [key for key, severity in found.items() if severity == "error" or key in known]
+    made = [
+        known.get(key) or BaselineEntry(rule=key[0], object=key[1], path=key[2], reason=reason, expires=expires)
+        for key in keys
+    ]
+    made.sort(key=lambda entry: (entry.object, entry.path, entry.rule or ""))
+    body = [entry.model_dump() for entry in made]
+    return _HEAD + yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _reported(
+    entries: Iterable[BaselineEntry],
+    found: set[tuple[str | None, str, str]],
+    file: str,
+    today: datetime.date,
+    *,
+    partial: bool,
+) -> Iterator[Result]:
+    for index, entry in enumerate(entries):
+        about = f"{entry.rule or 'a finding'} {entry.path}".strip()
+        if entry.key not in found:
+            if partial:
+                continue
+            message, fix = f"baseline entry for {about} silences nothing any more", "remove it"
+        elif entry.expires <= today:
+            message = f"baseline entry for {about} expired on {entry.expires} ({entry.reason})"
+            fix = "correct the object, or give the entry a later day"
+        else:
+            continue
+        yield Result(None, "warning", file, entry.object, f"[{index}]", message, fix)
+
+
+def _key(result: Result) -> tuple[str | None, str, str]:
+    return result.rule, result.object, result.path

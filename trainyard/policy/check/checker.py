@@ -1,0 +1,246 @@
+"""The check itself: every object becomes requests, the rules judge them in batches, and repetitions are merged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.api import MODELS, Body, Platform, TenantPolicy, TrainJob, parse
+from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.api.verdicts import decoded, violations
+from trainyard.policy.check.results import Report, Result, Severity
+from trainyard.policy.check.sources import Manifest, Sources
+from trainyard.policy.check.train_jobs import resolved, runtime_of
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
+from trainyard.policy.gate import DecisionSource
+from trainyard.policy.judge import Decision, Finding, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.rule import Rule
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.platform import PolicyState
+
+__all__ = ["AUTHOR", "Checker"]
+
+AUTHOR: Final = "whoever applies this"
+"""Who creates what a file says: somebody without rights of the platform."""
+
+_BATCH: Final = 64
+_CONNECTIONS: Final = 2
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """One object: what Python found in it, and what the rules are asked."""
+
+    manifest: Manifest
+    name: str
+    problems: tuple[tuple[Severity, Problem], ...]
+    reviews: tuple[tuple[str, Review], ...]
+
+
+class Checker:
+    """Checks objects against the rules.
+
+    Parameters
+    ----------
+    rules
+        The catalogue that the source judges by.
+    world
+        Tenants, platform and runtimes.
+    surroundings
+        Settings of the stack, and which rules judge.
+    live
+        Whether the objects exist in a cluster: schema and admission have spoken, what a TrainJob became is there
+        itself, and who wrote an object is not known. Rules in state audit show too.
+    platform_namespace
+        Namespace of the controller, which creates what a TrainJob becomes.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        world: World,
+        surroundings: Surroundings,
+        *,
+        live: bool = False,
+        platform_namespace: str = "kubeflow-system",
+    ) -> None:
+        self._scopes = {(match.group, match.kind): match.scope for rule in rules for match in rule.matches}
+        self._world = world
+        self._surroundings = surroundings
+        self._only = None if surroundings.only is None else frozenset(surroundings.only)
+        self._shown = ("violations", "warnings", "audits") if live else ("violations", "warnings")
+        self._live = live
+        self._controller: dict[str, Any] = {
+            "user": f"system:serviceaccount:{platform_namespace}:trainyard",
+            "groups": ("system:serviceaccounts", f"system:serviceaccounts:{platform_namespace}"),
+        }
+
+    async def check(
+        self, sources: Sources, source: DecisionSource, *, changed: frozenset[Path] | None = None
+    ) -> Report:
+        """Return the report about what was read.
+
+        Parameters
+        ----------
+        sources
+            The objects.
+        source
+            Who decides.
+        changed
+            Only objects of these files are checked, and those that depend on one of them; all where it is None.
+
+        Raises
+        ------
+        TrainyardError
+            There is no decision about an object.
+        """
+        subjects = self._subjects(sources.manifests, changed)
+        results: list[Result] = list(sources.faults)
+        checked: list[tuple[str, str]] = []
+        counts: Counter[str] = Counter()
+        connections = asyncio.Semaphore(_CONNECTIONS)
+        waiting: deque[tuple[list[_Subject], asyncio.Task[list[dict[str, Any]]]]] = deque()
+
+        def settle() -> None:
+            batch, task = waiting.popleft()
+            decisions = iter(task.result())
+            for subject in batch:
+                answers = [decision_of(next(decisions)) for _ in subject.reviews]
+                results.extend(self._results(subject, answers, counts))
+                checked.append((subject.manifest.source.name, subject.name))
+
+        try:
+            while batch := await asyncio.to_thread(_batch, subjects):
+                waiting.append((batch, asyncio.create_task(self._decisions(batch, source, connections))))
+                while waiting and waiting[0][1].done():
+                    settle()
+            while waiting:
+                await waiting[0][1]
+                settle()
+        finally:
+            for _, task in waiting:
+                task.cancel()
+        return Report((), tuple(sorted(checked)), sources.notes, dict(counts)).with_results(results)
+
+    async def _decisions(
+        self, batch: Sequence[_Subject], source: DecisionSource, connections: asyncio.Semaphore
+    ) -> list[dict[str, Any]]:
+        reviews = [review for subject in batch for _, review in subject.reviews]
+        if not reviews:
+            return []
+        async with connections:
+            return await source.decide_all(documents_of(reviews, self._surroundings))
+
+    def _subjects(self, manifests: Iterable[Manifest], changed: frozenset[Path] | None) -> Iterator[_Subject]:
+        for manifest in manifests:
+            subject, depends = self._subject(manifest)
+            if changed is None or manifest.source.path is None or any(file.resolve() in changed for file in depends):
+                yield subject
+
+    def _subject(self, manifest: Manifest) -> tuple[_Subject, set[Path]]:
+        """Return what is to be asked about an object, and the files that the answer depends on."""
+        file = manifest.source.path
+        namespace = manifest.namespace or DEFAULT_NAMESPACE
+        platform_file, platform = self._world.platform(file)
+        tenant_file, tenant = self._world.tenant_policy(namespace, file)
+        labels_file, labels = self._world.namespace_labels(namespace, file)
+        depends = {each for each in (file, platform_file, tenant_file, labels_file) if each}
+        scope = self._scopes.get((manifest.group, manifest.kind))
+        clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
+        name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
+        body = manifest.body
+        problems = () if self._live else (*_shape(manifest, self._world),)
+        rendered: tuple[Body, ...] = ()
+        runtime: Body | None = None
+        train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
+        if train_job and self._live:
+            found = runtime_of(body, namespace, file, self._world)
+            runtime = found.body if found else None
+        elif train_job:
+            outcome = resolved(manifest, self._world)
+            body, rendered = outcome.body, outcome.objects
+            problems = (*_marked("error", outcome.errors), *_marked("warning", outcome.warnings))
+            if outcome.runtime:
+                runtime = outcome.runtime.body
+                depends |= {outcome.runtime.file} if outcome.runtime.file else set()
+        author: dict[str, Any] = self._controller if self._live else {"user": AUTHOR}
+        common: dict[str, Any] = {"platform": platform}
+        if not clustered:
+            common |= {"namespace": namespace, "namespace_labels": labels, "tenant_policy": tenant}
+        reviews = []
+        if scope is not None:
+            reviews.append((name, Review("CREATE", body, runtime=runtime, **author, **common)))
+        for each in rendered:
+            if (each["apiVersion"].rpartition("/")[0], each["kind"]) not in self._scopes:
+                continue
+            label = f"{each['kind']} {namespace}/{each['metadata']['name']} (from {name})"
+            reviews.append((label, Review("CREATE", each, **self._controller, **common)))
+        return _Subject(manifest, name, tuple(problems), tuple(reviews)), depends
+
+    def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Result]:
+        """Yield the findings of an object; what it becomes repeats nothing that it says itself."""
+        own: set[str | None] = set()
+        said: set[tuple[str | None, str]] = set()
+        judged: set[tuple[str | None, str]] = set()
+        for number, ((label, _), decision) in enumerate(zip(subject.reviews, decisions, strict=True)):
+            counts["exempted"] += len(decision.exempted)
+            counts["audited"] += len(decision.audits)
+            found = [finding for name in self._shown for finding in getattr(decision, name)]
+            for finding in found:
+                if number and (finding.rule in own or (finding.rule, finding.message) in said):
+                    continue
+                if not number:
+                    judged.add((finding.rule, finding.path))
+                yield self._result(subject, label, finding, own=not number)
+            said |= {(finding.rule, finding.message) for finding in found}
+            own |= set() if number else {finding.rule for finding in found}
+        for severity, problem in subject.problems:
+            if self._only is not None and problem.rule not in self._only:
+                continue
+            if problem.rule is None or (problem.rule, problem.path) not in judged:
+                yield _result(subject, subject.name, problem, severity, subject.manifest.line(problem.path))
+
+    def _result(self, subject: _Subject, label: str, finding: Finding, *, own: bool) -> Result:
+        severity: Severity = "error" if finding.state is PolicyState.DENY else "warning"
+        line = subject.manifest.line(finding.path if own else "")
+        return _result(subject, label, finding.as_problem(), severity, line)
+
+
+def _result(subject: _Subject, label: str, problem: Problem, severity: Severity, line: int) -> Result:
+    file = subject.manifest.source.name
+    return Result(problem.rule, severity, file, label, problem.path, problem.message, problem.fix, line)
+
+
+def _batch(subjects: Iterator[_Subject]) -> list[_Subject]:
+    return list(islice(subjects, _BATCH))
+
+
+def _marked(severity: Severity, problems: Iterable[Problem]) -> Iterator[tuple[Severity, Problem]]:
+    return ((severity, problem) for problem in problems)
+
+
+def _shape(manifest: Manifest, world: World) -> Iterator[tuple[Severity, Problem]]:
+    """Yield what the schema of one of our kinds says; TrainJobs have more to say and are resolved instead."""
+    for field in ("name", "namespace"):
+        if not isinstance(manifest.metadata.get(field, ""), str):
+            yield "error", Problem(f"metadata.{field}", "is not text", "put it in quotes")
+    model = MODELS.get((manifest.body["apiVersion"], manifest.kind))
+    if model in (TenantPolicy, Platform):
+        sent: Body = decoded(model, manifest.body)
+        try:
+            parsed = parse(model, sent)
+        except TrainyardError as error:
+            yield from _marked("error", error.problems)
+            return
+        yield from _marked("error", violations(model, sent))
+        for path in parsed.unknown_fields():
+            yield "warning", Problem(path, "unknown field: the API server drops it", "remove it, or correct its name")
+    elif model is not None and model is not TrainJob:
+        found = world.found(manifest)
+        yield from _marked("error", found.errors)
+        yield from _marked("warning", found.warnings)

@@ -1,0 +1,248 @@
+"""What surrounds the objects under check: tenants, platform, runtimes. Inputs win over the stack's settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from trainyard.api import (
+    Body,
+    ClusterTrainingRuntime,
+    KubernetesModel,
+    Platform,
+    Runtime,
+    TrainingRuntime,
+    parse,
+)
+from trainyard.api.constants import (
+    API_VERSION,
+    CLUSTER_TRAINING_RUNTIME,
+    PLATFORM_API_VERSION,
+    PLATFORM_NAME,
+    TENANT_POLICY_NAME,
+    TRAINING_RUNTIME,
+)
+from trainyard.api.verdicts import decoded, violations
+from trainyard.policy.check.sources import Manifest
+from trainyard.policy.stack import namespace_labels, platform_object, runtime_catalogues, tenant_policy
+from trainyard.problem import Problem, TrainyardError
+from trainyard.render import RenderContext
+from trainyard.render.platform import context_of
+from trainyard.render.runtimes import validate_runtime
+from trainyard.settings import StackSettings
+
+__all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World"]
+
+DEFAULT_NAMESPACE: Final = "default"
+_SYSTEM_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
+_RUNTIME_MODELS: Final[Mapping[str, type[KubernetesModel]]] = {
+    TRAINING_RUNTIME: TrainingRuntime,
+    CLUSTER_TRAINING_RUNTIME: ClusterTrainingRuntime,
+}
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class FoundRuntime:
+    """A runtime of the inputs or the catalogue.
+
+    Parameters
+    ----------
+    body
+        The runtime as it is stored.
+    runtime
+        The same as a model; None where it does not fit its schema.
+    errors, warnings
+        What is wrong with it, by its own paths.
+    file
+        Where it comes from.
+    """
+
+    body: Body
+    runtime: Runtime | None
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    file: Path | None
+
+
+class _Nearest(Generic[Value]):
+    """Values by key; of several, the one whose file is nearest to who asks, because folders are environments."""
+
+    def __init__(self) -> None:
+        self._values: dict[object, list[tuple[Path | None, Value]]] = {}
+
+    def put(self, key: object, file: Path | None, value: Value) -> None:
+        self._values.setdefault(key, []).append((file, value))
+
+    def get(self, key: object, file: Path | None) -> tuple[Path | None, Value] | None:
+        found = self._values.get(key)
+        if not found:
+            return None
+        return found[0] if len(found) == 1 else max(found, key=lambda entry: _nearness(entry[0], file))
+
+    def keys(self) -> Iterable[object]:
+        return self._values.keys()
+
+
+class World:
+    """The surroundings of a check.
+
+    Parameters
+    ----------
+    settings
+        The stack's settings; None where there is no stack.
+    manifests
+        Everything that was read.
+    """
+
+    def __init__(self, settings: StackSettings | None, manifests: Iterable[Manifest] = ()) -> None:
+        self._settings = settings
+        self._tenants: _Nearest[Body | None] = _Nearest()
+        self._platforms: _Nearest[Body | None] = _Nearest()
+        self._namespaces: _Nearest[dict[str, str]] = _Nearest()
+        self._runtimes: _Nearest[FoundRuntime] = _Nearest()
+        self._found: dict[int, FoundRuntime] = {}
+        self._classes: set[str] = set()
+        self._contexts: dict[object, RenderContext] = {}
+        for manifest in manifests:
+            self._add(manifest)
+
+    def _add(self, manifest: Manifest) -> None:
+        version, kind, file = manifest.body["apiVersion"], manifest.kind, manifest.source.path
+        namespace = manifest.namespace or DEFAULT_NAMESPACE
+        spec = manifest.body.get("spec")
+        if version == API_VERSION and kind in _RUNTIME_MODELS:
+            key = kind, namespace if kind == TRAINING_RUNTIME else "", manifest.name
+            self._runtimes.put(key, file, self.found(manifest))
+        elif version == PLATFORM_API_VERSION and kind == "TenantPolicy" and manifest.name == TENANT_POLICY_NAME:
+            self._tenants.put(namespace, file, spec if isinstance(spec, dict) else None)
+        elif version == PLATFORM_API_VERSION and kind == "Platform" and manifest.name == PLATFORM_NAME:
+            self._platforms.put(None, file, spec if isinstance(spec, dict) else None)
+        elif version == "v1" and kind == "Namespace":
+            labels = manifest.metadata.get("labels")
+            self._namespaces.put(manifest.name, file, _texts(labels))
+        elif manifest.group == "scheduling.k8s.io" and kind == "PriorityClass":
+            self._classes.add(manifest.name)
+
+    def found(self, manifest: Manifest) -> FoundRuntime:
+        """Return what a runtime among the inputs is."""
+        key = id(manifest.body)
+        if key not in self._found:
+            self._found[key] = _found(manifest.body, manifest.source.path)
+        return self._found[key]
+
+    def platform(self, file: Path | None) -> tuple[Path | None, Body | None]:
+        """Return where the Platform comes from, and its spec."""
+        return self._platforms.get(None, file) or (None, self._platform)
+
+    def tenant_policy(self, namespace: str, file: Path | None) -> tuple[Path | None, Body | None]:
+        """Return where a namespace's TenantPolicy comes from, and its spec."""
+        return self._tenants.get(namespace, file) or (None, self._tenant_policies.get(namespace))
+
+    def namespace_labels(self, namespace: str, file: Path | None) -> tuple[Path | None, Mapping[str, str]]:
+        """Return where a namespace comes from, and its labels."""
+        found = self._namespaces.get(namespace, file)
+        if found is not None:
+            return found
+        tenant = self._settings.tenants.get(namespace) if self._settings else None
+        return None, namespace_labels(namespace, tenant) if tenant else {}
+
+    def runtime(self, kind: str, namespace: str, name: str, file: Path | None) -> FoundRuntime | None:
+        """Return a runtime of the inputs, else of the catalogue; None where there is none."""
+        found = self._runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name), file)
+        if found is not None:
+            return found[1]
+        if kind != CLUSTER_TRAINING_RUNTIME or name not in self._catalogue:
+            return None
+        path, body = self._catalogue[name]
+        if isinstance(body, FoundRuntime):
+            return body
+        self._catalogue[name] = path, (known := _found(body, path))
+        return known
+
+    def context(self, namespace: str, file: Path | None) -> RenderContext:
+        """Return what rendering needs to know about a namespace's jobs."""
+        where, policy = self.tenant_policy(namespace, file)
+        origin, platform = self.platform(file)
+        key = namespace, where, origin
+        if key not in self._contexts:
+            queue = (policy or {}).get("defaultQueue")
+            context = RenderContext(
+                default_queue=queue if isinstance(queue, str) else None,
+                priority_classes=self._priority_classes,
+                volcano_version=self._settings.volcano.version if self._settings else None,
+            )
+            self._contexts[key] = context_of(_parsed(platform), context)
+        return self._contexts[key]
+
+    @cached_property
+    def _platform(self) -> Body | None:
+        return platform_object(self._settings)["spec"] if self._settings else None
+
+    @cached_property
+    def _tenant_policies(self) -> dict[str, Body]:
+        tenants = self._settings.tenants if self._settings else {}
+        return {name: tenant_policy(name, settings)["spec"] for name, settings in tenants.items()}
+
+    @cached_property
+    def _priority_classes(self) -> frozenset[str] | None:
+        """The classes that exist; None where nobody says, because a cluster has more than some files show."""
+        if self._settings is None and not self._classes:
+            return None
+        declared = self._settings.priority_classes if self._settings else ()
+        return frozenset((*declared, *self._classes, *_SYSTEM_CLASSES))
+
+    @cached_property
+    def _catalogue(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:
+        from trainyard.runtimes import load_catalogue
+
+        include = self._settings.runtimes.include if self._settings else ("*",)
+        catalogue = load_catalogue(runtime_catalogues(self._settings), include)
+        found: dict[str, tuple[Path | None, Body | FoundRuntime]] = {}
+        for runtime in catalogue.runtimes:
+            paths = {version.object_name: version.path for version in runtime.versions}
+            if runtime.alias is not None:
+                paths[runtime.name] = runtime.version(runtime.alias).path
+            found |= {body["metadata"]["name"]: (paths[body["metadata"]["name"]], body) for body in runtime.objects()}
+        return found
+
+
+def _found(body: Body, file: Path | None) -> FoundRuntime:
+    model = _RUNTIME_MODELS[body["kind"]]
+    sent = decoded(model, body)
+    try:
+        runtime: Any = parse(model, sent)
+    except TrainyardError as error:
+        return FoundRuntime(sent, None, error.problems, (), file)
+    verdict = validate_runtime(runtime)
+    known = {(error.path, error.rule) for error in verdict.errors}
+    refused = (error for error in violations(model, sent) if (error.path, error.rule) not in known)
+    return FoundRuntime(sent, runtime, (*verdict.errors, *refused), verdict.warnings, file)
+
+
+def _parsed(spec: Body | None) -> Platform | None:
+    if spec is None:
+        return None
+    try:
+        return parse(Platform, {"metadata": {"name": PLATFORM_NAME}, "spec": spec})
+    except TrainyardError:
+        return None
+
+
+def _texts(labels: Any) -> dict[str, str]:
+    if not isinstance(labels, dict):
+        return {}
+    return {str(key): str(value) for key, value in labels.items()}
+
+
+def _nearness(file: Path | None, asking: Path | None) -> int:
+    if file is None or asking is None:
+        return 10**6 if file is asking else -1
+    if file == asking:
+        return 10**6
+    return len(os.path.commonpath([file.absolute(), asking.absolute()]))

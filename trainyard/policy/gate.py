@@ -1,0 +1,150 @@
+"""One ruling about an object and all that is made of it: what the admission webhook and the reconcile loop ask.
+
+The made objects are judged as what they will be: created by the platform in the namespace of their origin. So a rule
+that can only be broken by what comes out of runtime, patches and defaults together is broken here, and not first when
+the platform has already begun to create.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from trainyard.policy.judge import Decision, DecisionUnavailableError, Review, Surroundings, decision_of, documents_of
+from trainyard.problem import Problem
+from trainyard.settings.platform import PolicySettings
+
+__all__ = ["NO_DECISION", "DecisionSource", "Gate", "Ruling", "unavailable"]
+
+NO_DECISION: Final = "POL-000"
+"""Stands for the rule where nothing could be judged; no rule of the catalogue has this id."""
+
+
+class DecisionSource(Protocol):
+    """What answers about requests: the client of the policy server."""
+
+    async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the decisions about several requests; DecisionUnavailableError where there is not one for each."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What is to be said about a request.
+
+    Parameters
+    ----------
+    denials
+        Why it is refused; empty where it is allowed.
+    warnings, audits
+        What else is wrong: to be told to whoever asks, and to be written down only.
+    """
+
+    denials: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    audits: tuple[Problem, ...] = ()
+
+
+class Gate:
+    """Asks for decisions and puts them together.
+
+    Parameters
+    ----------
+    source
+        Answers about requests.
+    settings
+        States, parameters and exemptions of the stack.
+    exempt_namespaces
+        Namespaces of the platform.
+    namespace
+        Namespace of the service account that creates the made objects.
+    told
+        Rules that the API server has judged before: it has warned of the object itself already.
+    clock
+        Wall clock (UTC), by which exemptions end.
+    """
+
+    def __init__(
+        self,
+        source: DecisionSource,
+        settings: PolicySettings,
+        exempt_namespaces: Sequence[str],
+        *,
+        namespace: str,
+        told: Iterable[str] = (),
+        clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._exempt = tuple(exempt_namespaces)
+        self._told = frozenset(told)
+        self._clock = clock
+        self._user = f"system:serviceaccount:{namespace}:trainyard"
+        self._groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+
+    async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> Ruling:
+        """Return the ruling about a request.
+
+        Parameters
+        ----------
+        review
+            The request itself.
+        made
+            Objects that the platform will create when it is granted.
+
+        Raises
+        ------
+        DecisionUnavailableError
+            There is no decision: the request must be refused.
+        """
+        bodies = tuple(made)
+        reviews = [review, *(self._creation(review, body) for body in bodies)]
+        document = documents_of(reviews, Surroundings(self._settings, self._exempt, self._clock()))
+        answers = await self._source.decide_all(document)
+        if len(answers) != len(reviews):
+            raise DecisionUnavailableError("the policy server answered for another number of requests")
+        own, *rest = (decision_of(answer) for answer in answers)
+        known = {finding.rule for finding in own.findings}
+        others = [(body, decision) for body, decision in zip(bodies, rest, strict=True)]
+        denials = (*_problems(own.violations), *_made(others, known, lambda decision: decision.violations))
+        if not all(decision.allowed for decision in (own, *rest)) and not denials:
+            raise DecisionUnavailableError("the policy server refuses without a reason")
+        warnings = (finding for finding in own.warnings if finding.rule not in self._told)
+        return Ruling(
+            denials,
+            (*_problems(warnings), *_made(others, known, lambda decision: decision.warnings)),
+            (*_problems(own.audits), *_made(others, known, lambda decision: decision.audits)),
+        )
+
+    def _creation(self, review: Review, body: Mapping[str, Any]) -> Review:
+        return replace(
+            review,
+            operation="CREATE",
+            object=body,
+            old_object=None,
+            user=self._user,
+            groups=self._groups,
+            administrator=False,
+            runtime=None,
+        )
+
+
+def unavailable(error: DecisionUnavailableError) -> Problem:
+    """Return what is told where there is no decision."""
+    return Problem("", error.message, error.fix, NO_DECISION)
+
+
+def _problems(findings: Iterable[Any]) -> Iterator[Problem]:
+    for finding in findings:
+        yield replace(finding.as_problem(), rule=finding.rule or NO_DECISION)
+
+
+def _made(
+    decisions: Iterable[tuple[Mapping[str, Any], Decision]], known: set[str | None], of: Callable[[Decision], Any]
+) -> Iterator[Problem]:
+    """Yield what is wrong with made objects only: what their origin breaks is said once."""
+    for body, decision in decisions:
+        for problem in _problems(finding for finding in of(decision) if finding.rule not in known):
+            yield replace(problem, path=f"{body['kind']} {body['metadata']['name']} {problem.path}".rstrip())

@@ -1,0 +1,103 @@
+"""What surrounds the objects of a stack: its tenants, its platform and its runtimes, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
+from trainyard.policy.check.world import World
+from trainyard.policy.pack.resources import KubernetesObject
+from trainyard.settings import StackSettings
+
+__all__ = ["SURROUNDING_KINDS", "StackSurroundings"]
+
+_NAMESPACE: Final = ("v1", "Namespace")
+_PLATFORM: Final = (PLATFORM_API_VERSION, "Platform")
+_TENANT_POLICY: Final = (PLATFORM_API_VERSION, "TenantPolicy")
+_SURROUNDING: Final = frozenset(
+    {
+        *(_NAMESPACE, _PLATFORM, _TENANT_POLICY, ("scheduling.k8s.io/v1", "PriorityClass")),
+        *((API_VERSION, "TrainingRuntime"), (API_VERSION, "ClusterTrainingRuntime")),
+    }
+)
+SURROUNDING_KINDS: Final = frozenset(kind for _, kind in _SURROUNDING)
+"""Kinds that say something about other objects."""
+
+_AUTHOR: Final = "whoever runs the program"
+
+
+class StackSurroundings:
+    """The surroundings of a stack's objects.
+
+    Parameters
+    ----------
+    settings
+        The settings of the platform's stack; None where nobody says them.
+    objects
+        Every object of the stack; they win over the settings.
+    """
+
+    def __init__(self, settings: StackSettings | None, objects: Iterable[KubernetesObject]) -> None:
+        found = [each for each in objects if _type(each) in _SURROUNDING and not each.patch]
+        self.world = World(settings, (each.manifests()[0] for each in found))
+        platforms = [each for each in found if _type(each) == _PLATFORM]
+        self._settings = settings
+        self._has_platform = bool(platforms)
+        self._doubtful_platform = any(each.unknown for each in platforms)
+        self._doubtful_tenants = {
+            each.namespace for each in found if _type(each) == _TENANT_POLICY and any(map(_in_spec, each.unknown))
+        }
+        self._doubtful_namespaces = {
+            each.metadata.get("name") for each in found if _type(each) == _NAMESPACE and each.unknown
+        }
+
+    @property
+    def complete(self) -> bool:
+        """Whether tenants and platform are all known here: what is missing does not exist."""
+        return self._settings is not None or self._has_platform
+
+    @property
+    def exempt_namespaces(self) -> tuple[str, ...]:
+        """Namespaces that tenant rules do not bind."""
+        if self._settings is not None:
+            return self._settings.exempt_namespaces
+        named = (self.world.platform(None)[1] or {}).get("exemptNamespaces")
+        return tuple(name for name in named if isinstance(name, str)) if isinstance(named, list) else ()
+
+    @property
+    def controller(self) -> dict[str, Any]:
+        """Who creates what a TrainJob becomes."""
+        namespace = self._settings.trainer.namespace if self._settings else "kubeflow-system"
+        return {
+            "user": f"system:serviceaccount:{namespace}:trainyard-controller",
+            "groups": ("system:serviceaccounts", f"system:serviceaccounts:{namespace}"),
+        }
+
+    def review(self, namespace: str, *, clustered: bool) -> dict[str, Any]:
+        """Return what a review says about the surroundings of an object."""
+        platform = None if self._doubtful_platform else self.world.platform(None)[1]
+        # Whoever declares the platform is its administrator.
+        common = {"user": _AUTHOR, "administrator": self._has_platform, "platform": platform}
+        if clustered:
+            return common
+        tenant = None if namespace in self._doubtful_tenants else self.world.tenant_policy(namespace, None)[1]
+        labels = self.world.namespace_labels(namespace, None)[1]
+        return common | {"namespace": namespace, "namespace_labels": labels, "tenant_policy": tenant}
+
+    def unknown(self, namespace: str | None) -> bool:
+        """Return whether a parameter that is missing may exist all the same; the namespace None is not known."""
+        doubtful = namespace is None or namespace in self._doubtful_tenants
+        return doubtful or self._doubtful_platform or not self.complete
+
+    def unlabelled(self, namespace: str | None) -> bool:
+        """Return whether the labels of a namespace are not known."""
+        return namespace is None or namespace in self._doubtful_namespaces
+
+
+def _type(subject: KubernetesObject) -> tuple[str, str]:
+    return str(subject.body.get("apiVersion")), subject.kind
+
+
+def _in_spec(path: str) -> bool:
+    return path.startswith(("spec", "metadata.namespace", "metadata.name")) or path == "metadata"

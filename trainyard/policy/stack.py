@@ -1,0 +1,81 @@
+"""What a stack's settings say to rules: the objects that rules read, without a cluster and without Pulumi."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
+from trainyard.data import checkout, data_folder
+from trainyard.policy.admission import TENANT_LABEL
+from trainyard.scheduler import preset
+from trainyard.settings import StackSettings
+from trainyard.settings.tenancy import TenantSettings
+from trainyard.topology import compile_fabric
+
+__all__ = [
+    "default_queue",
+    "namespace_labels",
+    "platform_object",
+    "rule_catalogues",
+    "runtime_catalogues",
+    "scheduler_features",
+    "tenant_policy",
+]
+
+
+def platform_object(settings: StackSettings) -> dict[str, Any]:
+    """Return the object that tells rules what the platform offers."""
+    spec = PlatformSpec(
+        leaf_queues=list(settings.leaf_queues),
+        accelerator_resources=list(settings.accelerator_resources),
+        tiers=[Tier(name=name, tier=number) for name, number in compile_fabric(settings.fabric).tiers],
+        scheduler_features=scheduler_features(settings),
+        exempt_namespaces=list(settings.exempt_namespaces),
+    )
+    body = Platform(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
+    return {**body, "metadata": {"name": PLATFORM_NAME}}
+
+
+def scheduler_features(settings: StackSettings) -> list[str]:
+    """Return the names of the scheduler's actions and plug-ins that are on, sorted."""
+    chosen = preset(settings.scheduler.preset, accelerators=settings.accelerator_resources)
+    names = {action.name for action in chosen.actions} | {plugin.name for tier in chosen.tiers for plugin in tier}
+    return sorted(names)
+
+
+def tenant_policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:
+    """Return the object that tells rules what a tenant may use."""
+    spec = TenantPolicySpec(
+        queues=list(settings.queues),
+        default_queue=default_queue(settings),
+        runtimes=list(settings.runtimes),
+        priority_classes=list(settings.priority_classes),
+        service_accounts=list(settings.service_accounts),
+        max_accelerators_per_job=settings.max_accelerators_per_job,
+    )
+    body = TenantPolicy(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
+    return {**body, "metadata": {"name": TENANT_POLICY_NAME, "namespace": tenant}}
+
+
+def default_queue(settings: TenantSettings) -> str:
+    """Return the queue of the tenant's jobs that name none."""
+    return settings.default_queue or settings.queues[0]
+
+
+def namespace_labels(tenant: str, settings: TenantSettings) -> dict[str, str]:
+    """Return the labels of a tenant's namespace, those of Pod Security left out."""
+    return {**settings.labels, TENANT_LABEL: tenant}
+
+
+def rule_catalogues(settings: StackSettings | None) -> list[Path]:
+    """Return the folders of the shipped rules and of the team's own."""
+    own = settings.policies.folders if settings else ()
+    return [data_folder("policies"), *(checkout() / folder for folder in own)]
+
+
+def runtime_catalogues(settings: StackSettings | None) -> list[Path]:
+    """Return the folders of the shipped runtimes and of the team's own."""
+    own = settings.runtimes.folders if settings else ()
+    return [data_folder("runtimes"), *(checkout() / folder for folder in own)]
