@@ -16,6 +16,7 @@ IMAGES: dict[str, str] = {
     "vc-webhook-manager": "docker.io/volcanosh/vc-webhook-manager",
     "jobset": "registry.k8s.io/jobset/jobset",
     "trainyard-controller": "localhost/trainyard-controller",
+    "opa": "docker.io/openpolicyagent/opa",
 }
 """Repository by image name. The controller's image is built from the Containerfile, so it has no public home."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 
 import pulumi
@@ -41,7 +42,9 @@ class Policies(Component):
         folders = [data_folder("policies"), *(checkout() / folder for folder in settings.policies.folders)]
         policies: dict[str, KubernetesObject] = {}
         self.ready: list[KubernetesObject] = []
-        for manifest in admission_objects(load_rules(*folders), settings.policies, settings.exempt_namespaces):
+        today = datetime.datetime.now(datetime.UTC).date()
+        exempt = settings.exempt_namespaces
+        for manifest in admission_objects(load_rules(*folders), settings.policies, exempt, today=today):
             policy = policies.get(manifest["spec"].get("policyName", ""))
             made = self.child(manifest, after=[*edges, *([policy] if policy else [])])
             if manifest["kind"] == "ValidatingAdmissionPolicy":

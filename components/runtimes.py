@@ -21,7 +21,8 @@ class Runtimes(Component):
     Parameters
     ----------
     after
-        The trainer's Deployment and webhook configurations, because the webhook judges runtimes.
+        The trainer's Deployment and webhook configurations, because the webhook judges runtimes, and the object
+        ``platform``, by which it does.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes
 
 from components import jobset, volcano
+from components.engine import spare_engine
 from components.objects import Conventions, conventions
 from components.standing import STACK_LABEL, LiveObjects, Ownership, look
 from components.target import Target
@@ -90,6 +91,7 @@ def open_stack() -> Iterator[Stack]:
 
 @contextmanager
 def _opened() -> Iterator[Stack]:
+    spare_engine()
     name = pulumi.get_stack()
     settings = _settings(name)
     prove(settings)

@@ -14,13 +14,13 @@ import pulumi
 from components.access import cluster_role, cluster_role_binding, group, role, role_binding
 from components.objects import Component, KubernetesObject
 from components.workload import namespace
-from trainyard.api.tenancy import TenantPolicy, TenantPolicySpec
+from trainyard.policy.admission import TENANT_LABEL
+from trainyard.policy.stack import default_queue, namespace_labels, tenant_policy
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import Role, TenantSettings
 
 __all__ = ["TENANT_LABEL", "Tenants", "role_rules"]
 
-TENANT_LABEL = "trainyard.dev/tenant"
 _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 _CATALOGUE = "trainyard-catalogue"
 _READ = ["get", "list", "watch"]
@@ -54,7 +54,7 @@ class Tenants(Component):
 
     def _tenant(self, tenant: str, settings: TenantSettings, edges: list[pulumi.Resource]) -> None:
         home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), after=edges)
-        objects = [_policy(tenant, settings)]
+        objects = [tenant_policy(tenant, settings)]
         if settings.object_quota:
             objects.append(_quota(tenant, settings))
         for each in objects:
@@ -121,27 +121,10 @@ def _groups(settings: TenantSettings) -> dict[Role, tuple[str, ...]]:
 
 
 def _namespace(tenant: str, settings: TenantSettings) -> dict[str, Any]:
-    labels = {**settings.labels, TENANT_LABEL: tenant}
+    labels = namespace_labels(tenant, settings)
     body = namespace(tenant, pod_security=settings.pod_security.value, labels=labels)
-    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: _default_queue(settings)}
+    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: default_queue(settings)}
     return body
-
-
-def _default_queue(settings: TenantSettings) -> str:
-    return settings.default_queue or settings.queues[0]
-
-
-def _policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:
-    spec = TenantPolicySpec(
-        queues=list(settings.queues),
-        default_queue=_default_queue(settings),
-        runtimes=list(settings.runtimes),
-        priority_classes=list(settings.priority_classes),
-        service_accounts=list(settings.service_accounts),
-        max_accelerators_per_job=settings.max_accelerators_per_job,
-    )
-    body = TenantPolicy(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
-    return {**body, "metadata": {"name": "tenant", "namespace": tenant}}
 
 
 def _quota(tenant: str, settings: TenantSettings) -> dict[str, Any]:

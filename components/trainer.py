@@ -6,6 +6,7 @@ become ready only when this controller's leader has written their Secrets.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from components.access import (
     service_account_subject,
 )
 from components.objects import Component, KubernetesObject
+from components.policy_server import PolicyServerParts
 from components.target import Target
 from components.webhooks import awaited
 from components.workload import ConfigVolume, Workload, deployment, namespace, service
@@ -58,12 +60,15 @@ class TrainerArgs:
         JobSet's CustomResourceDefinition, whose schema is part of the runtimes'.
     certificates
         Certificates that the leader makes for others.
+    policies
+        The policy server in the controller's pod.
     """
 
     settings: TrainerSettings
     target: Target
     jobset_definition: Mapping[str, Any]
     certificates: tuple[Certificate, ...]
+    policies: PolicyServerParts
 
 
 class Trainer(Component):
@@ -102,8 +107,8 @@ class Trainer(Component):
 
     def _install(self, args: TrainerArgs, after: list[pulumi.Resource], homes: Mapping[str, pulumi.Resource]) -> None:
         settings = args.settings
-        workload = _workload(args)
         configuration = _configuration(args)
+        workload = _workload(args, configuration)
         home = self.child(namespace(settings.namespace))
         self.crds = [self.child(definition) for definition in build(args.jobset_definition)]
         permissions = self._permissions(configuration, {settings.namespace: home, **homes})
@@ -111,12 +116,15 @@ class Trainer(Component):
             _config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
             after=[home],
         )
+        rules = self.child(args.policies.rules, after=[home])
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics")}
         webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), after=[home])
         if settings.replicas > 1:
             self.child(_disruption_budget(workload), after=[home])
         self._published(settings.namespace, home)
-        controller = self.child(deployment(workload), after=[*permissions, file, webhook_service, *self.crds, *after])
+        controller = self.child(
+            deployment(workload), after=[*permissions, file, rules, webhook_service, *self.crds, *after]
+        )
         webhooks = [self.child(awaited(each), after=[controller]) for each in _webhook_configurations(args)]
         self.ready = [controller, *webhooks]
 
@@ -190,10 +198,11 @@ def _configuration(args: TrainerArgs) -> Configuration:
         namespace=args.settings.namespace,
         workers=args.settings.workers,
         certificates=(own, *args.certificates),
+        policy=args.policies.configuration,
     )
 
 
-def _workload(args: TrainerArgs) -> Workload:
+def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
     settings, target = args.settings, args.target
     return Workload(
         name=TRAINER_SERVICE,
@@ -208,8 +217,11 @@ def _workload(args: TrainerArgs) -> Workload:
         liveness={"httpGet": {"path": "/healthz", "port": "health"}},
         cpu="250m",
         memory=("192Mi", "2Gi"),
-        volumes=(ConfigVolume("trainyard-controller-config", _CONFIG),),
+        volumes=(ConfigVolume("trainyard-controller-config", _CONFIG), *args.policies.volumes),
         node_selector=target.node_selector,
+        sidecars=(args.policies.container,),
+        # The file is read at the start only, so a change of it has to start new pods.
+        annotations={"trainyard.dev/configuration": hashlib.sha256(configuration.as_yaml().encode()).hexdigest()[:16]},
     )
 
 

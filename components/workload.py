@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["HOST_PROCESS_LABEL", "ConfigVolume", "SecretVolume", "Workload", "deployment", "namespace", "service"]
+__all__ = [
+    "HOST_PROCESS_LABEL",
+    "ConfigVolume",
+    "Container",
+    "ScratchVolume",
+    "SecretVolume",
+    "Workload",
+    "deployment",
+    "namespace",
+    "service",
+]
 
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"
-"""Names the program that the embedded cluster runs as a process of this machine instead of a container."""
+"""Names the program that the embedded cluster runs as a process of this machine instead of the first container."""
 
 _READINESS: dict[str, Any] = {"periodSeconds": 5}
 _LIVENESS: dict[str, Any] = {"initialDelaySeconds": 15, "periodSeconds": 20, "failureThreshold": 5}
@@ -35,45 +45,72 @@ class SecretVolume:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """One platform program.
+class ScratchVolume:
+    """An empty folder that the containers of a pod share and may write to."""
+
+    name: str
+    path: str
+
+
+Volume = ConfigVolume | SecretVolume | ScratchVolume
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """One program of a pod.
 
     Parameters
     ----------
-    name, namespace
-        Of the Deployment; its ServiceAccount has the same name.
     program
         Program as the supervisor of the embedded cluster knows it; also the container's name.
     image, command, args, env
         Of the container.
-    replicas
-        Number of pods.
     ports
         Container port by name: ``webhook``, ``metrics``, ``health``.
     readiness, liveness
         Probes.
     memory
         Requested memory and its limit, in Kubernetes quantities.
-    single
-        Whether two pods must never run at once, because nothing elects a leader between them.
     """
 
-    name: str
-    namespace: str
     program: str
     image: str
     command: tuple[str, ...]
     args: tuple[str, ...]
-    replicas: int
     ports: Mapping[str, int]
     readiness: Mapping[str, Any]
     liveness: Mapping[str, Any]
     memory: tuple[str, str]
     cpu: str = "100m"
-    volumes: tuple[ConfigVolume | SecretVolume, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(Container):
+    """One platform program with its Deployment.
+
+    Parameters
+    ----------
+    name, namespace
+        Of the Deployment; its ServiceAccount has the same name.
+    replicas
+        Number of pods.
+    single
+        Whether two pods must never run at once, because nothing elects a leader between them.
+    sidecars
+        Programs beside it in the same pod.
+    annotations
+        Of the pods: a change makes new ones.
+    """
+
+    name: str
+    namespace: str
+    replicas: int
     single: bool = False
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    sidecars: tuple[Container, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def selector(self) -> dict[str, str]:
@@ -84,28 +121,9 @@ class Workload:
 def deployment(workload: Workload) -> dict[str, Any]:
     """Return the Deployment of a program."""
     labels = {**workload.selector, HOST_PROCESS_LABEL: workload.program}
-    request, limit = workload.memory
-    container: dict[str, Any] = {
-        "name": workload.program,
-        "image": workload.image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": list(workload.command),
-        "args": list(workload.args),
-        **({"env": [{"name": key, "value": value} for key, value in workload.env.items()]} if workload.env else {}),
-        "ports": [{"name": key, "containerPort": port, "protocol": "TCP"} for key, port in workload.ports.items()],
-        "readinessProbe": dict(_READINESS) | dict(workload.readiness),
-        "livenessProbe": dict(_LIVENESS) | dict(workload.liveness),
-        "resources": {"requests": {"cpu": workload.cpu, "memory": request}, "limits": {"memory": limit}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [
-            *({"name": f"files-{n}", "mountPath": v.path, "readOnly": True} for n, v in enumerate(workload.volumes)),
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
-        ],
-    }
+    volumes = _volumes(workload, *workload.sidecars)
+    main = _container(workload, volumes)
+    main["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
     pod = {
         "serviceAccountName": workload.name,
         "priorityClassName": "system-cluster-critical",
@@ -117,12 +135,10 @@ def deployment(workload: Workload) -> dict[str, Any]:
             "fsGroup": 65532,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container],
-        "volumes": [
-            *(_volume(f"files-{number}", volume) for number, volume in enumerate(workload.volumes)),
-            {"name": "tmp", "emptyDir": {}},
-        ],
+        "containers": [main, *(_container(sidecar, volumes) for sidecar in workload.sidecars)],
+        "volumes": [*volumes.values(), {"name": "tmp", "emptyDir": {}}],
     }
+    annotations = {"annotations": dict(workload.annotations)} if workload.annotations else {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -131,7 +147,7 @@ def deployment(workload: Workload) -> dict[str, Any]:
             "replicas": workload.replicas,
             "selector": {"matchLabels": workload.selector},
             "strategy": {"type": "Recreate"} if workload.single else _ROLLING,
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {"metadata": {"labels": labels, **annotations}, "spec": pod},
         },
     }
 
@@ -177,7 +193,48 @@ def namespace(
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**(labels or {}), **levels}}}
 
 
-def _volume(name: str, volume: ConfigVolume | SecretVolume) -> dict[str, Any]:
+def _container(container: Container, volumes: Mapping[tuple[type[Volume], str], Mapping[str, Any]]) -> dict[str, Any]:
+    request, limit = container.memory
+    return {
+        "name": container.program,
+        "image": container.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(container.command),
+        "args": list(container.args),
+        **({"env": [{"name": key, "value": value} for key, value in container.env.items()]} if container.env else {}),
+        "ports": [{"name": key, "containerPort": port, "protocol": "TCP"} for key, port in container.ports.items()],
+        "readinessProbe": dict(_READINESS) | dict(container.readiness),
+        "livenessProbe": dict(_LIVENESS) | dict(container.liveness),
+        "resources": {"requests": {"cpu": container.cpu, "memory": request}, "limits": {"memory": limit}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {
+                "name": volumes[type(volume), volume.name]["name"],
+                "mountPath": volume.path,
+                **({} if isinstance(volume, ScratchVolume) else {"readOnly": True}),
+            }
+            for volume in container.volumes
+        ],
+    }
+
+
+def _volumes(*containers: Container) -> dict[tuple[type[Volume], str], dict[str, Any]]:
+    """Return the volumes of a pod by what they hold: containers that name the same one share it."""
+    found: dict[tuple[type[Volume], str], dict[str, Any]] = {}
+    for volume in (volume for container in containers for volume in container.volumes):
+        key = type(volume), volume.name
+        if key not in found:
+            found[key] = _volume(f"files-{len(found)}", volume)
+    return found
+
+
+def _volume(name: str, volume: Volume) -> dict[str, Any]:
+    if isinstance(volume, ScratchVolume):
+        return {"name": volume.name, "emptyDir": {}}
     if isinstance(volume, ConfigVolume):
         return {"name": name, "configMap": {"name": volume.name}}
     return {"name": name, "secret": {"secretName": volume.name, "defaultMode": 0o440}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.supervisor.deployment import VolumeSource, local_paths, parse, serves
+from trainyard.cluster.supervisor.deployment import VolumeSource, local_paths, parse, programs, serves
 from trainyard.problem import TrainyardError
 
 DEPLOYMENT: dict[str, Any] = {
@@ -82,6 +82,28 @@ def test_a_pod_of_an_older_template_is_not_served() -> None:
     pod = {"spec": copy.deepcopy(DEPLOYMENT["spec"]["template"]["spec"])}
     assert serves(DEPLOYMENT, pod)
     assert not serves(changed(image="mirror/vc-scheduler:v1.14.2"), pod)
+
+
+def test_a_further_container_is_a_program_of_its_own_in_the_same_pod() -> None:
+    body = changed()
+    sidecar = {
+        "name": "opa",
+        "image": "openpolicyagent/opa:1.22.0",
+        "command": ["/opa"],
+        "volumeMounts": [{"name": "scratch", "mountPath": "/run/x"}],
+    }
+    body["spec"]["template"]["spec"]["containers"].append(sidecar)
+    body["spec"]["template"]["spec"]["volumes"].append({"name": "scratch", "emptyDir": {}})
+    assert programs(body) == ("vc-scheduler", "opa")
+    found = parse(body, "opa")
+    assert (found.program, found.version, found.arguments) == ("opa", "1.22.0", ("/opa",))
+    assert found.volumes == (VolumeSource("scratch", "emptyDir"),)
+    assert parse(body) == parse(body, "vc-scheduler")
+    pod = {"spec": copy.deepcopy(body["spec"]["template"]["spec"])}
+    assert serves(body, pod)
+    assert not serves(DEPLOYMENT, pod)
+    pod["spec"]["containers"][1]["args"] = ["other"]
+    assert not serves(body, pod)
 
 
 @pytest.mark.parametrize(

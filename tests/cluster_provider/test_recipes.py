@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import yaml
 
 from trainyard.cluster.ports import PORT_NAMES
 from trainyard.cluster.supervisor.recipes import RECIPES, RunContext, with_flags
+from trainyard.problem import TrainyardError
 
 PORTS = {use: 20000 + position for position, use in enumerate(PORT_NAMES)}
 CONTEXT = RunContext(
@@ -19,6 +21,7 @@ CONTEXT = RunContext(
     Path("/p"),
     PORTS,
     {"/tmp/k8s-webhook-server/serving-certs": Path("/p/volumes/cert"), "/certs": Path("/p/volumes/other")},
+    Path("/c/run"),
 )
 
 
@@ -108,3 +111,26 @@ def test_jobset_keeps_a_certificate_folder_that_its_configuration_names() -> Non
 def test_other_configuration_files_are_left_alone() -> None:
     assert RECIPES["jobset"].configuration(CONTEXT, "x", "kind: Other\n") == "kind: Other\n"
     assert RECIPES["vc-scheduler"].configuration(CONTEXT, "x", "actions: a\n") == "actions: a\n"
+
+
+def test_the_policy_server_and_the_controller_meet_at_the_clusters_socket() -> None:
+    command = RECIPES["opa"].command(
+        CONTEXT, ["/opa", "run", "--addr=unix:///run/x/opa.sock", "--diagnostic-addr=0.0.0.0:8282", "--bundle", "/l/r"]
+    )
+    assert command[:4] == ["/bin/program", "run", "--bundle", "/l/r"]
+    assert "--addr=unix:///c/run/opa.sock" in command
+    assert f"--diagnostic-addr=127.0.0.1:{PORTS['opa/health']}" in command
+    text = yaml.safe_dump(
+        {"workers": 3, "policy": {"socket": "/run/x/opa.sock", "bundle": "/certs/r", "revision": "r"}}
+    )
+    assert yaml.safe_load(RECIPES["trainyard-controller"].configuration(CONTEXT, "config.yaml", text)) == {
+        "workers": 3,
+        "policy": {"socket": "/c/run/opa.sock", "bundle": "/p/volumes/other/r", "revision": "r"},
+    }
+
+
+def test_a_socket_whose_path_is_too_long_for_the_system_is_refused_with_what_to_do() -> None:
+    deep = dataclasses.replace(CONTEXT, sockets=Path("/d" * 60))
+    with pytest.raises(TrainyardError, match="longer than 103 bytes") as caught:
+        RECIPES["opa"].command(deep, ["/opa", "run"])
+    assert "TRAINYARD_STATE_HOME" in caught.value.fix

@@ -95,6 +95,11 @@ def test_kubernetes_programs_know_their_version() -> None:
     assert "-X k8s.io/client-go/pkg/version.gitMinor=36" in link_flags(group)
 
 
+def test_programs_of_the_tests_are_no_part_of_the_platform() -> None:
+    assert {program.name for program in PROGRAMS if program.peer} == {"trainer-controller-manager"}
+    assert not any(program.peer for program in pinned())
+
+
 def test_every_program_belongs_to_a_folder_with_its_modules() -> None:
     folders = Toolchain().sources
     for program in PROGRAMS:

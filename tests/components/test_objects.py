@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from components import volcano
 from components.jobset import custom_resource_definition
 from components.objects import declare
 from components.standing import CLUSTER_KINDS, NAMESPACED_KINDS
 from tests.components.recording import PORTS, Recording
+from trainyard.policy.opa import verify_bundle
 from trainyard.problem import TrainyardError
 
 
@@ -111,12 +116,50 @@ def test_platform_pods_are_restricted_and_stay_off_accelerator_nodes(local: Reco
             assert pod.get("nodeSelector") == selector
             assert pod["priorityClassName"] == "system-cluster-critical"
             assert pod["securityContext"]["runAsNonRoot"] is True
-            (container,) = pod["containers"]
-            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            for container in pod["containers"]:
+                assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+                assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            program = pod["containers"][0]["name"]
             labels = each.inputs["spec"]["template"]["metadata"]["labels"]
-            assert labels["trainyard.dev/host-process"] == container["name"]
-            assert each.inputs["metadata"]["labels"]["trainyard.dev/host-process"] == container["name"]
+            assert labels["trainyard.dev/host-process"] == program
+            assert each.inputs["metadata"]["labels"]["trainyard.dev/host-process"] == program
+
+
+def test_the_policy_server_shares_the_controllers_pod_and_nothing_else(services: Recording) -> None:
+    deployment = services.one("Deployment/kubeflow-system/kubeflow-trainer-controller-manager")
+    controller, server = deployment.inputs["spec"]["template"]["spec"]["containers"]
+    volumes = {volume["name"]: volume for volume in deployment.inputs["spec"]["template"]["spec"]["volumes"]}
+    assert server["image"] == "docker.io/openpolicyagent/opa:1.22.0"
+    assert "--authorization=basic" in server["args"]
+    (socket,) = [argument for argument in server["args"] if argument.startswith("--addr=")]
+    assert socket == "--addr=unix:///run/trainyard/opa.sock"
+    assert server["readinessProbe"]["httpGet"]["path"] == "/health?bundles"
+    mounts = [{mount["mountPath"]: mount for mount in container["volumeMounts"]} for container in (controller, server)]
+    for path, kind in (("/run/trainyard", "emptyDir"), ("/etc/trainyard-policies", "configMap")):
+        one, other = (each[path] for each in mounts)
+        assert one == other
+        assert kind in volumes[one["name"]]
+        assert one.get("readOnly", False) is (kind == "configMap")
+    assert "emptyDir" in volumes[mounts[1]["/var/run/secrets/kubernetes.io/serviceaccount"]["name"]]
+    assert "/var/run/secrets/kubernetes.io/serviceaccount" not in mounts[0]
+
+
+def test_the_rules_are_an_immutable_config_map_of_their_revision(
+    local: Recording, services: Recording, tmp_path: Path
+) -> None:
+    def rules(recording: Recording) -> tuple[str, bytes, dict[str, Any]]:
+        (each,) = [each for each in recording.of("ConfigMap") if "trainyard-policies-" in each.name]
+        assert each.inputs["immutable"] is True
+        file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
+        deployment = recording.one("Deployment/kubeflow-system/kubeflow-trainer-controller-manager")
+        assert each.name in recording.before(deployment)
+        return each.name, base64.b64decode(each.inputs["binaryData"]["rules.tar.gz"]), yaml.safe_load(file)["policy"]
+
+    name, archive, policy = rules(local)
+    assert rules(services)[:2] == (name, archive)
+    (tmp_path / "rules.tar.gz").write_bytes(archive)
+    verify_bundle(tmp_path / "rules.tar.gz", policy["revision"])
+    assert "kubeflow-system" in policy["exemptNamespaces"]
 
 
 def test_the_image_tag_is_the_components_version(local: Recording) -> None:

@@ -48,6 +48,11 @@ def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
     for rule in role_rules(role):
         if set(rule["verbs"]) - {"get", "list", "watch"}:
             assert not trusted & set(rule["resources"])
+            assert rule["apiGroups"][0] not in {
+                "admissionregistration.k8s.io",
+                "rbac.authorization.k8s.io",
+                "trainyard.dev",
+            }
         assert "*" not in rule["resources"]
 
 

@@ -11,9 +11,11 @@ from typing import Any
 from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
+from trainyard.controller.policies import Policies
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.view import ClusterView
 from trainyard.kube import EventRecorder, Informer
+from trainyard.policy.gate import Gate
 
 Body = dict[str, Any]
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
@@ -67,13 +69,14 @@ def train_job(name: str = "job", **spec: Any) -> Body:
 class Controller:
     """One process of the controller."""
 
-    def __init__(self, api: FakeApi, clock: Clock) -> None:
+    def __init__(self, api: FakeApi, clock: Clock, gate: Gate | None = None) -> None:
         self.api = api
         self.client = api.client(patience=0)
-        self.view = ClusterView(self.client)
+        self.view = ClusterView(self.client, namespaces=gate is not None)
+        policies = Policies(self.view, gate) if gate is not None else None
         self.events = EventRecorder(self.client, component="trainjob_controller", clock=clock)
         self.metrics = Metrics()
-        reconciler = Reconciler(self.client, self.view, self.events, clock=clock)
+        reconciler = Reconciler(self.client, self.view, self.events, policies=policies, clock=clock)
         self.manager = Manager(self.view, reconciler, self.metrics, workers=4)
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -108,8 +111,8 @@ class Controller:
 
 
 @asynccontextmanager
-async def controller(api: FakeApi, clock: Clock | None = None) -> AsyncIterator[Controller]:
-    process = Controller(api, clock or Clock())
+async def controller(api: FakeApi, clock: Clock | None = None, gate: Gate | None = None) -> AsyncIterator[Controller]:
+    process = Controller(api, clock or Clock(), gate)
     await process.start()
     try:
         yield process

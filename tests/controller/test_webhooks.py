@@ -17,9 +17,11 @@ from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, Clock, runti
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
 from trainyard.controller.metrics import Metrics
+from trainyard.controller.policies import Policies
 from trainyard.controller.serving import _file
 from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
+from trainyard.policy.gate import Gate
 
 Body = dict[str, Any]
 
@@ -32,13 +34,14 @@ class Server:
         async with self._session.post(self._url + path, data=body) as response:
             return response.status, await response.read()
 
-    async def review(self, path: str, body: Body, old: Body | None = None) -> Body:
+    async def review(self, path: str, body: Body, old: Body | None = None, user: Body | None = None) -> Body:
         request = {
             "uid": "42",
             "namespace": "team",
             "name": body["metadata"].get("name"),
             "kind": {"kind": body.get("kind")},
             "object": body,
+            "userInfo": user or {},
         }
         if old is not None:
             request["oldObject"] = old
@@ -52,7 +55,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(api: FakeApi) -> AsyncIterator[Server]:
+async def serving(api: FakeApi, gate: Gate | None = None) -> AsyncIterator[Server]:
     now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     ca = pki.authority("ca", now=now, lifetime=life)
     pair = pki.issue(ca, "w", now=now, lifetime=life, ip_addresses=["127.0.0.1"], server=True)
@@ -60,10 +63,12 @@ async def serving(api: FakeApi) -> AsyncIterator[Server]:
     with _file(pair.certificate + b"\n" + pair.key) as path:
         context.load_cert_chain(path)
     async with api.client() as client:
-        view = ClusterView(client)
+        view = ClusterView(client, namespaces=gate is not None)
+        policies = Policies(view, gate) if gate is not None else None
         tasks = [asyncio.create_task(informer.run()) for informer in view.informers]
         await view.wait_settled()
-        runner = web.AppRunner(application(Admission(client, view, clock=Clock()), Metrics()), shutdown_timeout=0.1)
+        admission = Admission(client, view, policies=policies, clock=Clock())
+        runner = web.AppRunner(application(admission, Metrics()), shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
         trust = ssl.create_default_context(cadata=ca.certificate.decode())

@@ -30,8 +30,8 @@ _MEMORY = {
 }
 """Soft limits of the Go runtime: it collects garbage harder above them, and never fails because of them."""
 
-_COLLECTION = {"kube-apiserver": "50"}
-"""Growth of the heap, in percent, at which garbage is collected: after CRDs are installed the API server has a lot."""
+_COLLECTION = {"kube-apiserver": "50", "kube-controller-manager": "50", "etcd": "50"}
+"""Growth of the heap, in percent, at which garbage is collected, where a start or an installation leaves a lot."""
 
 _CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor")
 
@@ -155,7 +155,8 @@ def _etcd(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
         "--auto-compaction-mode=periodic",
         "--auto-compaction-retention=10m",
         "--quota-backend-bytes=2147483648",
-        "--snapshot-count=5000",
+        "--snapshot-count=1000",
+        "--snapshot-catchup-entries=100",
         "--unsafe-no-fsync=true",
         "--log-level=warn",
     )

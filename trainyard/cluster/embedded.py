@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 
-from trainyard.cluster import nodes
 from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.certificates import ensure_certificates
 from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane, write_configuration
@@ -28,12 +27,20 @@ from trainyard.cluster.files import (
 )
 from trainyard.cluster.inspection import inspect, process_names
 from trainyard.cluster.ports import PORT_NAMES, allocate, refuse_taken, reserved_by_others
-from trainyard.cluster.process import ProcessSpec, alive, last_lines, read_record, start, stop, stopped, write_record
+from trainyard.cluster.process import (
+    HEARTBEAT,
+    ProcessSpec,
+    alive,
+    last_lines,
+    read_record,
+    start,
+    stop,
+    stopped,
+    write_record,
+)
 from trainyard.cluster.sources import sources_digest
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
-from trainyard.cluster.supervisor.daemon import HEARTBEAT
 from trainyard.cluster.toolchain import Toolchain
-from trainyard.kube import ApiError, TransportError
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, Step
 from trainyard.settings.fabric import FabricSettings
@@ -237,6 +244,10 @@ class EmbeddedProvider:
 
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
         """Make the simulated nodes those of the fabric."""
+        # Only here: an HTTP client takes long to import, and most commands do without.
+        from trainyard.cluster import nodes
+        from trainyard.kube import ApiError, TransportError
+
         try:
             return asyncio.run(nodes.sync(self.access().kubeconfig, fabric))
         except (ApiError, TransportError) as error:

@@ -103,6 +103,11 @@ class ClusterFolder:
         return self.root / "processes"
 
     @property
+    def sockets(self) -> Path:
+        """Folder of the Unix sockets that host processes share; near the root, because their paths must be short."""
+        return self.root / "run"
+
+    @property
     def pulumi(self) -> Path:
         """Folder of the Pulumi state."""
         return self.root / "pulumi"

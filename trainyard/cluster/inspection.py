@@ -10,10 +10,8 @@ from trainyard.cluster.base import ClusterStatus, ProcessStatus
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane
 from trainyard.cluster.files import ClusterFolder
 from trainyard.cluster.health import Probe, answers
-from trainyard.cluster.process import ProcessRecord, alive, read_record, telling_line
+from trainyard.cluster.process import HEARTBEAT, NOT_INSTALLED, ProcessRecord, alive, read_record, telling_line
 from trainyard.cluster.state import ClusterState, load_state
-from trainyard.cluster.supervisor.daemon import HEARTBEAT
-from trainyard.cluster.supervisor.host import NOT_INSTALLED
 from trainyard.cluster.supervisor.recipes import RECIPES, RunContext
 
 __all__ = ["inspect", "process_names"]

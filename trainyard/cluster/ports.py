@@ -36,6 +36,7 @@ PORT_NAMES = (
     "trainyard-controller/webhook",
     "trainyard-controller/health",
     "trainyard-controller/metrics",
+    "opa/health",
 )
 """Every use of a port, as ``<program>/<use>``."""
 

@@ -23,6 +23,8 @@ from trainyard.cluster.files import write_private
 from trainyard.problem import TrainyardError
 
 __all__ = [
+    "HEARTBEAT",
+    "NOT_INSTALLED",
     "ProcessRecord",
     "ProcessSpec",
     "alive",
@@ -36,6 +38,12 @@ __all__ = [
     "telling_line",
     "write_record",
 ]
+
+HEARTBEAT = "supervisor.heartbeat"
+"""File among the process records that the supervisor touches every few seconds."""
+
+NOT_INSTALLED = "not installed"
+"""What a record waits for while no Deployment asks for its program."""
 
 _LOG_LIMIT = 20 * 1024 * 1024
 _LOG_GENERATIONS = 3

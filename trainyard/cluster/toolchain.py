@@ -47,9 +47,9 @@ class ResolvedProgram:
 
 
 def pinned() -> tuple[Program, ...]:
-    """Return the current pin of every program."""
+    """Return the current pin of every program of the platform."""
     first: dict[str, Program] = {}
-    for program in PROGRAMS:
+    for program in (program for program in PROGRAMS if not program.peer):
         first.setdefault(program.name, program)
     return tuple(first.values())
 

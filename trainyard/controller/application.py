@@ -20,6 +20,7 @@ from trainyard.controller.health import health_application, metrics_application
 from trainyard.controller.issuer import Issuer
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
+from trainyard.controller.policies import Policies, policy_client, policy_gate
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.serving import ServingCertificate
 from trainyard.controller.view import ClusterView
@@ -58,9 +59,12 @@ class Controller:
         known = RenderContext(
             coscheduling_scheduler=configuration.coscheduling_scheduler, volcano_version=configuration.volcano_version
         )
-        self._view = ClusterView(self._client, known)
+        self._decisions = policy_client(configuration)
+        gate = policy_gate(configuration, self._decisions)
+        self._view = ClusterView(self._client, known, namespaces=gate is not None)
+        self._policies = Policies(self._view, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
-        reconciler = Reconciler(fenced, self._view, self._events)
+        reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
         self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
         self._serving: ServingCertificate | None = None
@@ -88,6 +92,8 @@ class Controller:
         try:
             async with AsyncExitStack() as servers:
                 servers.push_async_callback(self._client.close)
+                if self._decisions is not None:
+                    await servers.enter_async_context(self._decisions)
                 await self._serve(servers, "health", health_application(self._checks()), self.configuration.health)
                 async with asyncio.TaskGroup() as group:
                     background = [group.create_task(informer.run()) for informer in self._view.informers]
@@ -150,7 +156,7 @@ class Controller:
             servers.callback(follow.cancel)
             await self._serving.loaded.wait()
             tls = self._serving.context
-            admission = application(Admission(self._client, self._view), self._metrics)
+            admission = application(Admission(self._client, self._view, policies=self._policies), self._metrics)
             await self._serve(servers, "webhook", admission, self.configuration.webhook, tls)
         await self._serve(servers, "metrics", scrape, self.configuration.metrics, tls)
 

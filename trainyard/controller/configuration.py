@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from trainyard.problem import Problem, TrainyardError
 from trainyard.render import COSCHEDULING_SCHEDULER
+from trainyard.settings.platform import PolicySettings
 
 __all__ = [
     "CERTIFICATE_AUTHORITY_SECRET",
@@ -18,6 +19,7 @@ __all__ = [
     "Configuration",
     "LeaderElection",
     "Listener",
+    "PolicyServer",
 ]
 
 SERVING_SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - a name
@@ -66,6 +68,23 @@ class LeaderElection(_Model):
     retry_seconds: float = Field(default=2, gt=0, description="Time between attempts")
 
 
+class PolicyServer(_Model):
+    """The policy server beside the controller, which judges TrainJobs, runtimes and the objects made of them."""
+
+    socket: Path = Field(description="Unix socket of the server")
+    bundle: Path = Field(description="Archive of the rules that the server has; its content is checked at the start")
+    revision: str = Field(min_length=1, description="Revision of these rules; answers from others do not count")
+    settings: PolicySettings = Field(default=PolicySettings(), description="States, parameters and exemptions of rules")
+    exempt_namespaces: tuple[str, ...] = Field(default=(), description="Namespaces of the platform")
+    told: tuple[str, ...] = Field(
+        default=(),
+        description="Rules that the API server judges too: it warns of the object itself, the webhook not again",
+    )
+    timeout_seconds: float = Field(
+        default=5, gt=0, le=8, description="Time for one decision; less than the API server waits for the webhook"
+    )
+
+
 class Configuration(_Model):
     """What one controller process does and where it listens."""
 
@@ -86,6 +105,9 @@ class Configuration(_Model):
         default=CERTIFICATE_AUTHORITY_SECRET, description="Secret of the certificate authority"
     )
     certificates: tuple[Certificate, ...] = Field(default=(), description="Certificates the leader makes and renews")
+    policy: PolicyServer | None = Field(
+        default=None, description="Policy server that webhooks and reconcile loop ask; without one, policies are off"
+    )
     leader_election: LeaderElection = Field(default=LeaderElection(), description="Leader election")
     coscheduling_scheduler: str = Field(
         default=COSCHEDULING_SCHEDULER,

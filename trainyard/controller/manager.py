@@ -23,6 +23,7 @@ from trainyard.kube import (
     WorkQueue,
     controller_of,
 )
+from trainyard.policy.judge import DecisionUnavailableError
 
 __all__ = ["Manager"]
 
@@ -99,7 +100,7 @@ class Manager:
             outcome = await self._reconciler.reconcile(key)
         except FencedError:
             raise
-        except (ApiError, TransportError) as error:
+        except (ApiError, TransportError, DecisionUnavailableError) as error:
             self._failed(key, error)
         except Exception as error:
             _LOG.exception("TrainJob %s/%s", *key)

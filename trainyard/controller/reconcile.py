@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from trainyard.api import Runtime, TrainJob, parse
@@ -12,6 +12,7 @@ from trainyard.api.constants import (
     CLUSTER_TRAINING_RUNTIME,
     GROUP,
     MANAGED_BY_TRAINER,
+    POLICY_DENIED,
     RESOURCES_CREATION_FAILED,
     TRAINING_RUNTIME,
 )
@@ -19,6 +20,7 @@ from trainyard.controller import status as statuses
 from trainyard.controller.attachments import ATTACHED, Attachments
 from trainyard.controller.children import Children, OccupiedError
 from trainyard.controller.keys import generate
+from trainyard.controller.policies import Policies, told
 from trainyard.controller.resources import (
     CONFIG_MAPS,
     COSCHEDULING_POD_GROUPS,
@@ -30,8 +32,10 @@ from trainyard.controller.resources import (
 from trainyard.controller.snapshots import create_snapshot, stored_runtime
 from trainyard.controller.view import ClusterView, runtime_reference
 from trainyard.kube import ApiError, Client, EventRecorder, Key, Object, uid_of
+from trainyard.policy.gate import unavailable
+from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render import Rejected, RenderContext, key_kind, render, snapshot_name
+from trainyard.render import Rejected, RenderContext, Rendered, key_kind, render, snapshot_name
 
 __all__ = ["Outcome", "Reconciler"]
 
@@ -71,6 +75,8 @@ class Reconciler:
         The informers.
     events
         Where people are told.
+    policies
+        Judges what is about to be made; None where policies are off.
     clock
         Wall clock (UTC).
     """
@@ -81,11 +87,13 @@ class Reconciler:
         view: ClusterView,
         events: EventRecorder,
         *,
+        policies: Policies | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._client = client
         self._view = view
         self._events = events
+        self._policies = policies
         self._clock = clock
         self._children = Children(client, view)
         self._attachments = Attachments(client)
@@ -97,6 +105,8 @@ class Reconciler:
         ------
         ApiError, TransportError
             If the API server refused or did not answer; try again later.
+        DecisionUnavailableError
+            If the policy server gave no decision, and so nothing was made; try again later.
         FencedError
             If this process no longer leads.
         """
@@ -111,6 +121,9 @@ class Reconciler:
         step = _Step(train_job)
         try:
             return await self._advance(step)
+        except DecisionUnavailableError as error:
+            self._tell(train_job, (unavailable(error),))
+            raise
         except TrainyardError as error:
             self._tell(train_job, error.problems or (Problem("", error.message, error.fix),))
             after = _OCCUPIED_SECONDS if isinstance(error, OccupiedError) else None
@@ -138,7 +151,7 @@ class Reconciler:
         if not statuses.finished(view):
             rejected = await self._build(step, job_set)
             if rejected:
-                self._tell(job, rejected)
+                self._tell(job, rejected.problems, rejected.reason)
             job_set = self._children.owned(JOB_SETS, job)
             status = statuses.status_of(job, job_set, now=now)
             await self._write_status(step, status)
@@ -151,30 +164,33 @@ class Reconciler:
         self._children.forget(job)
         return step.outcome()
 
-    async def _build(self, step: _Step, job_set: Object | None) -> tuple[Problem, ...]:
+    async def _build(self, step: _Step, job_set: Object | None) -> _Refusal | None:
         """Make what is missing; return why it cannot be made."""
         job = step.train_job
         memory = self._children.memory(job)
         pod_group = self._children.owned(POD_GROUPS, job) or self._children.owned(COSCHEDULING_POD_GROUPS, job)
         suspended = bool((job.get("spec") or {}).get("suspend")) or bool(job_set and job_set["spec"]["suspend"])
         if job_set is not None and not suspended and (pod_group is not None or not job_set["spec"]["gang"]):
-            return ()
+            return None
         context = self._view.context(job)
         if memory.built == _inputs(context, job, job_set, pod_group):
-            return ()
+            return None
         parsed = parse(TrainJob, job)
         runtime, kept = await self._runtime(parsed, job, first=job_set is None)
         if runtime is None:
             _, kind, name = runtime_reference(job)
             where = f" in namespace {job['metadata']['namespace']}" if kind == TRAINING_RUNTIME else ""
-            return (Problem("spec.runtimeRef", f"{kind} {name!r} does not exist{where}", "create it or name another"),)
+            missing = f"{kind} {name!r} does not exist{where}"
+            return _Refusal((Problem("spec.runtimeRef", missing, "create it or name another"),))
         result = render(parsed, runtime, context)
         if isinstance(result, Rejected) and not kept:
             stored = await stored_runtime(self._client, parsed)
             if stored is not None:
                 runtime, kept, result = stored, True, render(parsed, stored, context)
         if isinstance(result, Rejected):
-            return result.errors
+            return _Refusal(result.errors)
+        if denied := await self._denied(job, job_set, runtime, result):
+            return denied
         if not kept:
             snapshot = next(body for body in result.objects if body["kind"] == CONFIG_MAPS.kind)
             if await create_snapshot(self._client, snapshot):
@@ -182,10 +198,12 @@ class Reconciler:
             else:
                 runtime = await stored_runtime(self._client, parsed)
                 if runtime is None:
-                    return (Problem("", "the runtime snapshot was deleted while it was read"),)
+                    return _Refusal((Problem("", "the runtime snapshot was deleted while it was read"),))
                 result = render(parsed, runtime, context)
                 if isinstance(result, Rejected):
-                    return result.errors
+                    return _Refusal(result.errors)
+                if denied := await self._denied(job, job_set, runtime, result):
+                    return denied
         for body in result.objects:
             if body["kind"] in ATTACHED and body["metadata"]["name"] != snapshot_name(parsed.metadata.name):
                 complete = functools.partial(_with_keys, body, parsed, runtime, context)
@@ -196,7 +214,14 @@ class Reconciler:
             elif body["kind"] == JOB_SETS.kind and (job_set is None or suspended):
                 job_set = await self._apply(step, body, job_set)
         memory.built = _inputs(context, job, job_set, pod_group)
-        return ()
+        return None
+
+    async def _denied(self, job: Object, job_set: Object | None, runtime: Runtime, result: Rendered) -> _Refusal | None:
+        """Return why policies forbid what is about to be made; a job that is there may always be held back."""
+        if self._policies is None or (job_set is not None and (job.get("spec") or {}).get("suspend")):
+            return None
+        ruling = await self._policies.judge("CREATE", job, runtime=runtime, made=result.objects)
+        return _Refusal(ruling.denials, POLICY_DENIED) if ruling.denials else None
 
     def _job_set(self, job: Object) -> Object | None:
         try:
@@ -250,9 +275,17 @@ class Reconciler:
         step.train_job = stored
         step.writes.append("patch status")
 
-    def _tell(self, job: Object, problems: tuple[Problem, ...]) -> None:
-        text = "TrainJob resources reconciliation failed: " + "; ".join(str(problem) for problem in problems)
-        self._events.warning(job, RESOURCES_CREATION_FAILED, text[:_MESSAGE_LIMIT])
+    def _tell(self, job: Object, problems: Iterable[Problem], reason: str = RESOURCES_CREATION_FAILED) -> None:
+        text = "TrainJob resources reconciliation failed: " + "; ".join(told(problem) for problem in problems)
+        self._events.warning(job, reason, text[:_MESSAGE_LIMIT])
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """Why nothing was made, and the reason of the event that tells it."""
+
+    problems: tuple[Problem, ...]
+    reason: str = RESOURCES_CREATION_FAILED
 
 
 class _Step:

@@ -49,9 +49,11 @@ class ClusterView:
         API client.
     base
         What every context says, whatever is watched.
+    namespaces
+        Whether namespaces are watched too: policies ask for their labels.
     """
 
-    def __init__(self, client: Client, base: RenderContext | None = None) -> None:
+    def __init__(self, client: Client, base: RenderContext | None = None, *, namespaces: bool = False) -> None:
         self._client = client
         self._base = base or RenderContext()
         self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
@@ -67,6 +69,8 @@ class ClusterView:
         self.tenant_policies = Informer(client, resources.TENANT_POLICIES)
         self.platforms = Informer(client, resources.PLATFORMS)
         self.priority_classes = Informer(client, resources.PRIORITY_CLASSES, transform=_metadata_only)
+        self.namespaces = Informer(client, resources.NAMESPACES, transform=_labels_only)
+        self._watches_namespaces = namespaces
 
     @property
     def informers(self) -> Sequence[Informer]:
@@ -87,6 +91,7 @@ class ClusterView:
             self.tenant_policies,
             self.platforms,
             self.priority_classes,
+            *((self.namespaces,) if self._watches_namespaces else ()),
         )
 
     @property
@@ -115,10 +120,15 @@ class ClusterView:
         informer, namespace, name = self._where(train_job)
         if informer is None or not name:
             return None
+        body = await self.known(informer, name, namespace)
+        return None if body is None else self._parse(body)
+
+    async def known(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
+        """Return an object, asking the API server where it is not known yet."""
         body = informer.store.get(namespace, name)
         if body is None:
             body = await self._client.find(informer.resource, name, namespace=namespace or None)
-        return None if body is None else self._parse(body)
+        return body
 
     def context(self, train_job: Object) -> RenderContext:
         """Return what rendering a TrainJob needs to know of the cluster."""
@@ -187,6 +197,12 @@ _METADATA = (
 def _metadata_only(body: Object) -> Object:
     metadata = {name: body["metadata"][name] for name in _METADATA if name in body["metadata"]}
     return {"apiVersion": body.get("apiVersion"), "kind": body.get("kind"), "metadata": metadata}
+
+
+def _labels_only(body: Object) -> Object:
+    kept = _metadata_only(body)
+    kept["metadata"]["labels"] = body["metadata"].get("labels") or {}
+    return kept
 
 
 def _job_set(body: Object) -> Object:

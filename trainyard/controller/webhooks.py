@@ -13,13 +13,17 @@ import orjson
 from aiohttp import web
 
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
-from trainyard.api.constants import MANAGED_BY_TRAINER
+from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
 from trainyard.controller.metrics import Metrics
+from trainyard.controller.policies import Policies, told
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Client, Object, TransportError
+from trainyard.policy.gate import Ruling, unavailable
+from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render import Verdict, defaulted, validate, validate_runtime, wants_runtime
+from trainyard.render import Rendered, Verdict, defaulted, render, validate, validate_runtime, wants_runtime
+from trainyard.render.updates import leaves_objects
 
 __all__ = ["MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
 
@@ -29,6 +33,7 @@ VALIDATE_PREFIX = "/validate-trainer-kubeflow-org-v1alpha1-"
 _BODY_LIMIT = 8 * 1024 * 1024
 _WARNING_LIMIT = 250
 _WARNINGS = 20
+_REASONS = {400: "BadRequest", 403: "Forbidden", 503: "ServiceUnavailable"}
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -43,6 +48,8 @@ class Admission:
         API client, for a runtime that was created a moment ago.
     view
         The informers.
+    policies
+        Judges what is well-formed; None where policies are off.
     clock
         Wall clock (UTC).
     """
@@ -52,10 +59,12 @@ class Admission:
         client: Client,
         view: ClusterView,
         *,
+        policies: Policies | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._client = client
         self._view = view
+        self._policies = policies
         self._clock = clock
 
     async def mutate_train_job(self, request: Request) -> Answer:
@@ -74,26 +83,59 @@ class Admission:
         return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
     async def validate_train_job(self, request: Request) -> Answer:
-        """Judge a TrainJob together with its runtime."""
+        """Judge a TrainJob together with its runtime and what is made of both."""
         body, old = _completed(request["object"], request), request.get("oldObject")
-        unchanged = old is not None and body.get("spec") == old.get("spec")
-        if unchanged or body["metadata"].get("deletionTimestamp"):
+        if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
+        if old is not None and body.get("spec") == old.get("spec"):
+            return await self._ruled(request, body, Verdict())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
-            return {"allowed": True}
+            return await self._ruled(request, body, Verdict())
         runtime = await self._view.live_runtime(body)
         before = parse(TrainJob, _completed(old, request)) if old is not None else None
         if runtime is None and before is not None:
             runtime = await stored_runtime(self._client, before)
-        return _answer("TrainJob", body, validate(train_job, runtime, self._view.context(body), old=before))
+        context = self._view.context(body)
+        verdict = validate(train_job, runtime, context, old=before)
+        made: tuple[Object, ...] = ()
+        if runtime is not None and verdict.allowed and (before is None or not leaves_objects(train_job, before)):
+            result = render(train_job, runtime, context)
+            made = result.objects if isinstance(result, Rendered) else ()
+        return await self._ruled(request, body, verdict, runtime, made)
+
+    async def _ruled(
+        self,
+        request: Request,
+        body: Object,
+        verdict: Verdict,
+        runtime: Runtime | None = None,
+        made: Iterable[Object] = (),
+    ) -> Answer:
+        """Return the answer about an object: the verdict on its form and, where that is good, the ruling on policy."""
+        old, kind = request.get("oldObject"), body["kind"]
+        ruling = Ruling()
+        if self._policies is not None and verdict.allowed and _concerns_policies(body, old):
+            if runtime is None and kind == TRAIN_JOB:
+                runtime = await self._sound_runtime(body)
+            ruling = await self._policies.judge(
+                "CREATE" if old is None else "UPDATE",
+                body,
+                old=old,
+                runtime=runtime,
+                made=made,
+                user=request.get("userInfo") or {},
+            )
+        return _answer(kind, body, verdict, ruling)
 
     async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
-        """Return the runtime where defaults depend on it; one that is broken counts as none here."""
-        if not wants_runtime(body):
-            return None
+        """Return the runtime where defaults depend on it."""
+        return await self._sound_runtime(_completed(body, request)) if wants_runtime(body) else None
+
+    async def _sound_runtime(self, body: Object) -> Runtime | None:
+        """Return the runtime that a TrainJob names; one that is broken counts as none."""
         try:
-            return await self._view.live_runtime(_completed(body, request))
+            return await self._view.live_runtime(body)
         except TrainyardError:
             return None
 
@@ -103,7 +145,8 @@ class Admission:
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         before = parse(TrainingRuntime, old) if old is not None else None
-        return _answer("TrainingRuntime", body, validate_runtime(parse(TrainingRuntime, body), before))
+        body = _completed(body, request)
+        return await self._ruled(request, body, validate_runtime(parse(TrainingRuntime, body), before))
 
     async def validate_cluster_training_runtime(self, request: Request) -> Answer:
         """Judge a ClusterTrainingRuntime."""
@@ -111,7 +154,7 @@ class Admission:
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         before = parse(ClusterTrainingRuntime, old) if old is not None else None
-        return _answer("ClusterTrainingRuntime", body, validate_runtime(parse(ClusterTrainingRuntime, body), before))
+        return await self._ruled(request, body, validate_runtime(parse(ClusterTrainingRuntime, body), before))
 
 
 def application(admission: Admission, metrics: Metrics) -> web.Application:
@@ -173,6 +216,9 @@ async def _decide(decide: Callable[[Request], Awaitable[Answer]], request: Reque
     name = f"{(request.get('kind') or {}).get('kind', 'object')} {request.get('name') or ''}".strip()
     try:
         return await decide(request)
+    except DecisionUnavailableError as error:
+        _LOG.warning("admission of %s: %s", name, error.message)
+        return _denied(503, name, (unavailable(error),))
     except TrainyardError as error:
         found = error.problems or (Problem("", error.message, error.fix),)
         return _denied(400 if error.problems else 403, name, found)
@@ -187,21 +233,33 @@ async def _decide(decide: Callable[[Request], Awaitable[Answer]], request: Reque
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
 
-def _answer(kind: str, body: Object, verdict: Verdict) -> Answer:
+def _answer(kind: str, body: Object, verdict: Verdict, ruling: Ruling) -> Answer:
     answer: Answer = {"allowed": True}
-    if not verdict.allowed:
-        answer = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), verdict.errors)
-    warnings = [str(problem) for problem in verdict.warnings[:_WARNINGS]]
+    denials = (*verdict.errors, *ruling.denials)
+    if denials:
+        answer = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), denials)
+    warnings = (*verdict.warnings, *ruling.warnings)[:_WARNINGS]
     if warnings:
-        answer["warnings"] = [
-            text if len(text) <= _WARNING_LIMIT else text[: _WARNING_LIMIT - 1] + "…" for text in warnings
-        ]
+        answer["warnings"] = [_shortened(told(problem)) for problem in warnings]
+    if ruling.audits:
+        answer["auditAnnotations"] = {"violations": "; ".join(told(problem) for problem in ruling.audits)}
     return answer
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WARNING_LIMIT else text[: _WARNING_LIMIT - 1] + "…"
+
+
+def _concerns_policies(body: Object, old: Object | None) -> bool:
+    """Whether anything changed that rules judge; an owner or finalizer can be taken away whatever became of them."""
+    if old is None or body.get("spec") != old.get("spec"):
+        return True
+    return any(body["metadata"].get(part) != old["metadata"].get(part) for part in ("labels", "annotations"))
+
+
 def _denied(code: int, name: str, problems: Iterable[Problem]) -> Answer:
-    text = "; ".join(str(problem) for problem in problems)
-    reason = "Forbidden" if code == 403 else "BadRequest"
+    text = "; ".join(told(problem) for problem in problems)
+    reason = _REASONS[code]
     return {"allowed": False, "status": {"code": code, "reason": reason, "message": f"{name} is refused: {text}"}}
 
 

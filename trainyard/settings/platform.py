@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field, field_validator
 
-from trainyard.settings.base import DnsLabel, RuntimeName, SettingsModel
+from trainyard.settings.base import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
 from trainyard.settings.versions import supported_versions
 
 __all__ = [
+    "ExemptionSettings",
     "ImageSettings",
     "JobSetSettings",
     "PolicySettings",
@@ -102,6 +104,20 @@ class PolicyState(StrEnum):
     DENY = "deny"
 
 
+class ExemptionSettings(SettingsModel):
+    """What one rule lets pass: somewhere, on somebody's responsibility, until a day."""
+
+    rule: str = Field(pattern=r"^[A-Z]{3}-[0-9]{3}$", description="Id of the rule")
+    namespace: DnsLabel = Field(description="Namespace")
+    kind: str | None = Field(
+        default=None, pattern=r"^[A-Za-z][A-Za-z0-9]*$", description="Kind of the objects; every kind when absent"
+    )
+    name: DnsSubdomain | None = Field(default=None, description="Name of the object; every name when absent")
+    owner: str = Field(min_length=1, description="Who answers for it")
+    reason: str = Field(min_length=1, description="Why it is needed")
+    expires: datetime.date = Field(description="First day, in UTC, on which it no longer holds")
+
+
 class PolicySettings(SettingsModel):
     """Admission policies."""
 
@@ -114,9 +130,13 @@ class PolicySettings(SettingsModel):
     folders: tuple[str, ...] = Field(
         default=(), description="Further rule folders of the team, relative to the project"
     )
+    preview: bool = Field(default=True, description="Judge the stack's own objects when `trainyard preview` runs")
     exempt_namespaces: tuple[DnsLabel, ...] = Field(
         default=("kube-system", "kube-public", "kube-node-lease"),
         description="Namespaces that tenant rules do not bind, beside the platform's own",
+    )
+    exemptions: tuple[ExemptionSettings, ...] = Field(
+        default=(), max_length=256, description="What single rules let pass, and until when"
     )
 
 

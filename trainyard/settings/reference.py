@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import json
 import types
@@ -117,7 +118,7 @@ def _name(annotation: Any) -> str:
         return " or ".join(f"`{member.value}`" for member in annotation)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return "section"
-    return {str: "text", int: "number", bool: "true or false"}.get(annotation, "any value")
+    return {str: "text", int: "number", bool: "true or false", datetime.date: "date"}.get(annotation, "any value")
 
 
 def _bound(constraint: Any) -> str:

@@ -35,6 +35,8 @@ class Program:
         Go package of its main function; ``.`` for the folder itself.
     version_arguments
         Arguments that make it print its version; None where it cannot, so that one on PATH is never trusted.
+    peer
+        Whether only tests and benchmarks run it, beside Trainyard and for comparison.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Program:
     group: str
     package: str
     version_arguments: tuple[str, ...] | None = ("--version",)
+    peer: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
             (_PULUMI_KUBERNETES, "cmd/pulumi-resource-kubernetes/terraform-mapping.json"),
         ),
     ),
+    ProgramGroup("opa", {}),
+    ProgramGroup("trainer-upstream", {}),
 )
 """Every folder of ``toolchain/`` that holds programs."""
 
@@ -123,6 +128,15 @@ PROGRAMS: tuple[Program, ...] = (
         None,
     ),
     Program("pulumi-resource-kubernetes", "4.25.0", "pulumi-kubernetes", ".", None),
+    Program("opa", "1.22.0", "opa", "github.com/open-policy-agent/opa", ("version",)),
+    Program(
+        "trainer-controller-manager",
+        "2.3.0",
+        "trainer-upstream",
+        "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
+        None,
+        peer=True,
+    ),
 )
 """Every program the embedded control plane and the deployment need; the first entry of a name is the current pin."""
 

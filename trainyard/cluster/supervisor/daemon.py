@@ -8,27 +8,25 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane
 from trainyard.cluster.files import ClusterFolder
 from trainyard.cluster.health import Probe, probe
 from trainyard.cluster.ports import taken
-from trainyard.cluster.process import rotate
+from trainyard.cluster.process import HEARTBEAT, rotate
 from trainyard.cluster.stages import HOST_PROCESS_LABEL
 from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.bootstrap import bootstrap
-from trainyard.cluster.supervisor.host import PODS, HostProcess
+from trainyard.cluster.supervisor.deployment import programs
+from trainyard.cluster.supervisor.host import PODS, HostProcess, mark
 from trainyard.cluster.supervisor.keeper import Keeper
 from trainyard.cluster.supervisor.recipes import RECIPES
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
 from trainyard.problem import TrainyardError
 
-__all__ = ["HEARTBEAT", "run"]
-
-HEARTBEAT = "supervisor.heartbeat"
-"""File among the process records that the supervisor touches every few seconds."""
+__all__ = ["run"]
 
 _DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 _BEAT = 5.0
@@ -142,23 +140,32 @@ async def _session(folder: ClusterFolder, hosts: dict[str, HostProcess]) -> None
 async def _reconcile(client: Client, hosts: dict[str, HostProcess]) -> None:
     deployments = await client.list(_DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
     pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
+    living = [body for body in deployments if not body["metadata"].get("deletionTimestamp")]
+    living.sort(key=lambda body: body["metadata"]["creationTimestamp"])
     for program, host in hosts.items():
-        of_program = [body for body in deployments if body["metadata"]["labels"][HOST_PROCESS_LABEL] == program]
-        of_program.sort(key=lambda body: body["metadata"]["creationTimestamp"])
-        living = [body for body in of_program if not body["metadata"].get("deletionTimestamp")]
-        own = [pod for pod in pods if pod["metadata"]["labels"][HOST_PROCESS_LABEL] == program]
-        try:
-            await host.reconcile(client, living[0] if living else None, own)
-        except ApiError as error:
-            if error.status not in (403, 404, 409, 422):
-                raise
-            _log.warning("%s: %s", program, error)
-        except (TransportError, WatchBrokenError, OSError):
+        await _tolerant(program, host.reconcile(client, next((b for b in living if program in programs(b)), None)))
+    for program in hosts:
+        body = next((b for b in living if programs(b)[0] == program), None)
+        if body is not None:
+            healthy = all(name in hosts and hosts[name].healthy for name in programs(body))
+            own = [pod for pod in pods if pod["metadata"]["labels"][HOST_PROCESS_LABEL] == program]
+            await _tolerant(program, mark(client, body, own, healthy=healthy))
+
+
+async def _tolerant(program: str, work: Awaitable[None]) -> None:
+    """Do something for one program, whose trouble must not end the supervision of the others."""
+    try:
+        await work
+    except ApiError as error:
+        if error.status not in (403, 404, 409, 422):
             raise
-        except TrainyardError as error:
-            _log.warning("%s: %s", program, error)
-        except Exception:  # one program's trouble must not end the supervision of the others
-            _log.exception("%s cannot be supervised", program)
+        _log.warning("%s: %s", program, error)
+    except (TransportError, WatchBrokenError, OSError):
+        raise
+    except TrainyardError as error:
+        _log.warning("%s: %s", program, error)
+    except Exception:
+        _log.exception("%s cannot be supervised", program)
 
 
 async def _watch(client: Client, resource: Resource, notify: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What a platform Deployment asks of this machine: program, version, arguments, variables, volumes."""
+"""What a platform Deployment asks of this machine: programs, version, arguments, variables, volumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.cluster.stages import HOST_PROCESS_LABEL
 from trainyard.problem import TrainyardError
 
-__all__ = ["HostDeployment", "VolumeSource", "local_paths", "parse", "serves"]
+__all__ = ["HostDeployment", "VolumeSource", "local_paths", "parse", "programs", "serves"]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
@@ -45,12 +45,12 @@ class VolumeSource:
 
 @dataclass(frozen=True)
 class HostDeployment:
-    """A Deployment whose pods stand for one process on this machine.
+    """One container of a Deployment whose pods stand for processes on this machine.
 
     Parameters
     ----------
     program
-        Value of the label ``trainyard.dev/host-process``.
+        The program of the container.
     version
         Tag of the container image without a leading v.
     arguments
@@ -74,8 +74,19 @@ class HostDeployment:
     template: str
 
 
-def parse(body: Mapping[str, Any]) -> HostDeployment:
+def programs(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the programs of a Deployment: the label names that of the first container, the others have their own."""
+    _, *sidecars = body["spec"]["template"]["spec"]["containers"]
+    return (body["metadata"]["labels"][HOST_PROCESS_LABEL], *(container["name"] for container in sidecars))
+
+
+def parse(body: Mapping[str, Any], program: str | None = None) -> HostDeployment:
     """Read a Deployment.
+
+    Parameters
+    ----------
+    program
+        The program whose container is meant; that of the first one when absent.
 
     Raises
     ------
@@ -85,12 +96,8 @@ def parse(body: Mapping[str, Any]) -> HostDeployment:
     metadata, spec = body["metadata"], body["spec"]
     name, namespace = metadata["name"], metadata["namespace"]
     pod = spec["template"]["spec"]
-    containers = pod["containers"]
-    if len(containers) != 1:
-        raise TrainyardError(
-            f"Deployment {namespace}/{name} has {len(containers)} containers", fix="a host process needs exactly one"
-        )
-    container = containers[0]
+    known = programs(body)
+    container = pod["containers"][known.index(program) if program else 0]
     environment = _environment(container.get("env") or (), namespace, name)
     arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
     mounts = {
@@ -99,7 +106,7 @@ def parse(body: Mapping[str, Any]) -> HostDeployment:
     }
     used = {volume for volume, _ in mounts.values()}
     return HostDeployment(
-        program=metadata["labels"][HOST_PROCESS_LABEL],
+        program=program or known[0],
         namespace=namespace,
         name=name,
         replicas=1 if spec.get("replicas") is None else spec["replicas"],
@@ -116,9 +123,13 @@ def parse(body: Mapping[str, Any]) -> HostDeployment:
 
 
 def serves(deployment_body: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
-    """Tell whether a pod was made from the Deployment's present template, as far as the process is concerned."""
-    wanted, has = deployment_body["spec"]["template"]["spec"]["containers"][0], pod["spec"]["containers"][0]
-    return all(wanted.get(field) == has.get(field) for field in ("image", "command", "args", "env"))
+    """Tell whether a pod was made from the Deployment's present template, as far as the processes are concerned."""
+    wanted, has = deployment_body["spec"]["template"]["spec"]["containers"], pod["spec"]["containers"]
+    return len(wanted) == len(has) and all(
+        one.get(field) == other.get(field)
+        for one, other in zip(wanted, has, strict=True)
+        for field in ("image", "command", "args", "env")
+    )
 
 
 def local_paths(text: str, mounts: Mapping[str, Path]) -> str:

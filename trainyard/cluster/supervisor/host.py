@@ -1,4 +1,4 @@
-"""Runs the processes of the platform's Deployments and marks their pods healthy while they are."""
+"""Runs the processes of the platform's Deployments, and marks their pods healthy while all of them are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainyard.cluster.controlplane import server_url
 from trainyard.cluster.files import ClusterFolder, private_folder
 from trainyard.cluster.health import answers
 from trainyard.cluster.ports import taken
-from trainyard.cluster.process import ProcessSpec
+from trainyard.cluster.process import NOT_INSTALLED, ProcessSpec
 from trainyard.cluster.sources import sources_digest
 from trainyard.cluster.stages import HEALTHY_ANNOTATION
 from trainyard.cluster.state import ClusterState
@@ -29,9 +29,7 @@ from trainyard.cluster.toolchain import program_path
 from trainyard.kube import Client, Resource
 from trainyard.problem import TrainyardError
 
-__all__ = ["NOT_INSTALLED", "PODS", "HostProcess"]
-
-NOT_INSTALLED = "not installed"
+__all__ = ["PODS", "HostProcess", "mark"]
 
 PODS = Resource("", "v1", "pods", "Pod")
 _SOURCES = {
@@ -70,7 +68,7 @@ class HostProcess:
         self.keeper = Keeper(folder.processes, program, ready_to_start=partial(taken, own))
         self._programs: dict[str, Path] = {}
         self._failure: tuple[float, TrainyardError] | None = None
-        self.settled = True
+        self.settled, self.healthy = True, False
         self._recipe = recipe
         self._cluster, self._state = folder, state
         self._folder = folder.processes / program
@@ -83,22 +81,21 @@ class HostProcess:
         self._context: RunContext | None = None
         self._building: asyncio.Task[Path] | None = None
 
-    async def reconcile(self, client: Client, body: Mapping[str, Any] | None, pods: list[dict[str, Any]]) -> None:
-        """Make the process and the marks on its pods follow the Deployment.
+    async def reconcile(self, client: Client, body: Mapping[str, Any] | None) -> None:
+        """Make the process follow the Deployment, and look whether it is healthy.
 
         Parameters
         ----------
         body
             The Deployment, None if there is none.
-        pods
-            Pods with the program's label.
         """
+        self.healthy = False
         if body is None:
             self._accepted, self.settled = None, True
             self.keeper.unwant(NOT_INSTALLED)
             return
         try:
-            deployment = parse(body)
+            deployment = parse(body, self.program)
             if deployment.replicas == 0:
                 self._accepted, self.settled = None, True
                 self.keeper.unwant("scaled to 0 replicas")
@@ -112,9 +109,7 @@ class HostProcess:
         except TrainyardError as error:
             self._accepted = None
             self.keeper.unwant(str(error))
-        healthy = await self._healthy()
-        self.settled = healthy
-        await self._mark(client, body, pods, healthy)
+        self.settled = self.healthy = await self._healthy()
 
     async def _prepare(self, client: Client, deployment: HostDeployment) -> str | None:
         missing = await self._missing(client, deployment)
@@ -131,8 +126,15 @@ class HostProcess:
         program = await self._program(deployment.version)
         if program is None:
             return f"{self.program} {deployment.version} is being built"
+        private_folder(self._cluster.sockets)
         context = RunContext(
-            program, deployment.namespace, self._identity.kubeconfig, self._folder, self._state.ports, mounts
+            program,
+            deployment.namespace,
+            self._identity.kubeconfig,
+            self._folder,
+            self._state.ports,
+            mounts,
+            self._cluster.sockets,
         )
         if not await self._volumes(client, deployment, context):
             return "waits for the content of its volumes"
@@ -211,13 +213,17 @@ class HostProcess:
                     return False
                 continue
             if volume.kind == "configMap":
-                files = {
-                    path: self._recipe.configuration(context, path, data.decode()).encode()
-                    for path, data in files.items()
-                }
+                files = {path: self._configured(context, path, data) for path, data in files.items()}
             if volumes.sync(target, files):
                 _log.info("%s: volume %s changed", self.program, volume.name)
         return True
+
+    def _configured(self, context: RunContext, path: str, data: bytes) -> bytes:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return data
+        return self._recipe.configuration(context, path, text).encode()
 
     async def _healthy(self) -> bool:
         if self._context is None or not self.keeper.running:
@@ -226,19 +232,29 @@ class HostProcess:
         port = self._state.ports[self._recipe.listens] if self._recipe.listens else None
         return await asyncio.to_thread(answers, probe, port) is None
 
-    async def _mark(self, client: Client, body: Mapping[str, Any], pods: list[dict[str, Any]], healthy: bool) -> None:
-        for pod in pods:
-            metadata = pod["metadata"]
-            if metadata["namespace"] != body["metadata"]["namespace"] or metadata.get("deletionTimestamp"):
-                continue
-            wanted = "true" if healthy and serves(body, pod) else "false"
-            if (metadata.get("annotations") or {}).get(HEALTHY_ANNOTATION) != wanted:
-                patch = {"metadata": {"uid": metadata["uid"], "annotations": {HEALTHY_ANNOTATION: wanted}}}
-                await client.merge_patch(PODS, metadata["name"], patch, namespace=metadata["namespace"])
-
     async def close(self) -> None:
         """Give up what is being waited for."""
         if self._building is not None:
             self._building.cancel()
             with contextlib.suppress(asyncio.CancelledError, TrainyardError):
                 await self._building
+
+
+async def mark(client: Client, body: Mapping[str, Any], pods: list[dict[str, Any]], *, healthy: bool) -> None:
+    """Say on the pods of a Deployment whether its processes are healthy.
+
+    Parameters
+    ----------
+    body
+        The Deployment.
+    pods
+        Pods with its label; those of older templates are never healthy.
+    """
+    for pod in pods:
+        metadata = pod["metadata"]
+        if metadata["namespace"] != body["metadata"]["namespace"] or metadata.get("deletionTimestamp"):
+            continue
+        wanted = "true" if healthy and serves(body, pod) else "false"
+        if (metadata.get("annotations") or {}).get(HEALTHY_ANNOTATION) != wanted:
+            patch = {"metadata": {"uid": metadata["uid"], "annotations": {HEALTHY_ANNOTATION: wanted}}}
+            await client.merge_patch(PODS, metadata["name"], patch, namespace=metadata["namespace"])

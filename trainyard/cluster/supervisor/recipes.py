@@ -17,8 +17,13 @@ import yaml
 from trainyard.cluster.health import Probe
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.supervisor.deployment import local_paths
+from trainyard.problem import TrainyardError
 
 __all__ = ["RECIPES", "Recipe", "RunContext", "with_flags"]
+
+
+_LONGEST_SOCKET = 103
+"""Bytes of a socket's path that every system allows."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class RunContext:
         Ports of the cluster by use.
     mounts
         Local path by mount path.
+    sockets
+        Folder of the Unix sockets that the processes of the cluster share.
     """
 
     program: Path
@@ -47,6 +54,7 @@ class RunContext:
     folder: Path
     ports: Mapping[str, int]
     mounts: Mapping[str, Path] = field(default_factory=dict)
+    sockets: Path = Path()
 
     def address(self, use: str) -> str:
         """Return host and port of a use."""
@@ -173,6 +181,30 @@ def _controller_command(context: RunContext, arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "trainyard", "controller", "run", *with_flags(own, flags)]
 
 
+def _controller_configuration(context: RunContext, name: str, text: str) -> str:
+    document = yaml.safe_load(text)
+    if not isinstance(document, dict) or "policy" not in document:
+        return text
+    policy = document["policy"]
+    policy |= {"socket": _policy_socket(context), "bundle": local_paths(policy["bundle"], context.mounts)}
+    return yaml.safe_dump(document, sort_keys=True)
+
+
+def _opa_command(context: RunContext, arguments: list[str]) -> list[str]:
+    flags = {"addr": f"unix://{_policy_socket(context)}", "diagnostic-addr": context.address("opa/health")}
+    return [str(context.program), *with_flags(arguments[1:], flags)]
+
+
+def _policy_socket(context: RunContext) -> str:
+    path = str(context.sockets / "opa.sock")
+    if len(path.encode()) > _LONGEST_SOCKET:
+        raise TrainyardError(
+            f"The path of the policy server's socket is longer than {_LONGEST_SOCKET} bytes: {path}",
+            fix="set TRAINYARD_STATE_HOME to a folder with a shorter path",
+        )
+    return path
+
+
 def _health(use: str, path: str, *, tls: bool = False) -> Callable[[RunContext], Probe]:
     return lambda context: Probe(context.ports[use], path, unverified_tls=tls)
 
@@ -223,6 +255,12 @@ RECIPES: Mapping[str, Recipe] = {
             "clustertrainingruntimes.trainer.kubeflow.org",
         ),
         listens="trainyard-controller/webhook",
+        configuration=_controller_configuration,
+    ),
+    "opa": Recipe(
+        command=_opa_command,
+        health=_health("opa/health", "/health?bundles"),
+        variables=lambda _: {"GOMEMLIMIT": "80MiB"},
     ),
 }
 """Recipe by program, in the order in which status lists them."""

@@ -1,0 +1,134 @@
+"""The policy server: OPA in the controller's own pod, reached through a socket that only this pod has.
+
+What it judges by lies in an immutable ConfigMap whose name says which rules these are. A change of rules is therefore a
+new ConfigMap and a rollout, and no replica ever judges by other rules than it was started with. The server has no
+credentials, and its interface answers questions only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.target import Target
+from components.workload import ConfigVolume, Container, ScratchVolume
+from trainyard.controller.configuration import PolicyServer
+from trainyard.data import checkout, data_folder
+from trainyard.policy import load_rules
+from trainyard.policy.admission import rule_state
+from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
+from trainyard.problem import TrainyardError
+from trainyard.settings import StackSettings
+from trainyard.settings.platform import PolicyState
+from trainyard.settings.versions import PROGRAMS
+
+__all__ = ["PolicyServerParts", "policy_server"]
+
+_RULES = "/etc/trainyard-policies"
+_RUN = "/run/trainyard"
+_SOCKET = f"{_RUN}/opa.sock"
+_BUNDLE, _AUTHORIZATION = "rules.tar.gz", "authorization.tar.gz"
+_LIMIT = 1024 * 1024
+"""Bytes that a ConfigMap may hold."""
+
+
+@dataclass(frozen=True)
+class PolicyServerParts:
+    """What the controller's Deployment gets to have a policy server.
+
+    Parameters
+    ----------
+    rules
+        The ConfigMap with the rules.
+    container
+        The server.
+    volumes
+        What the controller itself mounts: the rules, to check them, and the socket's folder.
+    configuration
+        What the controller has to know.
+    """
+
+    rules: dict[str, Any]
+    container: Container
+    volumes: tuple[ConfigVolume | ScratchVolume, ...]
+    configuration: PolicyServer
+
+
+def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
+    """Return the policy server of a stack.
+
+    Raises
+    ------
+    TrainyardError
+        A rule is wrong, or all of them do not fit into a ConfigMap.
+    """
+    policies = settings.policies
+    folders = [checkout() / folder for folder in policies.folders]
+    rules = load_rules(data_folder("policies"), *folders)
+    bundle = build_bundle(*folders, rules=rules)
+    files = {
+        _BUNDLE: bundle.archive(),
+        _AUTHORIZATION: sealed({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).archive(),
+    }
+    name = f"trainyard-policies-{hashlib.sha256(b''.join(files.values())).hexdigest()[:12]}"
+    volumes = (ConfigVolume(name, _RULES), ScratchVolume("policy-server", _RUN))
+    return PolicyServerParts(
+        _config_map(name, settings.trainer.namespace, files),
+        _container(target, volumes),
+        volumes,
+        PolicyServer(
+            socket=Path(_SOCKET),
+            bundle=Path(_RULES) / _BUNDLE,
+            revision=bundle.revision,
+            settings=policies.model_copy(update={"folders": ()}),
+            exempt_namespaces=settings.exempt_namespaces,
+            told=tuple(rule.id for rule in rules if rule.cel and rule_state(rule, policies) is not PolicyState.OFF),
+        ),
+    )
+
+
+def _config_map(name: str, namespace: str, files: dict[str, bytes]) -> dict[str, Any]:
+    size = sum(map(len, files.values()))
+    if size > _LIMIT:
+        raise TrainyardError(
+            f"The policy bundle has {size} bytes, and a ConfigMap holds {_LIMIT}",
+            fix="move data out of the rules of trainyard:policies.folders",
+        )
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "immutable": True,
+        "binaryData": {key: base64.b64encode(content).decode() for key, content in files.items()},
+    }
+
+
+def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...]) -> Container:
+    version = next(program.version for program in PROGRAMS if program.name == "opa")
+    return Container(
+        program="opa",
+        image=target.images.reference("opa", version),
+        command=("/opa",),
+        args=(
+            "run",
+            "--server",
+            f"--addr=unix://{_SOCKET}",
+            "--unix-socket-perm=600",
+            "--diagnostic-addr=0.0.0.0:8282",
+            "--authorization=basic",
+            "--skip-version-check",
+            "--log-level=error",
+            "--bundle",
+            f"{_RULES}/{_AUTHORIZATION}",
+            f"{_RULES}/{_BUNDLE}",
+        ),
+        ports={"opa-health": 8282},
+        readiness={"httpGet": {"path": "/health?bundles", "port": "opa-health"}},
+        liveness={"httpGet": {"path": "/health", "port": "opa-health"}},
+        memory=("64Mi", "512Mi"),
+        # Something mounted here keeps the token of the pod's ServiceAccount out of the container.
+        volumes=(*volumes, ScratchVolume("no-credentials", "/var/run/secrets/kubernetes.io/serviceaccount")),
+    )
