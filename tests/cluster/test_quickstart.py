@@ -34,7 +34,7 @@ def test_every_program_is_healthy(platform: LiveCluster) -> None:
     assert status["healthy"] is True
     assert {process["name"] for process in status["processes"]} >= {
         "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok",
-        "vc-scheduler", "vc-controller-manager", "vc-webhook-manager", "jobset", "trainyard-controller",
+        "vc-scheduler", "vc-controller-manager", "vc-webhook-manager", "jobset", "trainyard-controller", "opa",
     }  # fmt: skip
 
 

@@ -298,6 +298,15 @@ def test_where_only_the_nodes_are_labelled_they_take_the_trainer() -> None:
     assert hosts(job, runtime) == ["job-node-0-0.job slots=8", "job-node-0-1.job slots=8"]
 
 
+@pytest.mark.parametrize(
+    ("path", "mode"), [("/root/.ssh", 0o600), ("/root", 0o600), ("/rooted/.ssh", 0o640), ("/home/mpiuser/.ssh", 0o640)]
+)
+def test_the_private_key_of_root_is_its_owners_alone_or_ssh_would_refuse_it(path: str, mode: int) -> None:
+    for pod in pods(train_job(), launched(sshAuthMountPath=path)).values():
+        (keys,) = [volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume]
+        assert keys["items"][0] == {"key": "ssh-privatekey", "mode": mode, "path": "id_rsa"}
+
+
 def test_keys_and_host_file_are_mounted_with_their_modes() -> None:
     runtime = launched(sshAuthMountPath="/home/mpiuser/.ssh")
     found = pods(train_job(), runtime)

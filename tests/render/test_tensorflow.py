@@ -120,6 +120,14 @@ def test_numnodes_is_the_number_of_workers_when_the_chief_is_labelled() -> None:
             assert job["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] == limits
 
 
+def test_a_chief_beside_servers_only_coordinates_and_takes_no_accelerator_of_a_worker() -> None:
+    of = tensorflow(role("chief", ancestor="trainer"), role("worker"), role("ps"))
+    limits = {"limits": {"nvidia.com/gpu": "2"}}
+    found = pods(train_job(trainer={"numNodes": 2, "resourcesPerNode": limits}), of)
+    resources = {name: pod["spec"]["containers"][0].get("resources") for name, pod in found.items()}
+    assert resources == {"chief": None, "worker": limits, "ps": None}
+
+
 @pytest.mark.parametrize("name", ["TF_CONFIG", "TF_TASK_INDEX"])
 def test_reserved_variables(name: str) -> None:
     job = train_job(trainer={"env": [{"name": name, "value": "1"}]})

@@ -17,7 +17,44 @@ from trainyard.render import RenderContext, Rendered, render, validate_runtime
 from trainyard.runtimes import load_catalogue, spec_hash
 
 SHIPPED = data_folder("runtimes")
-NAMES = ["plain", "torch-distributed", "torch-distributed-gang", "torch-with-dataset"]
+NAMES = [
+    "deepspeed-distributed",
+    "deepspeed-distributed-gang",
+    "flux-distributed",
+    "horovod",
+    "jax-distributed",
+    "jax-distributed-gang",
+    "mlx-distributed",
+    "mpi-intel",
+    "mpi-mpich",
+    "mpi-openmpi",
+    "mpi-openmpi-gang",
+    "paddle",
+    "paddle-ps",
+    "plain",
+    "ray",
+    "tensorflow",
+    "tensorflow-ps",
+    "torch-distributed",
+    "torch-distributed-gang",
+    "torch-elastic",
+    "torch-with-dataset",
+    "torchtune-llama3.2-1b",
+    "torchtune-llama3.2-3b",
+    "torchtune-qwen2.5-1.5b",
+    "xgboost-distributed",
+]
+UPSTREAM = {
+    "torch-distributed": "torch",
+    "deepspeed-distributed": "deepspeed",
+    "mlx-distributed": "mlx",
+    "jax-distributed": "jax",
+    "xgboost-distributed": "xgboost",
+    "torchtune-llama3.2-1b": "torchtune",
+    "torchtune-llama3.2-3b": "torchtune",
+    "torchtune-qwen2.5-1.5b": "torchtune",
+}
+"""Runtimes that Trainer ships, with their labels of framework: TrainJobs name them."""
 OBJECTS = {body["metadata"]["name"]: body for body in load_catalogue(SHIPPED).objects()}
 
 
@@ -63,7 +100,7 @@ def test_each_version_is_an_object_and_the_plain_name_is_its_alias() -> None:
 def test_only_the_wanted_runtimes_are_taken() -> None:
     catalogue = load_catalogue(SHIPPED, ("plain",))
     assert [body["metadata"]["name"] for body in catalogue.objects()] == ["plain-1.0", "plain"]
-    with pytest.raises(TrainyardError, match="use one of: plain, torch-distributed"):
+    with pytest.raises(TrainyardError, match="use one of: deepspeed-distributed, "):
         load_catalogue(SHIPPED, ("torch",))
 
 
@@ -76,7 +113,7 @@ def test_a_teams_own_folder_is_read_beside_the_shipped_one(folder: Path, tmp_pat
     entry = {"owner": "team", "summary": "ours", "versions": {"0.1": {"changes": "draft"}}}
     (own / "index.yaml").write_text(yaml.safe_dump({"runtimes": {"mine": entry}}))
     names = [runtime.name for runtime in load_catalogue([SHIPPED, own]).runtimes]
-    assert names == ["mine", *NAMES]
+    assert names == sorted([*NAMES, "mine"])
     with pytest.raises(TrainyardError, match="give it another name"):
         load_catalogue([SHIPPED, folder])
 
@@ -199,9 +236,14 @@ def test_a_shipped_runtime_is_valid(name: str) -> None:
     assert verdict.warnings == ()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_runtime_renders_a_gang(name: str) -> None:
-    spec: dict[str, Any] = {"runtimeRef": {"name": name}, "trainer": {"numNodes": 2}}
+def train_job(name: str) -> TrainJob:
+    """Return a TrainJob of two nodes; of one for a model that torchtune trains on one."""
+    nodes = 1 if name.startswith("torchtune-") else 2
+    gpus = {"nvidia.com/gpu": "2"}
+    trainer: dict[str, Any] = {"numNodes": nodes, "resourcesPerNode": {"requests": gpus, "limits": gpus}}
+    spec: dict[str, Any] = {"runtimeRef": {"name": name}, "trainer": trainer}
+    if name.startswith("torchtune-"):
+        trainer["command"] = ["tune", "run"]
     if name == "torch-with-dataset":
         spec["initializer"] = {"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}}
     body = {
@@ -209,15 +251,35 @@ def test_a_shipped_runtime_renders_a_gang(name: str) -> None:
         "kind": "TrainJob",
         "metadata": {"name": "j", "namespace": "n"},
     }
-    job = parse(TrainJob, {**body, "spec": spec})
-    outcome = render(
-        job, parse(ClusterTrainingRuntime, OBJECTS[name]), RenderContext(default_queue="q", priority_classes=None)
-    )
+    return parse(TrainJob, {**body, "spec": spec})
+
+
+def least(name: str) -> int:
+    """Return the pods that the gang of `train_job` needs to start."""
+    one = ("deepspeed", "mlx", "mpi", "horovod", "torchtune", "torch-elastic")
+    more = {"ray": 3, "paddle-ps": 3, "tensorflow-ps": 4}
+    return 1 if name.startswith(one) else more.get(name, 2)
+
+
+@pytest.mark.parametrize("version", ["", "-1.0"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_runtime_renders_a_gang_without_a_finding(name: str, version: str) -> None:
+    runtime = parse(ClusterTrainingRuntime, OBJECTS[f"{name}{version}"])
+    context = RenderContext(default_queue="q", priority_classes=None, tiers={"rack": 1, "spine": 2})
+    outcome = render(train_job(f"{name}{version}"), runtime, context)
     assert isinstance(outcome, Rendered), outcome
+    assert outcome.warnings == ()
     by_kind = {each["kind"]: each for each in outcome.objects}
-    assert by_kind["PodGroup"]["spec"]["minMember"] == 2
+    assert by_kind["PodGroup"]["spec"]["minMember"] == least(name)
     topology = by_kind["PodGroup"]["spec"].get("networkTopology")
-    assert topology == ({"mode": "hard", "highestTierAllowed": 1} if name == "torch-distributed-gang" else None)
+    assert topology == ({"mode": "hard", "highestTierAllowed": 1} if name.endswith("-gang") else None)
+
+
+def test_the_framework_of_each_runtime_is_one_that_the_rules_know() -> None:
+    rule = yaml.safe_load((data_folder("policies") / "labels" / "LBL-002-framework" / "rule.yaml").read_text())
+    labels = {name: OBJECTS[name]["metadata"]["labels"]["trainer.kubeflow.org/framework"] for name in NAMES}
+    assert set(labels.values()) <= set(rule["parameters"]["frameworks"]["default"])
+    assert {name: labels[name] for name in UPSTREAM} == UPSTREAM
 
 
 def pods(name: str) -> list[dict[str, Any]]:
@@ -228,11 +290,25 @@ def pods(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pods_pass_pod_security_baseline(name: str) -> None:
     for pod in pods(name):
-        assert not {"hostNetwork", "hostPID", "hostIPC", "securityContext"} & set(pod)
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+        assert set(pod.get("securityContext", {})) <= {"fsGroup"}
         assert all(set(volume) <= {"name", "emptyDir"} for volume in pod.get("volumes", []))
         for container in pod["containers"]:
-            assert container["securityContext"] == {"allowPrivilegeEscalation": False}
+            user = container["securityContext"].get("runAsUser", 1000)
+            assert {**container["securityContext"], "runAsUser": user} == {
+                "allowPrivilegeEscalation": False,
+                "runAsUser": 1000,
+            }
             assert not any("hostPort" in port for port in container.get("ports", []))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shared_memory_is_bounded(name: str) -> None:
+    for pod in pods(name):
+        mounted = {mount["mountPath"] for each in pod["containers"] for mount in each.get("volumeMounts", [])}
+        volumes = [volume for volume in pod.get("volumes", []) if volume["name"] == "shared-memory"]
+        assert ("/dev/shm" in mounted) == bool(volumes)
+        assert all(set(volume["emptyDir"]) == {"medium", "sizeLimit"} for volume in volumes)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -244,13 +320,21 @@ def test_images_are_exact(name: str) -> None:
             assert "latest" not in tag
 
 
-def test_the_dataset_is_on_a_volume_that_both_steps_mount() -> None:
-    spec = OBJECTS["torch-with-dataset"]["spec"]["template"]["spec"]
+INITIALIZED = {
+    "torch-with-dataset": ("ReadWriteMany", ["dataset-initializer"]),
+    **{name: ("ReadWriteOnce", ["dataset-initializer", "model-initializer"]) for name in NAMES if "tune-" in name},
+}
+
+
+@pytest.mark.parametrize("name", INITIALIZED)
+def test_data_is_on_a_volume_that_every_step_mounts(name: str) -> None:
+    mode, steps = INITIALIZED[name]
+    spec = OBJECTS[name]["spec"]["template"]["spec"]
     (policy,) = spec["volumeClaimPolicies"]
     (claim,) = policy["templates"]
-    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
-    for pod in pods("torch-with-dataset"):
+    assert claim["spec"]["accessModes"] == [mode]
+    for pod in pods(name):
         mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
         assert mounts[claim["metadata"]["name"]] == "/workspace"
-    waiting = spec["replicatedJobs"][1]
-    assert waiting["dependsOn"] == [{"name": "dataset-initializer", "status": "Complete"}]
+    waiting = spec["replicatedJobs"][-1]
+    assert waiting["dependsOn"] == [{"name": step, "status": "Complete"} for step in steps]

@@ -11,7 +11,8 @@ from pydantic.alias_generators import to_camel
 __all__ = ["Index", "IndexDeprecation", "IndexRuntime", "IndexVersion"]
 
 _Version = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$")]
-_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=50)]
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_Name = Annotated[str, StringConstraints(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=50)]
 
 
 class _IndexModel(BaseModel):

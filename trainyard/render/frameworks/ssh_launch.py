@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import ceil
+from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from trainyard.api import Body
@@ -37,6 +38,7 @@ _HOST_FILE_VOLUME: Final = "mpi-hostfile"
 _PRIVATE_KEY: Final = "ssh-privatekey"
 _PUBLIC_KEY: Final = "ssh-publickey"
 _PLACEHOLDER: Final = "<{}: generated once by the controller>"
+_ROOT_HOME: Final = "/root"
 _LABELS: Final = (("template",), ("template", "spec", "template"))
 
 
@@ -106,7 +108,7 @@ class SshLaunched(Framework):
         """Mount keys and host file, set the launcher's variables, and give nodes the trainer's image and variables."""
         slots = self._slots(plan)
         for pod_set in _parts(plan):
-            upsert_volume(pod_set.pod, _keys_volume(plan))
+            upsert_volume(pod_set.pod, _keys_volume(plan, self.policy(plan).ssh_auth_mount_path))
             container = _container(pod_set)
             if container is not None:
                 upsert_mount(container, {"name": _KEYS_VOLUME, "mountPath": self.policy(plan).ssh_auth_mount_path})
@@ -259,15 +261,23 @@ def _equip_workers(plan: Plan) -> None:
         upsert_env(container, trainer.env)
 
 
-def _keys_volume(plan: Plan) -> Body:
+def _keys_volume(plan: Plan, folder: str) -> Body:
     public = {"key": _PUBLIC_KEY, "mode": 0o644}
     items = [
-        {"key": _PRIVATE_KEY, "mode": 0o640, "path": "id_rsa"},
+        {"key": _PRIVATE_KEY, "mode": _key_mode(folder), "path": "id_rsa"},
         {**public, "path": "id_rsa.pub"},
         {**public, "path": "authorized_keys"},
     ]
     secret = {"secretName": f"{plan.name}-{_KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
     return {"name": _KEYS_VOLUME, "secret": secret}
+
+
+def _key_mode(folder: str) -> int:
+    """Return the mode of the private key: mounted files belong to root, and ssh refuses an own key that others read.
+
+    Another user is no owner, and reads the key as a member of the pod's fsGroup.
+    """
+    return 0o600 if PurePosixPath(folder).is_relative_to(_ROOT_HOME) else 0o640
 
 
 def _host_file_volume(plan: Plan) -> Body:

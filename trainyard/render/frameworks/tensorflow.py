@@ -22,6 +22,7 @@ from trainyard.render.frameworks.roles import (
     index_variable,
     named_port,
     number_workers,
+    restore_resources,
     role_container,
     share_program,
     succeed_with,
@@ -41,7 +42,8 @@ _PORT_NAME: Final = "tfjob-port"
 _WORKER: Final = "worker"
 _EVALUATOR: Final = "evaluator"
 _COORDINATORS: Final = ("chief", "master")
-_CLUSTER: Final = (*_COORDINATORS, _WORKER, "ps")
+_SERVER: Final = "ps"
+_CLUSTER: Final = (*_COORDINATORS, _WORKER, _SERVER)
 _ROLES: Final = {**{role: role for role in (*_CLUSTER, _EVALUATOR)}, CONTAINER_NODE: _WORKER}
 
 
@@ -73,10 +75,16 @@ class Tensorflow(Framework):
     reserved = frozenset({_CONFIG, _INDEX})
 
     def counts(self, plan: Plan) -> None:
-        """Let numNodes be the number of workers, whichever role is the labelled one."""
+        """Let numNodes be the number of workers, whichever role is the labelled one.
+
+        Beside parameter servers a chief only coordinates, so that it gets none of the accelerators of a worker.
+        """
         roles = {role.name: role for role in _roles(plan)}
         if _WORKER in roles:
             number_workers(plan, roles[_WORKER].pod_set)
+        coordinator = next((roles[name].pod_set for name in _COORDINATORS if name in roles), None)
+        if {_WORKER, _SERVER} <= roles.keys() and coordinator is not None and coordinator is plan.trainer:
+            restore_resources(plan, coordinator)
 
     def check(self, plan: Plan) -> Iterable[Problem]:
         """Yield reserved variables, roles that are taken twice, and pods whose index nothing tells."""
