@@ -88,3 +88,23 @@ def test_the_projects_lock_covers_every_file_the_components_read() -> None:
         for version in supported_versions(name):
             release = component_release(name, version)
             assert set(lock[f"{release.module}@v{version}"]) == set(files)
+
+
+def test_what_was_parsed_is_kept_for_exactly_that_text(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(upstream, "lock_file", lambda: mirror / "lock")
+    first = upstream.documents("jobset", "0.12.0", PATH, kinds=["ClusterRole"])
+    monkeypatch.setattr(upstream, "_parse", lambda *_: pytest.fail("parsed again"))
+    upstream._documents.cache_clear()
+    assert (
+        upstream.documents("jobset", "0.12.0", PATH, kinds=["ClusterRole"])
+        == first
+        == [{"kind": "ClusterRole", "rules": []}]
+    )
+
+    (mirror / "mirror" / KEY / PATH).write_text("kind: ClusterRole\nrules: [{verbs: ['*']}]\n")
+    upstream._documents.cache_clear()
+    with pytest.raises(TrainyardError, match="is not the file that was locked"):
+        upstream.documents("jobset", "0.12.0", PATH, kinds=["ClusterRole"])

@@ -70,14 +70,19 @@ decided := [finding |
 findings contains finding_of(id, violation) if {
 	some id in judging
 	rule := data.trainyard.catalogue[id]
-	parameters_known(rule)
+	rule.source in readable
 	some violation in data.trainyard.rules[rule.package].violation
 }
 
+# What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
+# the platform. Pods and Jobs are refused in namespaces labelled as a tenant's only.
 findings contains finding_of(id, violation) if {
+	request.operation == "CREATE"
+	not exempt_namespace
 	some id in judging
 	rule := data.trainyard.catalogue[id]
-	parameters_missing(rule)
+	not rule.source in readable
+	not ordinary(rule)
 	state(id, rule) == "deny"
 	violation := {"path": "parameters", "message": sprintf("there is no %s to judge by", [rule.source])}
 }
@@ -99,18 +104,18 @@ state(id, _) := value if {
 
 judging contains id if {
 	not being_deleted
-	some id in data.trainyard.index[request.api_group][request.kind][request.operation]
-	wanted(id)
+	some id in candidates
 	rule := data.trainyard.catalogue[id]
 	rule.reach in reaches
 	state(id, rule) != "off"
-	not untouched(rule)
-	not stopping(rule)
+	not passes_by(rule)
 }
 
-wanted(_) if input.only == null
+candidates := indexed if input.only == null
 
-wanted(id) if id in input.only
+candidates := [id | some id in indexed; id in input.only] if is_array(input.only)
+
+indexed := data.trainyard.index[request.api_group][request.kind][request.operation]
 
 # Whom the request concerns, in the words of the rules. What is asked of a request is asked once and not for every rule.
 reaches contains "everywhere"
@@ -133,9 +138,14 @@ being_deleted if {
 }
 
 # An update of neither spec nor labels nor annotations, unless the rule judges these too.
-untouched(rule) if {
+passes_by(rule) if {
 	nothing_touched
 	not rule.unchanged
+}
+
+passes_by(rule) if {
+	suspending
+	not rule.stopping
 }
 
 nothing_touched if {
@@ -147,32 +157,16 @@ nothing_touched if {
 	}
 }
 
-stopping(rule) if {
-	suspending
-	not rule.stopping
-}
-
 suspending if {
 	request.operation == "UPDATE"
 	request.spec.suspend == true
 }
-
-parameters_known(rule) if rule.source in readable
 
 readable contains "none"
 
 readable contains "Platform" if is_object(input.params.platform)
 
 readable contains "TenantPolicy" if is_object(input.params.tenantPolicy)
-
-# What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
-# the platform. Pods and Jobs are refused in namespaces labelled as a tenant's only.
-parameters_missing(rule) if {
-	not parameters_known(rule)
-	request.operation == "CREATE"
-	not exempt_namespace
-	not ordinary(rule)
-}
 
 ordinary(rule) if {
 	rule.source == "TenantPolicy"

@@ -48,7 +48,7 @@ items:
 
 def test_folders_are_searched_and_hidden_ones_left_out(tmp_path: Path) -> None:
     for name in ("b/x.yml", "a.yaml", "c.json", "d.txt", ".git/e.yaml", "node_modules/f.yaml"):
-        written(tmp_path, '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"%s"}}' % name[0], name)
+        written(tmp_path, f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name[0]}}}\n", name)
     assert names(read(tmp_path)) == ["a", "c", "b"]
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "PLATFORM_GROUP",
     "PLATFORM_NAME",
     "POD_GROUP_API_VERSION",
+    "POLICY_DENIED",
     "QUEUE_ANNOTATION",
     "RESOURCES_CREATION_FAILED",
     "RESUMED_MESSAGE",
@@ -135,3 +136,4 @@ DEADLINE_EXCEEDED_REASON: Final = "DeadlineExceeded"
 DEADLINE_EXCEEDED_MESSAGE: Final = "TrainJob exceeded its active deadline"
 RUNTIME_NOT_SUPPORTED_REASON: Final = "TrainingRuntimeNotSupported"
 RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
+POLICY_DENIED: Final = "PolicyDenied"

@@ -93,7 +93,8 @@ def _check_depth(text: str) -> None:
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem=f"more than {_DEEPEST} levels of nesting", problem_mark=event.start_mark)
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            raise yaml.YAMLError(f"more than {_DEEPEST} levels of nesting in line {line}")
 
 
 def _block_depth(line: str) -> int:

@@ -13,7 +13,18 @@ from trainyard.problem import TrainyardError
 
 __all__ = ["build", "main"]
 
-_GROUPS = ("quickstart", "cluster", "deploy", "render", "crds", "policy", "topology", "scheduler", "controller")
+_GROUPS = (
+    "quickstart",
+    "cluster",
+    "deploy",
+    "render",
+    "check",
+    "crds",
+    "policy",
+    "topology",
+    "scheduler",
+    "controller",
+)
 
 
 def build() -> typer.Typer:

@@ -76,7 +76,9 @@ def logs(
 
 def toolchain(
     output: _Format = Output.TEXT,
-    older: Annotated[bool, typer.Option("--older", help="Also the older versions that upgrades start from.")] = False,
+    older: Annotated[
+        bool, typer.Option("--older", help="Also the older versions that upgrades start from, and what only tests run.")
+    ] = False,
 ) -> None:
     """Obtain every upstream program, built where it is not installed, and say where each is."""
     from trainyard.cluster.presentation import toolchain_table

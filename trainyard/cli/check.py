@@ -1,0 +1,210 @@
+"""`trainyard check`: manifests judged by every rule, before a cluster sees them; or a cluster as it is."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import config_path, settings_of
+from trainyard.data import checkout
+from trainyard.problem import TrainyardError
+
+if TYPE_CHECKING:
+    from trainyard.kube import Client
+    from trainyard.policy.check.results import Report
+    from trainyard.policy.check.run import Rulebook
+    from trainyard.settings import StackSettings
+
+__all__ = ["register"]
+
+_DEFAULT_STACK = "local"
+
+
+class ReportFormat(StrEnum):
+    """Formats of the report."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("check")(_check)
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    file: Path | None
+    write: bool
+    reason: str | None
+    expires: datetime.date | None
+
+    def after(self, report: Report, *, partial: bool) -> Report:
+        """Return what remains of a report; first write the file, if that is wanted."""
+        from trainyard.policy.check.baseline import applied, read_baseline, written_baseline
+
+        if self.file is None:
+            return report
+        today = datetime.datetime.now(datetime.UTC).date()
+        if self.write:
+            assert self.reason is not None  # noqa: S101
+            assert self.expires is not None  # noqa: S101
+            known = read_baseline(self.file) if self.file.exists() else []
+            text = written_baseline(report, known, reason=self.reason, expires=self.expires, today=today)
+            try:
+                self.file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise TrainyardError(
+                    f"{self.file} cannot be written: {error.strerror}", fix="check the path"
+                ) from error
+        return applied(report, read_baseline(self.file), self.file.as_posix(), today, partial=partial)
+
+
+def _check(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH...", help="Files, folders, globs; - for standard input.")
+    ] = None,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", "-o", "--output", help="Format of the report.")
+    ] = ReportFormat.TEXT,
+    stack: Annotated[
+        str | None, typer.Option("--stack", help="Stack whose tenants, rules and runtimes count; local by default.")
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config-file", help="Settings file instead of the stack's own.")
+    ] = None,
+    baseline: Annotated[Path | None, typer.Option("--baseline", help="File of known violations.")] = None,
+    write_baseline: Annotated[
+        bool, typer.Option("--write-baseline", help="Write all errors into the baseline file.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why the written violations may stay.")] = None,
+    expires: Annotated[
+        datetime.datetime | None,
+        typer.Option("--expires", formats=["%Y-%m-%d"], help="First day on which they count again."),
+    ] = None,
+    changed_since: Annotated[
+        str | None, typer.Option("--changed-since", metavar="REV", help="Only objects of files that differ from REV.")
+    ] = None,
+    folder: Annotated[
+        list[Path] | None, typer.Option("--folder", help="Further rule folders.", exists=True, file_okay=False)
+    ] = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be repeated.")] = None,
+    pass_over: Annotated[
+        bool, typer.Option("--pass-over", help="Named files that hold no Kubernetes object are no error.")
+    ] = False,
+    opa_url: Annotated[
+        str | None,
+        typer.Option("--opa-url", help="A running policy server with the same rules, instead of an own one."),
+    ] = None,
+    opa_ca: Annotated[Path | None, typer.Option("--opa-ca", help="Certificate authority of that server.")] = None,
+    opa_token: Annotated[Path | None, typer.Option("--opa-token", help="File with the token for that server.")] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Check what exists in a cluster instead of files.")
+    ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="With --cluster: also write PolicyReports into the cluster.")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Cluster to check; the stack's by default.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+) -> None:
+    """Find what a cluster would refuse; exit 1 where it would, 2 where that cannot be told."""
+    from trainyard.policy.check.report import Format, written
+    from trainyard.policy.check.run import address_of, check_cluster, opened
+
+    known = _Baseline(baseline, write_baseline, reason, expires.date() if expires else None)
+    _usage(paths or [], cluster=cluster, report=report, changed_since=changed_since, baseline=known)
+    settings, file = _settings(stack, config_file)
+    server = address_of(opa_url, opa_ca, opa_token) if opa_url else None
+    folders = folder or []
+    with ExitStack() as ends:
+        rulebook = opened(ends, settings, folders=folders, only=rule or [], program=_program, server=server)
+        if cluster:
+            found = check_cluster(rulebook, lambda: _client(kubeconfig, context, settings, stack), report=report)
+        else:
+            found = _files(rulebook, paths or [], changed_since, folders, file, pass_over=pass_over)
+        if settings is None:
+            found = found.with_notes("no stack: its tenants and the platform are not known")
+        found = known.after(found, partial=bool(changed_since or rule))
+    typer.echo(written(found, Format(form)), nl=False)
+    raise typer.Exit(1 if found.errors else 0)
+
+
+def _files(
+    rulebook: Rulebook,
+    paths: list[str],
+    changed_since: str | None,
+    folders: list[Path],
+    file: Path | None,
+    *,
+    pass_over: bool,
+) -> Report:
+    from trainyard.policy.check.changes import changed_files
+    from trainyard.policy.check.run import check_paths
+    from trainyard.policy.stack import rule_catalogues
+
+    everything = [*rule_catalogues(rulebook.settings), *folders, *([file] if file else [])]
+    return check_paths(
+        rulebook,
+        paths,
+        stdin=sys.stdin.read,
+        pass_over=pass_over or changed_since is not None,
+        changed=(lambda: changed_files(changed_since, Path.cwd())) if changed_since else None,
+        everything=everything,
+        settings_file=file.as_posix() if file else "settings",
+    )
+
+
+def _usage(paths: list[str], *, cluster: bool, report: bool, changed_since: str | None, baseline: _Baseline) -> None:
+    if cluster and (paths or changed_since):
+        raise TrainyardError("--cluster checks what exists, not files", fix="leave PATH and --changed-since out")
+    if not cluster and not paths:
+        raise TrainyardError(
+            "There is nothing to check", fix="name files or folders, - for standard input, or --cluster"
+        )
+    if report and not cluster:
+        raise TrainyardError("--report needs --cluster", fix="use --format to write a report about files")
+    if baseline.write and not (baseline.file and baseline.reason and baseline.expires):
+        raise TrainyardError(
+            "--write-baseline needs to know where, why and for how long", fix="add --baseline, --reason and --expires"
+        )
+
+
+def _settings(stack: str | None, config_file: Path | None) -> tuple[StackSettings | None, Path | None]:
+    if stack is None and config_file is None and not (checkout() / "stacks").is_dir():
+        return None, None
+    file = config_path(stack or _DEFAULT_STACK, config_file)
+    return settings_of(stack or _DEFAULT_STACK, config_file), file
+
+
+def _program() -> Path:
+    from rich.console import Console
+
+    from trainyard.cli.common import line_progress
+    from trainyard.cluster.toolchain import program_path
+
+    return program_path("opa", progress=line_progress(Console(stderr=True)))
+
+
+def _client(kubeconfig: Path | None, context: str | None, settings: StackSettings | None, stack: str | None) -> Client:
+    from trainyard.kube import Client
+
+    if kubeconfig is None and settings is not None:
+        from trainyard.cluster import cluster_name, provider
+
+        access = provider(settings.cluster, cluster_name(settings, stack or _DEFAULT_STACK)).access()
+        kubeconfig, context = access.kubeconfig, context or access.context
+    if kubeconfig is None:
+        raise TrainyardError("There is no cluster", fix="name one with --kubeconfig")
+    return Client.from_kubeconfig(kubeconfig, context)
