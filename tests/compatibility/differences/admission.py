@@ -1,0 +1,179 @@
+"""Differences in what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.scene import DENIED, FAILED, MADE, REJECTED, Scene
+
+
+def _refused_here(*texts: str, path: str = "") -> Callable[[Scene], bool]:
+    """Tell whether we alone refuse it, at a path and with one of some texts."""
+
+    def holds(scene: Scene) -> bool:
+        if scene.their_outcome == DENIED or scene.my_outcome != REJECTED:
+            return False
+        return path in ("", *scene.my_paths) and any(text in scene.my_message for text in texts)
+
+    return holds
+
+
+def _accepted_here(*texts: str) -> Callable[[Scene], bool]:
+    """Tell whether upstream alone refuses it, with one of some texts."""
+
+    def holds(scene: Scene) -> bool:
+        runtime = scene.theirs.runtime.message if scene.theirs.runtime else ""
+        refused = scene.their_outcome in (DENIED, FAILED) and scene.my_outcome == MADE
+        return refused and any(text in scene.their_message + runtime for text in texts)
+
+    return holds
+
+
+def _other_paths(scene: Scene) -> bool:
+    named = {"spec.RuntimeRef": "spec.runtimeRef"}
+    theirs = {named.get(path, path) for path in scene.their_paths}
+    unnamed = "unsupported runtime" in scene.their_message or "metadata.name must" in scene.their_message
+    both = scene.their_outcome == DENIED and scene.my_outcome == REJECTED
+    return both and (theirs == scene.my_paths or (not theirs and unnamed))
+
+
+def _too_many_nodes(scene: Scene) -> bool:
+    texts = "must be 1 for", "LoRA fine-tuning is not supported"
+    by_runtime = scene.policy.get("numNodes", 1) > 1 and "numNodes" not in scene.trainer
+    return by_runtime and scene.my_outcome == REJECTED and any(text in scene.my_message for text in texts)
+
+
+def _validated_update(scene: Scene) -> bool:
+    return scene.case.runtime is not None and scene.case.runtime["kind"] == "TrainingRuntime"
+
+
+ADMISSION: tuple[Difference, ...] = (
+    Difference(
+        "paths",
+        Area.ADMISSION,
+        "Field paths in messages",
+        "`spec.RuntimeRef` for a ClusterTrainingRuntime; none for unsupported runtimes and for names",
+        "`spec.runtimeRef`, `metadata.name`",
+        "programs that read the path find the field",
+        verdict=_other_paths,
+    ),
+    Difference(
+        "lower-bounds",
+        Area.ADMISSION,
+        "`numNodes` and `numProcPerNode` of zero or less",
+        "accepted; zero nodes complete at once without pods",
+        "refused",
+        "nothing would be trained (#3809)",
+        verdict=_refused_here("greater than or equal to 1", "must be 1 or more"),
+    ),
+    Difference(
+        "name-length",
+        Area.ADMISSION,
+        "A name that is too long for JobSet",
+        "accepted; JobSet refuses later and only an event says so",
+        "refused, with the length that fits",
+        "the user sees it at once",
+        verdict=_refused_here("leaves room for", path="metadata.name"),
+    ),
+    Difference(
+        "patch-targets",
+        Area.ADMISSION,
+        "A patch of a replicatedJob, container or init container that the runtime lacks",
+        "the check looks at the merged template, so it passes and the apply fails later",
+        "refused, with the names there are",
+        "the check was meant to work",
+        verdict=_refused_here("that doesn't exist in the runtime job"),
+        update=lambda scene, number: all("that doesn't exist" in entry.message for entry in scene.mine.updates[number]),
+    ),
+    Difference(
+        "unmounted-initializer",
+        Area.ADMISSION,
+        "Initializer container without a mount named `initializer`",
+        "refused",
+        "accepted with a warning",
+        "v2.2 accepted it, and data can travel another way; upstream's own cache runtime is refused by its rule",
+        verdict=_accepted_here("must have volumeMount with name - initializer"),
+    ),
+    Difference(
+        "queue-name",
+        Area.ADMISSION,
+        "Volcano queue annotation that is no queue name",
+        "the PodGroup cannot be created, and only an event says so",
+        "refused",
+        "the user sees it at once",
+        verdict=_refused_here("is not a Volcano queue name"),
+    ),
+    Difference(
+        "priority-classes",
+        Area.ADMISSION,
+        "PriorityClass that does not exist, behind one named `system-…`",
+        "not looked for",
+        "refused",
+        "the check was meant to work",
+        verdict=_refused_here("PriorityClass "),
+    ),
+    Difference(
+        "two-gangs",
+        Area.ADMISSION,
+        "Two gang policies in one runtime",
+        "two PodGroups",
+        "refused",
+        "neither scheduler would place the gang",
+        verdict=_refused_here("Only one gang scheduler"),
+    ),
+    Difference(
+        "launcher-container",
+        Area.ADMISSION,
+        "MPI launcher whose container is named `launcher`",
+        "refused: it must be named `node`",
+        "accepted",
+        "the container's name says what it does",
+        verdict=_accepted_here("must contain the required container for the ancestor: trainer"),
+    ),
+    Difference(
+        "mpi-implementations",
+        Area.ADMISSION,
+        "`mpiImplementation` Intel, MPICH and empty",
+        "Intel and MPICH refused; empty accepted, and the job fails later",
+        "Intel and MPICH rendered; empty means OpenMPI",
+        "wished for upstream (#1807)",
+        verdict=_accepted_here("mpiImplementation: Unsupported value", "MPI implementation for"),
+    ),
+    Difference(
+        "torchtune-nodes",
+        Area.ADMISSION,
+        "torchtune on more nodes than the model or LoRA supports, where the runtime says the number",
+        "only the TrainJob's number is looked at; LoRA silently becomes full fine-tuning",
+        "refused",
+        "the user would pay for other training than asked for",
+        verdict=_too_many_nodes,
+    ),
+    Difference(
+        "empty-template",
+        Area.ADMISSION,
+        "Runtime without replicatedJobs",
+        "an empty JobSet, which completes at once",
+        "its TrainJobs are refused",
+        "nothing would be trained",
+        verdict=_refused_here("replicatedJobs: is empty"),
+    ),
+    Difference(
+        "depends-on",
+        Area.ADMISSION,
+        "`dependsOn` of a replicatedJob that is absent or comes later",
+        "JobSet refuses every job",
+        "the runtime is refused",
+        "the author sees it, not each user",
+        verdict=_refused_here("is not a replicatedJob that comes before"),
+    ),
+    Difference(
+        "runtime-update",
+        Area.ADMISSION,
+        "Update of a TrainingRuntime",
+        "not validated",
+        "validated; what was wrong before does not stand in the way",
+        "an update can break a runtime as well as a create",
+        runtime_update=_validated_update,
+    ),
+)

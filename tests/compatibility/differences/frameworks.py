@@ -1,0 +1,222 @@
+"""Differences of torchtune and Flux, and of counting processes."""
+
+from __future__ import annotations
+
+from tests.compatibility.corpus.case import Body
+from tests.compatibility.differences.devices import cores, gpus
+from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.scene import NOTHING, Scene, containers, main_container, parallelism, pod
+
+_KEPT = {"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"}
+
+
+def _merged_devices(scene: Scene) -> None:
+    if scene.trainer.get("resourcesPerNode") is None:
+        return
+    for job in scene.trainers():
+        entry = main_container(job)
+        variables = {variable["name"]: variable for variable in (entry or {}).get("env", ())}
+        if entry is None:
+            continue
+        if "DMLC_NUM_WORKER" in variables:
+            variables["DMLC_NUM_WORKER"]["value"] = str(parallelism(job) * max(1, gpus(entry)))
+        if "PET_NPROC_PER_NODE" in variables and "numProcPerNode" not in scene.trainer:
+            processes = "auto" if gpus(entry) else str(max(1, cores(entry)))
+            for each in (
+                variable for other in scene.jobs for every in containers(other) for variable in every.get("env", ())
+            ):
+                if each["name"] == "PET_NPROC_PER_NODE":
+                    each["value"] = processes
+
+
+def _torchtune(scene: Scene) -> None:
+    given = {item.partition("=")[0] for item in scene.trainer.get("args", [])}
+    for job in scene.trainers():
+        entry = main_container(job)
+        if entry is None or entry.get("command", [])[:2] != ["tune", "run"] or "--config" not in entry["command"]:
+            continue
+        own = scene.runtime_container(job["name"], "node").get("command", [])
+        first = own.index("--config") + 2 if "--config" in own else len(own)
+        kept = [
+            item
+            for place, item in enumerate(own)
+            if (key := item.partition("=")[0]) in _KEPT or (place >= first and "=" in item and key not in given)
+        ]
+        entry["command"] = [*entry["command"][: entry["command"].index("--config") + 2], *kept]
+
+
+def _torchtune_endpoint(scene: Scene) -> None:
+    for job in scene.trainers():
+        command = (main_container(job) or {}).get("command", [])
+        if command[:2] == ["tune", "run"] and any(item.endswith("_single_device") for item in command):
+            command[:] = [item for item in command if not item.startswith("--rdzv_endpoint=")]
+
+
+def _flux_gpus(scene: Scene) -> None:
+    facts, trainer = _flux(scene), next(scene.trainers(), None)
+    entry = main_container(trainer) if trainer else None
+    if facts is None or entry is None:
+        return
+    tasks = scene.trainer.get("numProcPerNode", (scene.policy["flux"] or {}).get("numProcPerNode", 1))
+    count = gpus(entry)
+    facts["gpus"] = [] if not count else ["0" if count == 1 else f"0-{count - 1}"]
+    facts["gpus-of-a-task"] = [str(count // tasks)] if count and count % tasks == 0 else []
+
+
+def _other_flux_pods(scene: Scene) -> bool:
+    trainer = next(scene.trainers(), None)
+    return "flux" in scene.policy and (trainer is None or trainer["name"] != "node")
+
+
+def _flux(scene: Scene) -> Body | None:
+    data: Body | None = scene.objects.get(f"ConfigMap/{scene.job_name}-flux-entrypoint", {}).get("data")
+    return data
+
+
+def _flux_scripts(scene: Scene) -> None:
+    facts = _flux(scene)
+    if facts is not None:
+        facts["files"] = ["broker.toml", "entrypoint.sh", "init.sh"]
+
+
+def _flux_key(scene: Scene) -> None:
+    secret = scene.objects.get(f"Secret/{scene.job_name}-flux-curve")
+    if secret is not None:
+        secret["immutable"] = True
+
+
+def _flux_volume(scene: Scene) -> None:
+    name = f"{scene.job_name}-flux-entrypoint"
+    for job in scene.jobs if "flux" in scene.policy else ():
+        for volume in pod(job)["spec"].get("volumes", ()):
+            if volume["name"] == name:
+                volume["name"] = "flux-entrypoint"
+        for entry in containers(job):
+            for mount in entry.get("volumeMounts", ()):
+                if mount["name"] == name:
+                    mount["name"] = "flux-entrypoint"
+
+
+def _flux_memory(scene: Scene) -> None:
+    for job in scene.jobs if "flux" in scene.policy else ():
+        for entry in containers(job):
+            for mount in entry.get("volumeMounts", ()):
+                if mount["name"] == "shared-memory":
+                    mount.pop("readOnly", None)
+
+
+def _flux_command(scene: Scene) -> None:
+    for job in scene.jobs if "flux" in scene.policy else ():
+        entry = main_container(job)
+        if entry is None or entry.get("command", [])[:2] != ["/bin/bash", "/etc/flux-config/entrypoint.sh"]:
+            continue
+        entry["command"] = entry["command"][:2]
+        entry.pop("args", None)
+        own = scene.runtime_container(job["name"], "node")
+        command = scene.trainer.get("command", own.get("command", []))
+        arguments = scene.trainer.get("args", own.get("args", []))
+        if [*command, *arguments]:
+            entry["args"] = [*command, *arguments]
+
+
+FRAMEWORKS: tuple[Difference, ...] = (
+    Difference(
+        "merged-devices",
+        Area.FRAMEWORKS,
+        "Processes of torch, torchtune and XGBoost where the TrainJob asks for resources",
+        "from the TrainJob's `resourcesPerNode` alone, although the container also has the runtime's",
+        "from all that the container has",
+        "a TrainJob that asks for more memory would lose the runtime's GPUs",
+        objects=_merged_devices,
+    ),
+    Difference(
+        "torchtune-overrides",
+        Area.FRAMEWORKS,
+        "Overrides in a torchtune runtime's command",
+        "only `output_dir`, `tokenizer.path`, `tokenizer.merges_file` and `checkpointer.checkpoint_dir` are kept",
+        "all are kept",
+        "a runtime's `dataset=…` must not vanish",
+        objects=_torchtune,
+    ),
+    Difference(
+        "torchtune-endpoint",
+        Area.FRAMEWORKS,
+        "torchtune on one GPU with several processes",
+        "a recipe for one device with a rendezvous endpoint",
+        "the recipe alone",
+        "one process has nobody to meet",
+        objects=_torchtune_endpoint,
+    ),
+    Difference(
+        "flux-scripts",
+        Area.FRAMEWORKS,
+        "Scripts of Flux",
+        "the broker's configuration is written by a script",
+        "own scripts that decide the same for a job; the configuration is a file of the ConfigMap",
+        "what is configured can be read without running it",
+        objects=_flux_scripts,
+    ),
+    Difference(
+        "flux-key",
+        Area.FRAMEWORKS,
+        "Flux key `<job>-flux-curve`",
+        "computed from the TrainJob's uid",
+        "random, made once; the Secret is immutable",
+        "everybody who can read the TrainJob could compute it",
+        objects=_flux_key,
+    ),
+    Difference(
+        "flux-volume",
+        Area.FRAMEWORKS,
+        "Name of the volume with Flux's scripts",
+        "`<job>-flux-entrypoint`",
+        "`flux-entrypoint`",
+        "a volume's name may have 63 characters, which a long job name exceeds",
+        objects=_flux_volume,
+    ),
+    Difference(
+        "flux-memory",
+        Area.FRAMEWORKS,
+        "`/dev/shm` of Flux jobs",
+        "mounted read-only",
+        "writable",
+        "shared memory is there to be written",
+        objects=_flux_memory,
+    ),
+    Difference(
+        "flux-command",
+        Area.FRAMEWORKS,
+        "Command of Flux jobs",
+        "joined with spaces into one text",
+        "handed over word by word",
+        "words with spaces or quotes arrive as the user wrote them",
+        objects=_flux_command,
+    ),
+    Difference(
+        "flux-gpus",
+        Area.FRAMEWORKS,
+        "GPUs of a Flux task (`flux run -g`)",
+        "all GPUs of a node for every task, of the TrainJob's `resourcesPerNode` alone if it has one",
+        "GPUs of a node divided by its tasks, as the container has them",
+        "the tasks of a node could not start together",
+        objects=_flux_gpus,
+    ),
+    Difference(
+        "flux-pods",
+        Area.FRAMEWORKS,
+        "Pods that run Flux",
+        "those of replicatedJob `node`, although the address and the number may be of another",
+        "those of the replicatedJob that trains, else of `node`",
+        "as for every other framework",
+        incomparable=_other_flux_pods,
+    ),
+    Difference(
+        "flux-nodes",
+        Area.FRAMEWORKS,
+        "Flux without `trainer.numNodes`",
+        "the controller panics and retries for ever, without an event",
+        "`mlPolicy.numNodes`, else one node",
+        "the number of the runtime is a default like everywhere else",
+        verdict=lambda scene: "flux" in scene.policy and scene.their_outcome == NOTHING and not scene.mine.errors,
+    ),
+)

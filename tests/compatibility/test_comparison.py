@@ -1,0 +1,74 @@
+"""The comparison sees what differs and only that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.compatibility import ours, peer
+from tests.compatibility.compare import canonical, differences
+from tests.compatibility.corpus import Case, corpus
+from tests.compatibility.scene import Scene
+from tests.compatibility.verdict import judge
+
+CASE = next(case for case in corpus() if case.name == "framework-plain-two")
+
+
+def config_map(name: str, text: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"runtime": text}}
+
+
+def agreed(case: Case = CASE) -> tuple[Scene, dict[str, Any]]:
+    """Return a scene in which upstream's answer is ours."""
+    mine = ours.answer(case, "uid")
+    theirs = peer.Answer(
+        runtime=peer.Verdict(), train_job=peer.Verdict(), stored=case.train_job, objects=dict(mine.objects)
+    )
+    return Scene.of(case, theirs, mine, None), json.loads(json.dumps(mine.objects))
+
+
+def test_equal_answers_need_no_difference() -> None:
+    scene, admitted = agreed()
+    found = judge(scene, admitted)
+    assert (found.used, found.problems) == ([], [])
+
+
+def test_another_value_is_a_problem() -> None:
+    scene, admitted = agreed()
+    admitted["JobSet/job"]["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = 9
+    problems = judge(scene, admitted).problems
+    assert problems == ["JobSet/job.spec.replicatedJobs[0].template.spec.parallelism: upstream 2, ours 9"]
+
+
+def test_another_object_is_a_problem() -> None:
+    scene, admitted = agreed()
+    admitted["Secret/job"] = {"kind": "Secret", "metadata": {"name": "job"}}
+    assert judge(scene, admitted).problems
+
+
+def test_an_unexplained_denial_is_a_problem() -> None:
+    scene, admitted = agreed()
+    scene.theirs.stored, scene.theirs.train_job = None, peer.Verdict(403, "spec.trainer: Invalid value: 1: no")
+    assert "upstream denied, ours made" in judge(scene, admitted).problems[0]
+
+
+def test_paths_of_upstreams_messages_are_read() -> None:
+    message = (
+        'admission webhook "v" denied the request: [spec.trainer.env: Invalid value: [{"name":"A"}]: must not, '
+        "spec.trainer.args[1]: Invalid value: 1: must not, spec.annotations[a.io/b]: Invalid value: 1: no]"
+    )
+    assert peer.Verdict(403, message).paths == {"spec.trainer.env", "spec.trainer.args[1]", "spec.annotations[a.io/b]"}
+
+
+def test_one_amount_has_one_notation_and_snapshots_are_read() -> None:
+    left = {"spec": {"resources": {"limits": {"cpu": "1500m", "memory": "1Ki", "nvidia.com/gpu": 2}, "requests": {}}}}
+    right = {"spec": {"resources": {"limits": {"cpu": "1.5", "memory": "1024", "nvidia.com/gpu": "2"}}}}
+    assert canonical(left) == canonical(right)
+    texts = "kind: X\nmetadata: {name: a}", '{"kind": "X", "metadata": {"name": "a"}}'
+    one, other = (canonical(config_map("a-runtime-snapshot", text)) for text in texts)
+    assert one == other
+
+
+def test_differences_name_the_place_and_both_sides() -> None:
+    assert list(differences({"a": [{"b": 1}]}, {"a": [{"b": 2}]})) == ["a[0].b: upstream 1, ours 2"]
+    assert list(differences({"a": 1}, {})) == ['a: upstream 1, ours "(none)"']

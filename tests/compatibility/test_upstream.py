@@ -1,0 +1,97 @@
+"""The upstream controller and Trainyard make the same of the same input, except for the list of differences.
+
+Upstream's controller runs with its webhooks on an API server of its own. Every case of the corpus is submitted to it;
+its verdicts are compared with ours, and the objects it makes with the ones we render, both as the API server stores
+them. A difference on the list changes upstream's objects into ours or explains a verdict; nothing else may remain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from tests.compatibility import ours, peer, servers
+from tests.compatibility.compare import OURS, all_admitted
+from tests.compatibility.corpus import Case, corpus, twin
+from tests.compatibility.differences import DIFFERENCES
+from tests.compatibility.scene import Scene
+from tests.compatibility.verdict import Judgement, judge
+from trainyard.controller.resources import NAMESPACES
+from trainyard.kube import Client
+
+pytestmark = pytest.mark.cluster
+
+GROUPS = sorted({case.name.partition("-")[0] if "-" in case.name else "generated" for case in corpus()})
+
+
+@dataclass
+class Proof:
+    """The judgement of every case."""
+
+    judgements: dict[str, Judgement]
+
+    def problems(self, group: str) -> list[str]:
+        """Return what nothing explains in a group of cases."""
+        return [
+            f"{name}: {problem}"
+            for name, judgement in self.judgements.items()
+            if (name.partition("-")[0] if "-" in name else "generated") == group
+            for problem in judgement.problems
+        ]
+
+
+@pytest.fixture(scope="module")
+def proof(tmp_path_factory: pytest.TempPathFactory) -> Proof:
+    with servers.api_server(tmp_path_factory.mktemp("upstream")) as server:
+        asyncio.run(prepare(server))
+        with servers.trainer(server):
+            return Proof(asyncio.run(compared(server)))
+
+
+async def prepare(server: servers.Server) -> None:
+    async with server.client() as client:
+        await servers.install(client, servers.upstream_definitions())
+        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OURS}}
+        await client.apply(NAMESPACES, home, field_manager="proof")
+
+
+async def compared(server: servers.Server) -> dict[str, Judgement]:
+    cases = corpus()
+    twins = [other for case in cases if (other := twin(case))]
+    async with server.client(concurrency=32) as client:
+        answers = await peer.ask(client, [*cases, *twins])
+        limit = asyncio.Semaphore(16)
+
+        async def one(case: Case) -> tuple[str, Judgement]:
+            async with limit:
+                return case.name, await judged(client, case, answers)
+
+        return dict(await asyncio.gather(*(one(case) for case in cases)))
+
+
+async def judged(client: Client, case: Case, answers: dict[str, peer.Answer]) -> Judgement:
+    theirs = answers[case.name]
+    uid = theirs.stored["metadata"]["uid"] if theirs.stored else None
+    mine = ours.answer(case, uid, theirs.before)
+    admitted = await all_admitted(client, mine.objects)
+    return judge(Scene.of(case, theirs, mine, answers.get(f"{case.name}-twin")), admitted)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_nothing_differs_but_what_is_on_the_list(proof: Proof, group: str) -> None:
+    problems = proof.problems(group)
+    assert not problems, f"{len(problems)} differences, the first: " + "\n".join(problems[:10])
+
+
+def test_every_difference_on_the_list_is_there(proof: Proof) -> None:
+    used = Counter(name for judgement in proof.judgements.values() for name in set(judgement.used))
+    assert not {entry.identifier for entry in DIFFERENCES} - used.keys()
+
+
+def test_a_rendering_without_any_difference_is_there(proof: Proof) -> None:
+    """The list must not explain everything: some cases are equal but for the snapshot's metadata."""
+    plain = [name for name, found in proof.judgements.items() if set(found.used) <= {"snapshot-metadata"}]
+    assert len(plain) >= 100
