@@ -338,3 +338,12 @@ def test_data_is_on_a_volume_that_every_step_mounts(name: str) -> None:
         assert mounts[claim["metadata"]["name"]] == "/workspace"
     waiting = spec["replicatedJobs"][-1]
     assert waiting["dependsOn"] == [{"name": step, "status": "Complete"} for step in steps]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_name_a_device_that_the_sdk_knows(name: str) -> None:
+    """Kubeflow's SDK fails on a container whose limits name neither processors nor accelerators."""
+    for job in OBJECTS[name]["spec"]["template"]["spec"]["replicatedJobs"]:
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]:
+            limits = container.get("resources", {}).get("limits")
+            assert limits is None or limits.keys() & {"cpu", "nvidia.com/gpu"}
