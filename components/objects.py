@@ -40,13 +40,7 @@ class Standing(Protocol):
     """What is known of the objects that exist already."""
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object is taken over, because somebody else made it.
-
-        Raises
-        ------
-        TrainyardError
-            Somebody else made it and it may not be taken over.
-        """
+        """Return whether an object is taken over, because somebody else made it."""
 
 
 @dataclass(frozen=True)

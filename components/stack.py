@@ -11,7 +11,7 @@ import pulumi
 import pulumi_kubernetes
 
 from components import jobset, volcano
-from components.engine import spare_engine
+from components.engine import Engine
 from components.objects import Conventions, conventions
 from components.standing import STACK_LABEL, LiveObjects, Ownership, look
 from components.target import Target
@@ -80,18 +80,23 @@ def open_stack() -> Iterator[Stack]:
     ------
     pulumi.RunError
         The settings are wrong, the cluster cannot be reached, or it holds objects of others under our names;
-        Pulumi prints its text without a traceback.
+        Pulumi prints its text without a traceback. Nothing is made then, nor after any other error.
     """
+    engine = Engine()
     try:
         with _opened() as stack:
             yield stack
     except TrainyardError as error:
-        raise pulumi.RunError(str(error)) from error
+        refusal = pulumi.RunError(str(error))
+        engine.refuse(refusal)
+        raise refusal from error
+    except Exception as error:
+        engine.refuse(error)
+        raise
 
 
 @contextmanager
 def _opened() -> Iterator[Stack]:
-    spare_engine()
     name = pulumi.get_stack()
     settings = _settings(name)
     prove(settings)
@@ -101,7 +106,7 @@ def _opened() -> Iterator[Stack]:
     live = _live(access, name, settings)
     ownership = None
     if live is not None:
-        ownership = Ownership(live, name, may_adopt=settings.adopt, collect=pulumi.runtime.is_dry_run())
+        ownership = Ownership(live, name, may_adopt=settings.adopt)
     kubernetes = pulumi_kubernetes.Provider(
         "kubernetes",
         kubeconfig=str(access.kubeconfig),

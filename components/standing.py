@@ -89,23 +89,17 @@ class Ownership:
         Value of this stack's label.
     may_adopt
         Whether objects of others are taken over.
-    collect
-        Whether a refusal is only noted, for `refuse` to raise once everything is known; a preview wants the whole list.
     """
 
     live: LiveObjects
     stack: str
     may_adopt: bool
-    collect: bool
     refused: list[Problem] = field(default_factory=list)
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
         """Return whether an object is taken over from somebody else.
 
-        Raises
-        ------
-        TrainyardError
-            Somebody else made it and the settings do not allow to take it over.
+        One that may not be taken over is noted, for `refuse` to say them all once everything is declared.
         """
         metadata = manifest["metadata"]
         namespace = metadata.get("namespace", "")
@@ -118,12 +112,16 @@ class Ownership:
             return True
         where = f"{manifest['kind']} {namespace + '/' if namespace else ''}{metadata['name']}"
         self.refused.append(Problem(where, "exists already and was not made by this stack"))
-        if not self.collect:
-            self.refuse()
         return False
 
     def refuse(self) -> None:
-        """Raise if any object was refused."""
+        """Refuse the stack if an object of it belongs to somebody else.
+
+        Raises
+        ------
+        TrainyardError
+            With each of those objects.
+        """
         if self.refused:
             raise TrainyardError(
                 f"{len(self.refused)} objects of stack {self.stack} exist already and belong to somebody else",

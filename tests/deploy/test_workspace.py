@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from trainyard.data import checkout
-from trainyard.deploy.workspace import Program, _write_project
+from trainyard.deploy.workspace import Program, _collection, _exists, _write_project
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 
@@ -41,3 +41,40 @@ def test_pulumi_yaml_describes_every_setting() -> None:
     fields = {field.alias or name for name, field in StackSettings.model_fields.items()}
     assert set(described) == fields
     assert all(entry["description"] for entry in described.values())
+
+
+def test_what_the_program_imports_is_imported_before_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "early_example.py").write_text("NAME = 'early'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "__main__.py"
+    path.write_text("import sys\nassert 'early_example' in sys.modules\nfrom early_example import NAME\n")
+    program = Program(path)
+    program.prepare()
+    program()
+    assert program.error is None
+
+
+def test_a_program_that_cannot_be_prepared_says_so_when_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / "__main__.py"
+    path.write_text("from no_such_module import anything\n")
+    program = Program(path)
+    program.prepare()
+    with pytest.raises(ModuleNotFoundError):
+        program()
+
+
+def test_a_stack_is_known_by_its_file_in_a_file_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    assert not _exists("local")
+    file = tmp_path / ".pulumi" / "stacks" / "trainyard" / "local.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    assert _exists("local")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
+    assert not _exists("local")
+
+
+def test_a_users_own_garbage_collection_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMEMLIMIT", raising=False)
+    monkeypatch.setenv("GOGC", "50")
+    assert _collection() == {"GOMEMLIMIT": "1GiB"}

@@ -18,6 +18,8 @@ __all__ = ["BUILD_FLAGS", "Go", "build_command", "find_go", "link_flags", "outpu
 
 BUILD_FLAGS = "-mod=readonly -trimpath -buildvcs=false"
 _OLDEST = (1, 26)
+_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "3GiB"}
+"""A compiler lives for seconds: collecting garbage rarely saves a tenth of the processor time of a build."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Go:
     @property
     def environment(self) -> dict[str, str]:
         """Environment in which it runs: nothing of the user's module flags, no other toolchain fetched."""
-        return {**os.environ, "GOFLAGS": BUILD_FLAGS, "GOTOOLCHAIN": "local", "GOWORK": "off"}
+        return {**_COLLECTION, **os.environ, "GOFLAGS": BUILD_FLAGS, "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
     def run(self, folder: Path, *arguments: str) -> str:
         """Run a command of Go in a folder and return its output.

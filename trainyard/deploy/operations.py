@@ -155,12 +155,18 @@ def _explained(operation: str, stack: str, events: EventLog, program: Program, l
     except CommandError as error:
         if program.error is not None:
             raise program.error from error
-        problems = [_with_fix(problem) for problem in events.problems]
+        problems = [_with_fix(problem) for problem in events.problems or _said(str(error))]
         raise TrainyardError(
             f"{operation} of stack {stack} failed" + (f" at {len(problems)} resources" if len(problems) > 1 else ""),
             problems=problems,
             fix=f"correct this and run the same command again, it goes on from here (everything Pulumi said: {log})",
         ) from error
+
+
+def _said(output: str) -> list[Problem]:
+    """Return what the CLI printed as errors, which is all there is where it failed before the first event."""
+    found = [line.rpartition("error: ")[2].strip() for line in output.splitlines() if "error: " in line]
+    return [Problem("", message) for message in dict.fromkeys(found)]
 
 
 def _with_fix(problem: Problem) -> Problem:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import datetime
+import ast
+import contextlib
+import importlib
 import os
 import runpy
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from trainyard.cluster.pulumi_home import quiet_home
 from trainyard.data import checkout
+from trainyard.deploy.recovery import backend_folder
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
-    from pulumi.automation import Stack, Workspace
+    from pulumi.automation import Stack
 
 __all__ = ["PROJECT", "Program", "open_workspace"]
 
 PROJECT = "trainyard"
+
+_COLLECTION = {"GOGC": "800", "GOMEMLIMIT": "1GiB"}
+"""Growth of the heap at which garbage is collected, in percent, and the size from which it is collected more often."""
 
 
 @dataclass
@@ -33,15 +40,31 @@ class Program:
 
     path: Path = field(default_factory=lambda: checkout() / "stacks" / "__main__.py")
     error: TrainyardError | None = None
+    _preparation: threading.Thread | None = None
+
+    def prepare(self) -> None:
+        """Begin to import what the program imports; meanwhile the CLI reads the state."""
+        self._preparation = threading.Thread(target=_import, args=(self.path,), daemon=True)
+        self._preparation.start()
 
     def __call__(self) -> None:
         """Run it."""
+        if self._preparation is not None:
+            self._preparation.join()
         try:
             runpy.run_path(str(self.path), run_name="__main__")
         except Exception as error:
             cause = error if isinstance(error, TrainyardError) else error.__cause__
             self.error = cause if isinstance(cause, TrainyardError) else None
             raise
+
+
+def _import(program: Path) -> None:
+    # Whatever is wrong is said when the program itself runs.
+    with contextlib.suppress(Exception):
+        for statement in ast.parse(program.read_text()).body:
+            if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+                importlib.import_module(statement.module)
 
 
 @contextmanager
@@ -70,6 +93,7 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
         # The last state is in the history; a second copy of each checkpoint is not needed.
         "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+        **_collection(),
     }
     with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
         variables.setdefault("PULUMI_HOME", str(quiet_home(Path(name) / ".pulumi")))
@@ -81,30 +105,29 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
 def _workspace(folder: Path, stack: str, config_file: Path, program: Program) -> Iterator[Stack]:
     from pulumi import automation
 
+    from trainyard.deploy.stack import QuickStack, command
+
     if shutil.which("pulumi") is None:
         raise TrainyardError("pulumi is not on this machine", fix="run `trainyard cluster toolchain`, or install it")
     _write_project(folder)
     shutil.copyfile(config_file, folder / f"Pulumi.{stack}.yaml")
     try:
-        workspace = automation.LocalWorkspace(work_dir=str(folder), program=program)
-        yield _quick_stack(stack, workspace)
+        workspace = automation.LocalWorkspace(work_dir=str(folder), program=program, pulumi_command=command())
+        opened = QuickStack(stack, workspace, exists=_exists(stack))
+        program.prepare()
+        yield opened
     except (automation.errors.CommandError, automation.errors.InvalidVersionError) as error:
         raise _failure(error) from error
 
 
-def _quick_stack(name: str, workspace: Workspace) -> Stack:
-    """Open a stack that does not ask the CLI for outputs and history after each operation: nobody reads them."""
-    from pulumi import automation
+def _exists(stack: str) -> bool:
+    folder = backend_folder(os.environ.get("PULUMI_BACKEND_URL", ""))
+    return folder is not None and (folder / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").is_file()
 
-    class QuickStack(automation.Stack):
-        def outputs(self) -> dict[str, Any]:
-            return {}
 
-        def info(self, show_secrets: bool | None = None) -> automation.UpdateSummary:
-            now = datetime.datetime.now(datetime.UTC)
-            return automation.UpdateSummary("update", now, "", {}, {}, "succeeded")
-
-    return QuickStack.create_or_select(name, workspace)
+def _collection() -> dict[str, str]:
+    """Return how the CLI and the provider collect garbage: they live for seconds, so rarely, while memory is plenty."""
+    return {name: value for name, value in _COLLECTION.items() if name not in os.environ}
 
 
 def _failure(error: Exception) -> TrainyardError:

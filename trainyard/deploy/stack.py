@@ -1,0 +1,104 @@
+"""A stack of the Automation API that asks as little as possible of the CLI and reads of its events what is told."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import orjson
+from pulumi import automation
+from pulumi.automation._stack import StackInitMode
+from pulumi.automation.events import EngineEvent
+from pulumi.runtime.proto import events_pb2_grpc
+from semver import VersionInfo
+
+from trainyard.cluster.files import cache_home
+from trainyard.cluster.toolchain import pinned
+
+__all__ = ["QuickStack", "command", "is_unchanged"]
+
+_HEAD = 400
+"""Characters of an event that hold its kind and its operation; the states of the resource come after them."""
+_UNLIMITED = [("grpc.max_receive_message_length", -1)]
+
+
+class QuickStack(automation.Stack):
+    """A stack that exists in a file backend, or is selected or made through the CLI.
+
+    Parameters
+    ----------
+    name
+        Name of the stack.
+    workspace
+        Where Pulumi runs.
+    exists
+        Whether the stack is known to exist. Every operation names it, so that nothing needs to be selected.
+    """
+
+    def __init__(self, name: str, workspace: automation.Workspace, *, exists: bool) -> None:
+        if exists:
+            self.name, self.workspace, self._mode = name, workspace, StackInitMode.SELECT
+        else:
+            super().__init__(name, workspace, StackInitMode.CREATE_OR_SELECT)
+
+    def outputs(self) -> dict[str, Any]:
+        """Return nothing instead of asking the CLI after each operation: nobody reads them."""
+        return {}
+
+    def info(self, show_secrets: bool | None = None) -> automation.UpdateSummary:
+        """Return a summary without asking the CLI for the history: nobody reads it."""
+        return automation.UpdateSummary("update", datetime.datetime.now(datetime.UTC), "", {}, {}, "succeeded")
+
+    def _setup_event_log(self, command: str, on_event: Callable[[EngineEvent], None], pulumi_version: str) -> Any:
+        """Serve the event log as the base class does, but read no event of a resource that stays as it is.
+
+        Such an event carries the resource's whole state twice, which for the CustomResourceDefinitions is megabytes.
+        """
+        server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_UNLIMITED)
+        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        return f"tcp://127.0.0.1:{port}", None, None, None, server
+
+
+class _Events(events_pb2_grpc.EventsServicer):
+    def __init__(self, on_event: Callable[[EngineEvent], None]) -> None:
+        self._on_event = on_event
+
+    def StreamEvents(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802
+        from google.protobuf import empty_pb2
+
+        for request in request_iterator:
+            if is_unchanged(request.event):
+                continue
+            try:
+                event = EngineEvent.from_json(orjson.loads(request.event))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                # An event that this SDK does not know yet must not end the stream of the others.
+                continue
+            self._on_event(event)
+        return empty_pb2.Empty()
+
+
+def is_unchanged(event: str) -> bool:
+    """Tell from the beginning of an event whether it is about a resource that stays as it is."""
+    head = event[:_HEAD]
+    return '"op":"same"' in head and ('"resourcePreEvent"' in head or '"resOutputsEvent"' in head)
+
+
+class _Known(automation.PulumiCommand):
+    def __init__(self, version: VersionInfo) -> None:
+        self.command, self.version = "pulumi", version
+
+
+def command() -> automation.PulumiCommand:
+    """Return the CLI on PATH; one that was built here has the pinned version and is not asked for it."""
+    file = shutil.which("pulumi")
+    if file is not None and Path(file).is_relative_to(cache_home() / "toolchain"):
+        return _Known(VersionInfo.parse(next(program.version for program in pinned() if program.name == "pulumi")))
+    return automation.PulumiCommand()
