@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import yaml
@@ -25,6 +26,8 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FIX: Final = "delete the ConfigMap; it is made again from the runtime"
 _LARGEST: Final = 1024 * 1024
 """Bytes of data in a ConfigMap that the API server takes."""
+_REMEMBERED: Final = 128
+"""Snapshots of which the runtime is remembered."""
 
 
 def snapshot_name(train_job: str) -> str:
@@ -79,7 +82,7 @@ def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime
         raise TrainyardError(
             f'invalid runtime snapshot: snapshot ConfigMap missing "{SNAPSHOT_KEY}" data key', fix=_FIX
         )
-    return _expected(_read(text), train_job)
+    return _expected(text, train_job)
 
 
 @once_per_runtime
@@ -123,18 +126,30 @@ def _read(text: str) -> Body:
     return loaded
 
 
-def _expected(body: Any, train_job: TrainJob) -> Runtime:
-    body = body if isinstance(body, dict) else {}
-    metadata = body.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    found = (name, str(body.get("apiVersion", "")).partition("/")[0], body.get("kind"))
+def _expected(text: str, train_job: TrainJob) -> Runtime:
+    found, runtime = _content(text)
     reference = train_job.spec.runtime_ref if train_job.spec else None
     wanted = (reference.name, reference.api_group, reference.kind) if reference else ("", GROUP, "")
-    if found != wanted or str(found[2]) not in _MODELS:
+    if found != wanted or runtime is None:
         raise TrainyardError(
             "invalid runtime snapshot: the snapshot refers to the wrong runtime: "
             "expecting a runtime with name, api group and kind of "
             f"{', '.join(map(repr, wanted))} but found {', '.join(map(repr, found))}",
             fix=_FIX,
         )
-    return parse(_MODELS[str(found[2])], body)
+    return runtime
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _content(text: str) -> tuple[tuple[Any, str, Any], Runtime | None]:
+    """Return name, group and kind of what a snapshot holds, and the runtime, None for another kind.
+
+    Many TrainJobs have a snapshot of the same runtime, and what is read is frozen.
+    """
+    body = _read(text)
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    kind = body.get("kind") if isinstance(body, dict) else None
+    group = str(body.get("apiVersion", "") if isinstance(body, dict) else "").partition("/")[0]
+    model = _MODELS.get(str(kind))
+    return (name, group, kind), parse(model, body) if model else None
