@@ -206,6 +206,8 @@ def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int]) -> tupl
         f"--service-account-private-key-file={pki / 'service-account.key'}",
         "--use-service-account-credentials=true",
         "--leader-elect=false",
+        # A quota on a kind that is new to the cluster is counted at this interval only; the default is five minutes.
+        "--resource-quota-sync-period=5s",
         "--enable-hostpath-provisioner=true",
         "--concurrent-job-syncs=20",
         "--concurrent-gc-syncs=20",
