@@ -41,9 +41,10 @@ cluster-test: $(READY)  ## the tests on the embedded control plane
 bench: $(READY)  ## measure the figures in the README
 	@$(BIN)/python -m benchmarks.figures
 
-lock: $(READY)  ## renew requirements.lock from pyproject.toml
+lock: $(READY)  ## renew requirements.lock, and controller.lock for the image, from pyproject.toml
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra policy --constraint requirements.lock pyproject.toml -o controller.lock
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Error: $(PYTHON) is older than 3.11. Fix: make PYTHON=/path/to/python3.11"; exit 2; }

@@ -19,6 +19,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "figures"
+IDLE = 180.0
+"""Seconds after which the control plane has given back what the installation took."""
 
 
 def main() -> None:
@@ -31,7 +33,9 @@ def main() -> None:
             results["quickstart_first_seconds"] = _timed(env, "quickstart", "--config-file", config)
             results["quickstart_nothing_to_do_seconds"] = _timed(env, "quickstart", "--config-file", config)
             results["preview_without_changes_seconds"] = _timed(env, "preview", "--config-file", config)
-            results["memory_resident_mib"] = _memory(env)
+            results["plain_preview_without_changes_seconds"] = _plain_preview(env, Path(folder), config)
+            time.sleep(IDLE)
+            results["memory_idle_mib"] = _memory(env)
             _timed(env, "cluster", "down", "--name", NAME)
             results["quickstart_after_down_seconds"] = _timed(env, "quickstart", "--config-file", config)
             results["destroy_seconds"] = _timed(env, "destroy", "--config-file", config, "--yes")
@@ -59,12 +63,28 @@ def _timed(env: dict[str, str], *arguments: str) -> float:
     return round(time.monotonic() - started, 1)
 
 
+def _plain_preview(env: dict[str, str], folder: Path, config: str) -> float:
+    """Return the seconds of `pulumi preview` without `trainyard`, in the environment of `trainyard cluster env`."""
+    command = [sys.executable, "-m", "trainyard", "cluster", "env", "--name", NAME, "-o", "json"]
+    exported = json.loads(subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stdout)
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    project |= {"main": str(ROOT / "stacks"), "stackConfigDir": str(Path(config).parent)}
+    project["runtime"]["options"]["virtualenv"] = sys.prefix
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+    started = time.monotonic()
+    preview = ["pulumi", "preview", "--stack", "local", "--non-interactive"]
+    subprocess.run(preview, cwd=folder, env=env | exported, check=True, stdout=subprocess.DEVNULL)
+    return round(time.monotonic() - started, 1)
+
+
 def _memory(env: dict[str, str]) -> dict[str, float]:
+    """Return resident memory by process, and together; a page that several processes share counts once in `total`."""
     command = [sys.executable, "-m", "trainyard", "cluster", "status", "--name", NAME, "-o", "json"]
     status = json.loads(subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stdout)
     running = [(process["name"], psutil.Process(process["pid"])) for process in status["processes"] if process["pid"]]
     sizes = {name: round(process.memory_info().rss / 2**20, 1) for name, process in running}
-    return {**sizes, "total": round(sum(sizes.values()), 1)}
+    shared_once = sum(getattr(process.memory_full_info(), "pss", process.memory_info().rss) for _, process in running)
+    return {**sizes, "sum": round(sum(sizes.values()), 1), "total": round(shared_once / 2**20, 1)}
 
 
 if __name__ == "__main__":

@@ -91,16 +91,14 @@ def test_refresh_sees_what_others_changed_and_up_puts_it_back(owned: LiveCluster
     name, resource = quota(owned)["metadata"]["name"], next(iter(sorted(declared)))
     patch = json.dumps({"spec": {"hard": {resource: "1"}}})
     require(owned.kubectl("patch", *QUOTA, name, "--type=merge", "-p", patch))
-    require(owned.kubectl("delete", "rolebinding", "-n", "vision", "--all"))
+    require(owned.kubectl("delete", "role", "author", "-n", "vision"))
 
     seen = operate(owned, "refresh")
-    assert seen[f"ResourceQuota/vision/{name}"] == "update"
-    assert [key for key, change in seen.items() if key.startswith("RoleBinding/vision/") and change == "delete"]
+    assert (seen[f"ResourceQuota/vision/{name}"], seen["Role/vision/author"]) == ("update", "delete")
     done = operate(owned, "up", "--yes")
-    assert done[f"ResourceQuota/vision/{name}"] == "update"
-    assert [key for key, change in done.items() if key.startswith("RoleBinding/vision/") and change == "create"]
+    assert done == {f"ResourceQuota/vision/{name}": "update", "Role/vision/author": "create"}
     assert quota(owned)["spec"]["hard"] == declared
-    assert owned.get("rolebinding", "-n", "vision")["items"]
+    assert owned.get("role", "author", "-n", "vision") is not None
     assert operate(owned, "up", "--yes") == {}
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from trainyard.deploy.events import EventLog, component_of, resource_of
-from trainyard.deploy.operations import _with_fix
+from trainyard.deploy.operations import _said, _with_fix
 from trainyard.deploy.result import Change, Result
 from trainyard.problem import Problem
 
@@ -87,3 +87,17 @@ def test_changes_are_counted_and_grouped() -> None:
     assert result.summary == "1 to delete, 1 to update, 3 unchanged"
     assert result.lines() == ["Queues", "  ~ Queue/vision  spec.capability", "  - Queue/x"]
     assert result.as_json()["changed"] is True
+
+
+def test_a_refresh_tells_at_its_end_what_it_found() -> None:
+    log = EventLog()
+    for urn, found in ((QUEUE, "update"), (POD, "same")):
+        log(event(resource_pre_event=step(urn, "refresh")))
+        log(event(res_outputs_event=step(urn, found)))
+    assert [(change.operation, change.resource) for change in log.changes] == [("update", "Queue/vision")]
+    assert log.describe() == "2 done"
+
+
+def test_what_the_cli_printed_is_told_where_no_event_says_more() -> None:
+    output = "Previewing update (local):\nerror: could not start policy pack\nerror: could not start policy pack\n"
+    assert [problem.message for problem in _said(output)] == ["could not start policy pack"]

@@ -80,6 +80,19 @@ def test_a_run_whose_command_was_killed_is_ended(tmp_path: Path, monkeypatch: py
     awaited("the end of the run", lambda: ended(pid))
 
 
+def test_plugins_of_a_killed_run_are_ended_and_those_of_other_backends_are_not(tmp_path: Path) -> None:
+    plugin = shutil.copy(shutil.which("sleep") or "/bin/sleep", tmp_path / "pulumi-resource-example")
+    started = {}
+    for backend in (tmp_path, tmp_path / "other"):
+        script = f"PULUMI_BACKEND_URL=file://{backend} {plugin} 60 >/dev/null 2>&1 & echo $!"
+        started[backend] = int(subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout)
+    lock(tmp_path, dead_pid())
+    recovery.release_stale_lock(tmp_path, "trainyard", "local")
+    awaited("the end of the plugin", lambda: ended(started[tmp_path]))
+    assert not ended(started[tmp_path / "other"])
+    psutil.Process(started[tmp_path / "other"]).kill()
+
+
 def test_the_lock_of_another_machine_stays(tmp_path: Path) -> None:
     path = lock(tmp_path, 1, host="elsewhere")
     with pytest.raises(TrainyardError, match="elsewhere"):

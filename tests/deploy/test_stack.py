@@ -45,6 +45,13 @@ def test_an_event_that_cannot_be_read_does_not_end_the_stream() -> None:
     assert [each.cancel_event is not None for each in seen] == [True]
 
 
+def test_a_refresh_tells_of_every_resource() -> None:
+    seen: list[EngineEvent] = []
+    request = type("Request", (), {"event": event(resOutputsEvent=step("same"))})()
+    _Events(seen.append, every=True).StreamEvents(iter([request]), None)
+    assert len(seen) == 1
+
+
 def test_a_cli_that_was_built_here_is_not_asked_for_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

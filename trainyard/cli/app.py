@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 
-import click
 import typer
 
 from trainyard.problem import TrainyardError
@@ -46,11 +45,11 @@ def main() -> None:
     try:
         build()()
     except TrainyardError as error:
-        click.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
     except KeyboardInterrupt:
-        click.echo("Interrupted; run the same command again to continue.", err=True)
+        typer.echo("Interrupted; run the same command again to continue.", err=True)
         sys.exit(130)

@@ -105,15 +105,21 @@ class EventLog:
         if metadata.type in _INTERNAL or metadata.type.startswith("trainyard:") or operation == "same":
             return
         self._running[metadata.urn] = (operation, time.monotonic())
-        if operation in ("create", "update", "delete", "replace"):
-            fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
-            change = Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields)
-            self.changes.append(change)
+        self._changed(operation, metadata)
 
     def _ended(self, metadata: StepEventMetadata) -> None:
-        if self._running.pop(metadata.urn, None) is not None:
+        operation, _ = self._running.pop(metadata.urn, ("", 0.0))
+        if operation:
             self._finished += 1
+        if operation == "refresh":
+            # Only at its end is known what a refresh found.
+            self._changed(str(_plain(metadata.op)), metadata)
         self._latest.pop(metadata.urn, None)
+
+    def _changed(self, operation: str, metadata: StepEventMetadata) -> None:
+        if operation in ("create", "update", "delete", "replace"):
+            fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
+            self.changes.append(Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields))
 
     def _diagnostic(self, event: Any) -> None:
         message = " ".join(_MARKUP.sub("", event.message).split())

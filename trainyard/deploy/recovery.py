@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -15,6 +16,8 @@ from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
+
+_PLUGINS = ("pulumi-resource-", "pulumi-analyzer-")
 
 _GRACE = 30.0
 """Seconds in which Pulumi may end what it has begun and write its state."""
@@ -71,6 +74,8 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
             )
         lock.unlink(missing_ok=True)
         removed += 1
+    if removed:
+        _end_plugins(folder)
     return removed
 
 
@@ -122,6 +127,22 @@ def _ended_orphan(pid: int) -> bool:
     except psutil.Error:
         return False
     return True
+
+
+def _end_plugins(folder: Path) -> None:
+    """End the providers and analyzers of runs that were killed: they work for nobody, and nothing else ends them.
+
+    They are known by the backend in their environment and by their parent, which is not Pulumi any more.
+    """
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if not Path((process.cmdline() or [""])[0]).name.startswith(_PLUGINS):
+                continue
+            parent = process.parent()
+            if parent is not None and "pulumi" in parent.name():
+                continue
+            if backend_folder(process.environ().get("PULUMI_BACKEND_URL", "")) == folder:
+                process.kill()
 
 
 def _runs_pulumi(pid: int) -> bool:

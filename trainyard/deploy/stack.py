@@ -58,23 +58,24 @@ class QuickStack(automation.Stack):
         """Serve the event log as the base class does, but read no event of a resource that stays as it is.
 
         Such an event carries the resource's whole state twice, which for the CustomResourceDefinitions is megabytes.
+        Only the end of a refresh tells that a resource stays, after its beginning was told.
         """
         server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_UNLIMITED)
-        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event), server)
+        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event, every=command == "refresh"), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         return f"tcp://127.0.0.1:{port}", None, None, None, server
 
 
 class _Events(events_pb2_grpc.EventsServicer):
-    def __init__(self, on_event: Callable[[EngineEvent], None]) -> None:
-        self._on_event = on_event
+    def __init__(self, on_event: Callable[[EngineEvent], None], *, every: bool = False) -> None:
+        self._on_event, self._every = on_event, every
 
     def StreamEvents(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802
         from google.protobuf import empty_pb2
 
         for request in request_iterator:
-            if is_unchanged(request.event):
+            if not self._every and is_unchanged(request.event):
                 continue
             try:
                 event = EngineEvent.from_json(orjson.loads(request.event))
