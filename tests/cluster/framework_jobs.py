@@ -17,7 +17,7 @@ OLD_PATCH = {
     "targetJobs": [{"name": "node"}],
     "metadata": {"labels": {PATCHED: "old"}},
     "spec": {
-        "nodeSelector": {"topology.trainyard.dev/rack": "rack-1"},
+        "nodeSelector": {"node.kubernetes.io/instance-type": "simulated-8gpu"},
         "volumes": [{"name": "scratch", "emptyDir": {}}],
         "containers": [{"name": "node", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}],
     },

@@ -106,7 +106,7 @@ def test_processes_asked_for_by_word_are_stored_as_a_number(runs: Runs) -> None:
 def test_overrides_of_an_older_api_reach_the_pods(runs: Runs) -> None:
     for pod in runs.pods("overridden"):
         assert pod["metadata"]["labels"][PATCHED] == "old"
-        assert pod["spec"]["nodeName"].startswith("rack-1-")
+        assert pod["spec"]["nodeSelector"] == {"node.kubernetes.io/instance-type": "simulated-8gpu"}
     mounts = {mount["name"]: mount["mountPath"] for mount in runs.container("overridden", "node")["volumeMounts"]}
     assert mounts.items() >= {"shared-memory": "/dev/shm", "scratch": "/scratch"}.items()
 
