@@ -33,7 +33,7 @@ def main() -> None:
             results["quickstart_first_seconds"] = _timed(env, "quickstart", "--config-file", config)
             results["quickstart_nothing_to_do_seconds"] = _timed(env, "quickstart", "--config-file", config)
             results["preview_without_changes_seconds"] = _timed(env, "preview", "--config-file", config)
-            results["plain_preview_without_changes_seconds"] = _plain_preview(env, Path(folder), config)
+            results["plain_preview_without_changes_seconds"] = _plain_preview(env, Path(folder))
             time.sleep(IDLE)
             results["memory_idle_mib"] = _memory(env)
             _timed(env, "cluster", "down", "--name", NAME)
@@ -63,12 +63,13 @@ def _timed(env: dict[str, str], *arguments: str) -> float:
     return round(time.monotonic() - started, 1)
 
 
-def _plain_preview(env: dict[str, str], folder: Path, config: str) -> float:
+def _plain_preview(env: dict[str, str], folder: Path) -> float:
     """Return the seconds of `pulumi preview` without `trainyard`, in the environment of `trainyard cluster env`."""
     command = [sys.executable, "-m", "trainyard", "cluster", "env", "--name", NAME, "-o", "json"]
     exported = json.loads(subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stdout)
     project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-    project |= {"main": str(ROOT / "stacks"), "stackConfigDir": str(Path(config).parent)}
+    del project["stackConfigDir"]
+    project["main"] = str(ROOT / "stacks")
     project["runtime"]["options"]["virtualenv"] = sys.prefix
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
     started = time.monotonic()
