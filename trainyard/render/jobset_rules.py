@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.problem import Problem
+from trainyard.render.dns import is_http_path, is_subdomain
 
 __all__ = ["LONGEST_LABEL", "claim_errors", "template_errors"]
 
@@ -21,11 +22,8 @@ LONGEST_LABEL: Final = 63
 
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _INNER_LABEL: Final = re.compile(r"[-a-z0-9]+")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _RULE_NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _LONGEST_RULE_NAME: Final = 128
-_LONGEST_SUBDOMAIN: Final = 253
 _REASONS: Final = (
     "BackoffLimitExceeded",
     "DeadlineExceeded",
@@ -108,7 +106,7 @@ def _manager_errors(manager: Any, path: str) -> Iterator[Problem]:
     if manager is None:
         return
     domain, slash, rest = manager.partition("/")
-    sound = slash and _is_subdomain(domain) and _HTTP_PATH.fullmatch(rest) and len(manager) <= LONGEST_LABEL
+    sound = slash and is_subdomain(domain) and is_http_path(rest) and len(manager) <= LONGEST_LABEL
     if not sound:
         yield Problem(
             path,
@@ -208,7 +206,7 @@ def claim_errors(spec: Body, path: str) -> Iterator[Problem]:
         for position, claim in enumerate(policy.get("templates", ())):
             name = claim.get("metadata", {}).get("name", "")
             here = f"{path}[{index}].templates[{position}].metadata.name"
-            if not _is_subdomain(name):
+            if not is_subdomain(name):
                 yield Problem(here, f"{name!r} is not an RFC 1123 subdomain", _DNS_FIX)
             elif name in seen:
                 yield Problem(here, f"{name!r} is there twice", "give every claim a name of its own")
@@ -221,7 +219,3 @@ def claim_errors(spec: Body, path: str) -> Iterator[Problem]:
 
 def _is_label(value: str) -> bool:
     return len(value) <= LONGEST_LABEL and _LABEL.fullmatch(value) is not None
-
-
-def _is_subdomain(value: str) -> bool:
-    return len(value) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(value) is not None

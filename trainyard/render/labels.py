@@ -8,15 +8,14 @@ from typing import Final
 
 from trainyard.api import TrainJobSpec
 from trainyard.problem import Problem
+from trainyard.render.dns import is_subdomain
 from trainyard.render.patches import patched_metadata
 from trainyard.render.template import Template
 
 __all__ = ["check_metadata", "merged_metadata"]
 
 _LABEL: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_LABEL: Final = 63
-_LONGEST_SUBDOMAIN: Final = 253
 _FIX: Final = "use at most 63 letters, digits, - _ and ., beginning and ending with a letter or a digit"
 _KEY_FIX: Final = f"{_FIX}; a domain and a slash may come before"
 
@@ -54,7 +53,7 @@ def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[st
 
 def _is_key(key: str) -> bool:
     domain, slash, name = key.rpartition("/")
-    if slash and (len(domain) > _LONGEST_SUBDOMAIN or not _SUBDOMAIN.fullmatch(domain)):
+    if slash and not is_subdomain(domain):
         return False
     return bool(name) and _is_label(name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,14 +10,12 @@ from trainyard.api.base import EmbeddedMetadata
 from trainyard.problem import Problem
 from trainyard.render.bodies import stored
 from trainyard.render.changes import Change, Generation
+from trainyard.render.dns import is_http_path, is_subdomain
 
 __all__ = ["RUNTIME_PATCHES", "check_managers", "patched_metadata", "runtime_patches"]
 
 RUNTIME_PATCHES: Final = Generation("runtimePatches", "replicated job")
 _POD: Final = "template.spec.template.spec"
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
-_LONGEST_SUBDOMAIN: Final = 253
 
 
 def runtime_patches(spec: TrainJobSpec) -> Iterator[Change]:
@@ -53,7 +50,7 @@ def _manager_faults(patch: RuntimePatch) -> Iterator[Problem]:
     if not slash or not domain or not rest:
         yield Problem(path, f'{patch.manager!r} must be a domain-prefixed path (such as "acme.io/foo")', fix)
         return
-    if len(domain) > _LONGEST_SUBDOMAIN or not _SUBDOMAIN.fullmatch(domain):
+    if not is_subdomain(domain):
         yield Problem(path, f"{domain!r} is not an RFC 1123 subdomain", fix)
-    if not _HTTP_PATH.fullmatch(rest):
+    if not is_http_path(rest):
         yield Problem(path, f"{rest!r} is not a path", fix)

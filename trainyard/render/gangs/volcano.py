@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -17,18 +16,17 @@ from trainyard.api.constants import (
 )
 from trainyard.problem import Problem
 from trainyard.render.bodies import section
+from trainyard.render.dns import is_subdomain
 from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
 from trainyard.render.gangs.topology import check_topology, network_topology, warn_topology
 from trainyard.render.plan import Plan, PodSet
 
 __all__ = ["Volcano"]
 
-_QUEUE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUEUE_PATH: Final = f"spec.annotations[{QUEUE_ANNOTATION}]"
 _QUEUE_FIX: Final = (
     f"set annotation {QUEUE_ANNOTATION} in spec.runtimePatches[].trainingRuntimeSpec.template.metadata to a leaf queue"
 )
-_LONGEST_QUEUE: Final = 253
 _GROUP_NAMES: Final = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
 
 
@@ -40,7 +38,7 @@ class Volcano(GangScheduler):
         queue = plan.annotations.get(QUEUE_ANNOTATION)
         if queue == "":
             yield Problem(_QUEUE_PATH, "Volcano queue name must not be empty", _QUEUE_FIX)
-        elif queue and (len(queue) > _LONGEST_QUEUE or not _QUEUE_NAME.fullmatch(queue)):
+        elif queue and not is_subdomain(queue):
             yield Problem(_QUEUE_PATH, f"{queue!r} is not a Volcano queue name", _QUEUE_FIX)
         known = plan.context.priority_classes
         if known is not None:
