@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from trainyard.policy.admission import TENANT_LABEL, admission_objects
-from trainyard.policy.cases import MISSING_PARAMETER, Case, Judgement, Verdict, World, by_parameters
+from trainyard.policy.cases import MISSING_PARAMETER, Case, Judgement, Verdict, World, by_parameters, spec_of
 from trainyard.policy.rule import Fragment, Gate, Match, Rule
 from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
 from trainyard.policy.session import Answer, Session, awaited
@@ -117,7 +117,7 @@ class ApiServerEngine:
                 assigned.append(_PLATFORM_NAMESPACE)
                 continue
             tenant = case.content.namespace == "tenant"
-            spec = _merged(world.tenant_policy, case.content.tenant_policy) if tenant else None
+            spec = spec_of(world.tenant_policy, case.content.tenant_policy) if tenant else None
             key = json.dumps([tenant, spec], sort_keys=True)
             if key not in names:
                 name = names[key] = f"{self._scratch.run}-{len(names)}"
@@ -148,7 +148,7 @@ class ApiServerEngine:
         objects: list[Placed] = []
         assigned: list[str] = []
         for case in cases:
-            spec = _merged(world.platform, case.content.platform)
+            spec = spec_of(world.platform, case.content.platform)
             key = json.dumps(spec, sort_keys=True)
             if key not in names:
                 names[key] = _MISSING if spec is None else f"variant-{len(names)}"
@@ -309,7 +309,3 @@ def _judgement(case: Case, answer: Answer) -> Judgement:
     if "no params found" in denied[1]:
         paths.add(MISSING_PARAMETER)
     return Judgement(Verdict.DENY, frozenset(paths))
-
-
-def _merged(world: Mapping[str, Any], case: Mapping[str, Any] | str) -> dict[str, Any] | None:
-    return None if isinstance(case, str) else {**world, **case}

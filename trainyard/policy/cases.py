@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "load_cases",
     "load_world",
+    "spec_of",
 ]
 
 MISSING_PARAMETER = "parameters"
@@ -53,6 +54,11 @@ class World(SettingsModel):
 
     platform: dict[str, Any]
     tenant_policy: dict[str, Any]
+
+
+def spec_of(world: Mapping[str, Any], case: Mapping[str, Any] | Literal["missing"]) -> dict[str, Any] | None:
+    """Return the spec of a parameter object in a case: the world's with the case's fields, None where it is missing."""
+    return None if isinstance(case, str) else {**world, **case}
 
 
 class CaseFile(SettingsModel):

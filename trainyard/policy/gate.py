@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from trainyard.policy.judge import Decision, DecisionUnavailableError, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.judge import (
+    Decision,
+    DecisionUnavailableError,
+    Review,
+    Surroundings,
+    decision_of,
+    documents_of,
+    platform_controller,
+)
 from trainyard.problem import Problem
 from trainyard.settings.platform import PolicySettings
 
@@ -81,8 +89,7 @@ class Gate:
         self._exempt = tuple(exempt_namespaces)
         self._told = frozenset(told)
         self._clock = clock
-        self._user = f"system:serviceaccount:{namespace}:trainyard"
-        self._groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        self._controller = platform_controller(namespace)
 
     async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> Ruling:
         """Return the ruling about a request.
@@ -124,10 +131,9 @@ class Gate:
             operation="CREATE",
             object=body,
             old_object=None,
-            user=self._user,
-            groups=self._groups,
             administrator=False,
             runtime=None,
+            **self._controller,
         )
 
 

@@ -20,7 +20,11 @@ __all__ = [
     "decision_of",
     "document_of",
     "documents_of",
+    "platform_controller",
 ]
+
+_CONTROLLER = "kubeflow-trainer-controller-manager"
+"""Name of the controller's service account."""
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
@@ -149,6 +153,20 @@ class Decision:
     def findings(self) -> tuple[Finding, ...]:
         """Everything that is wrong and not exempted, worst first."""
         return (*self.violations, *self.warnings, *self.audits)
+
+
+def platform_controller(namespace: str) -> dict[str, Any]:
+    """Return who creates what a TrainJob becomes, as fields of a :class:`Review`.
+
+    Parameters
+    ----------
+    namespace
+        Namespace of the controller.
+    """
+    return {
+        "user": f"system:serviceaccount:{namespace}:{_CONTROLLER}",
+        "groups": ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
+    }
 
 
 def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:

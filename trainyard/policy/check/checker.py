@@ -18,7 +18,15 @@ from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_jobs import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
 from trainyard.policy.gate import DecisionSource
-from trainyard.policy.judge import Decision, Finding, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.judge import (
+    Decision,
+    Finding,
+    Review,
+    Surroundings,
+    decision_of,
+    documents_of,
+    platform_controller,
+)
 from trainyard.policy.rule import Rule
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.platform import PolicyState
@@ -75,10 +83,7 @@ class Checker:
         self._only = None if surroundings.only is None else frozenset(surroundings.only)
         self._shown = ("violations", "warnings", "audits") if live else ("violations", "warnings")
         self._live = live
-        self._controller: dict[str, Any] = {
-            "user": f"system:serviceaccount:{platform_namespace}:trainyard",
-            "groups": ("system:serviceaccounts", f"system:serviceaccounts:{platform_namespace}"),
-        }
+        self._controller = platform_controller(platform_namespace)
 
     async def check(
         self, sources: Sources, source: DecisionSource, *, changed: frozenset[Path] | None = None

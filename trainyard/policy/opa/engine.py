@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy.admission import TENANT_LABEL
-from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters
+from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
 from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.opa.adapter import OpaAddress, OpaClient
 from trainyard.policy.opa.bundle import Bundle
@@ -74,8 +74,8 @@ def _review(case: Case, world: World) -> Review:
         namespace_labels={TENANT_LABEL: "tenant"} if tenant else {},
         user=content.user.name,
         groups=content.user.groups,
-        platform=_merged(world.platform, content.platform),
-        tenant_policy=_merged(world.tenant_policy, content.tenant_policy) if tenant else None,
+        platform=spec_of(world.platform, content.platform),
+        tenant_policy=spec_of(world.tenant_policy, content.tenant_policy) if tenant else None,
         runtime=content.runtime,
     )
 
@@ -97,7 +97,3 @@ def _judgement(case: Case, decision: Decision) -> Judgement:
     if unjudged:
         return Judgement(None, problem=unjudged.message)
     return Judgement(Verdict.DENY, denied) if denied else Judgement(Verdict.WARN if warned else Verdict.ALLOW, warned)
-
-
-def _merged(world: Mapping[str, Any], case: Mapping[str, Any] | str) -> dict[str, Any] | None:
-    return None if isinstance(case, str) else {**world, **case}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.policy.cases import MISSING_PARAMETER
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.train_jobs import Resolved, resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE
@@ -32,7 +33,6 @@ __all__ = ["WHOLE", "Pack", "Report"]
 WHOLE: Final = "trainyard"
 """Name under which it is reported that something could not be judged."""
 
-PARAMETERS: Final = "parameters"
 _BATCH: Final = 64
 _TIMEOUT: Final = 60.0
 _SHOWN: Final = (PolicyState.DENY, PolicyState.WARN)
@@ -198,7 +198,7 @@ class Pack:
         namespace = "" if clustered else subject.namespace
         if namespace == "" and not clustered:
             namespace = DEFAULT_NAMESPACE
-        doubts = (PARAMETERS,) if surroundings.unknown(namespace) else ()
+        doubts = (MISSING_PARAMETER,) if surroundings.unknown(namespace) else ()
         common = surroundings.review(namespace or "", clustered=clustered)
         guises = []
         for manifest in subject.manifests():
@@ -260,7 +260,7 @@ class Pack:
             return True
         if subject.unlabelled and reach is Reach.LABELLED:
             return True
-        absent = not label and path != PARAMETERS and path not in subject.object.places
+        absent = not label and path != MISSING_PARAMETER and path not in subject.object.places
         return subject.object.patch and absent and finding.rule is not None
 
 

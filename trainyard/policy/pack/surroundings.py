@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
 from trainyard.policy.check.world import World
+from trainyard.policy.judge import platform_controller
 from trainyard.policy.pack.resources import KubernetesObject
 from trainyard.settings import StackSettings
 
@@ -69,10 +70,7 @@ class StackSurroundings:
     def controller(self) -> dict[str, Any]:
         """Who creates what a TrainJob becomes."""
         namespace = self._settings.trainer.namespace if self._settings else "kubeflow-system"
-        return {
-            "user": f"system:serviceaccount:{namespace}:trainyard-controller",
-            "groups": ("system:serviceaccounts", f"system:serviceaccounts:{namespace}"),
-        }
+        return platform_controller(namespace)
 
     def review(self, namespace: str, *, clustered: bool) -> dict[str, Any]:
         """Return what a review says about the surroundings of an object."""
