@@ -22,7 +22,7 @@ from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import Ruling, unavailable
 from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render import Rendered, Verdict, defaulted, render, validate, validate_runtime, wants_runtime
+from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.updates import leaves_objects
 
 __all__ = ["MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
@@ -97,11 +97,11 @@ class Admission:
         if runtime is None and before is not None:
             runtime = await stored_runtime(self._client, before)
         context = self._view.context(body)
-        verdict = validate(train_job, runtime, context, old=before)
         made: tuple[Object, ...] = ()
-        if runtime is not None and verdict.allowed and (before is None or not leaves_objects(train_job, before)):
-            result = render(train_job, runtime, context)
-            made = result.objects if isinstance(result, Rendered) else ()
+        if before is not None and leaves_objects(train_job, before):
+            verdict = validate(train_job, runtime, context, old=before)
+        else:
+            verdict, made = admit(train_job, runtime, context, old=before)
         return await self._ruled(request, body, verdict, runtime, made)
 
     async def _ruled(

@@ -15,7 +15,9 @@ from typing import Any, Final, Protocol
 from trainyard.policy.judge import (
     Decision,
     DecisionUnavailableError,
+    Finding,
     Review,
+    Said,
     Surroundings,
     decision_of,
     documents_of,
@@ -113,16 +115,15 @@ class Gate:
         if len(answers) != len(reviews):
             raise DecisionUnavailableError("the policy server answered for another number of requests")
         own, *rest = (decision_of(answer) for answer in answers)
-        known = {finding.rule for finding in own.findings}
-        others = [(body, decision) for body, decision in zip(bodies, rest, strict=True)]
-        denials = (*_problems(own.violations), *_made(others, known, lambda decision: decision.violations))
+        said, others = Said(own.findings), list(zip(bodies, rest, strict=True))
+        denials = (*_problems(own.violations), *_made(others, said, lambda decision: decision.violations))
         if not all(decision.allowed for decision in (own, *rest)) and not denials:
             raise DecisionUnavailableError("the policy server refuses without a reason")
         warnings = (finding for finding in own.warnings if finding.rule not in self._told)
         return Ruling(
             denials,
-            (*_problems(warnings), *_made(others, known, lambda decision: decision.warnings)),
-            (*_problems(own.audits), *_made(others, known, lambda decision: decision.audits)),
+            (*_problems(warnings), *_made(others, said, lambda decision: decision.warnings)),
+            (*_problems(own.audits), *_made(others, said, lambda decision: decision.audits)),
         )
 
     def _creation(self, review: Review, body: Mapping[str, Any]) -> Review:
@@ -133,6 +134,7 @@ class Gate:
             old_object=None,
             administrator=False,
             runtime=None,
+            subresource="",
             **self._controller,
         )
 
@@ -142,15 +144,17 @@ def unavailable(error: DecisionUnavailableError) -> Problem:
     return Problem("", error.message, error.fix, NO_DECISION)
 
 
-def _problems(findings: Iterable[Any]) -> Iterator[Problem]:
+def _problems(findings: Iterable[Finding]) -> Iterator[Problem]:
     for finding in findings:
         yield replace(finding.as_problem(), rule=finding.rule or NO_DECISION)
 
 
 def _made(
-    decisions: Iterable[tuple[Mapping[str, Any], Decision]], known: set[str | None], of: Callable[[Decision], Any]
+    decisions: Iterable[tuple[Mapping[str, Any], Decision]],
+    said: Said,
+    of: Callable[[Decision], Iterable[Finding]],
 ) -> Iterator[Problem]:
-    """Yield what is wrong with made objects only: what their origin breaks is said once."""
+    """Yield what is wrong with made objects only."""
     for body, decision in decisions:
-        for problem in _problems(finding for finding in of(decision) if finding.rule not in known):
+        for problem in _problems(said.news(of(decision))):
             yield replace(problem, path=f"{body['kind']} {body['metadata']['name']} {problem.path}".rstrip())

@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 __all__ = [
+    "PLAIN_KINDS",
     "Decision",
     "DecisionUnavailableError",
     "Finding",
     "Operation",
     "Review",
+    "Said",
     "Surroundings",
     "decision_of",
     "document_of",
@@ -25,6 +27,9 @@ __all__ = [
 
 _CONTROLLER = "kubeflow-trainer-controller-manager"
 """Name of the controller's service account."""
+
+PLAIN_KINDS: Final = ("ConfigMap", "Secret")
+"""Kinds made of a TrainJob that hold no pods and no place in a queue: only who writes them matters, and that is us."""
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
@@ -58,6 +63,8 @@ class Review:
         Field paths whose values are not known yet.
     runtime
         The runtime a TrainJob names, whole; None for other kinds and where there is no such runtime.
+    subresource
+        The part of the object that the request writes, such as ``ephemeralcontainers``; empty for the object itself.
     """
 
     operation: Operation
@@ -72,6 +79,7 @@ class Review:
     tenant_policy: Mapping[str, Any] | None = None
     unknown: Sequence[str] = ()
     runtime: Mapping[str, Any] | None = None
+    subresource: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,33 @@ class Decision:
         return (*self.violations, *self.warnings, *self.audits)
 
 
+class Said:
+    """What has been said about an object, so that what is made of it repeats nothing.
+
+    What the object itself breaks, every object made of it breaks too; and what is wrong with several of them for the
+    same reason is said of the first.
+
+    Parameters
+    ----------
+    own
+        The findings about the object itself.
+    """
+
+    def __init__(self, own: Iterable[Finding]) -> None:
+        self._rules = {finding.rule for finding in own}
+        self._said: set[tuple[str | None, str]] = set()
+
+    def news(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return what only shows in one made object: of its findings those that nothing before says."""
+        found = [
+            finding
+            for finding in findings
+            if finding.rule not in self._rules and (finding.rule, finding.message) not in self._said
+        ]
+        self._said |= {(finding.rule, finding.message) for finding in found}
+        return found
+
+
 def platform_controller(namespace: str) -> dict[str, Any]:
     """Return who creates what a TrainJob becomes, as fields of a :class:`Review`.
 
@@ -195,6 +230,7 @@ def _request(review: Review) -> dict[str, Any]:
     return {
         "request": {
             "operation": review.operation,
+            "subResource": review.subresource,
             "namespace": review.namespace,
             "namespaceLabels": dict(review.namespace_labels),
             "object": review.object,

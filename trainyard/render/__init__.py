@@ -2,7 +2,7 @@
 
 from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.frameworks import key_kind
-from trainyard.render.pipeline import render, validate
+from trainyard.render.pipeline import admit, render, validate
 from trainyard.render.platform import context_of
 from trainyard.render.result import COSCHEDULING_SCHEDULER, Rejected, RenderContext, Rendered, StatusServer, Verdict
 from trainyard.render.runtimes import validate_runtime
@@ -15,6 +15,7 @@ __all__ = [
     "Rendered",
     "StatusServer",
     "Verdict",
+    "admit",
     "context_of",
     "defaulted",
     "key_kind",

@@ -5,44 +5,21 @@ Documents count in their order: a second one of the same kind and name is an upd
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import yaml
 
-from trainyard.api import (
-    Body,
-    ClusterTrainingRuntime,
-    Platform,
-    Runtime,
-    TenantPolicy,
-    TrainingRuntime,
-    TrainJob,
-    documents,
-    parse,
-)
-from trainyard.api.constants import (
-    API_VERSION,
-    CLUSTER_TRAINING_RUNTIME,
-    MANAGED_BY_TRAINER,
-    PLATFORM_API_VERSION,
-    QUEUE_ANNOTATION,
-    TRAIN_JOB,
-    TRAINING_RUNTIME,
-)
-from trainyard.api.verdicts import decoded, violations
+from trainyard.api import Body, Platform, TenantPolicy, documents, parse
+from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, QUEUE_ANNOTATION, TRAIN_JOB, TRAINING_RUNTIME
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render.defaults import defaulted, wants_runtime
-from trainyard.render.pipeline import render, validate
 from trainyard.render.platform import context_of
-from trainyard.render.result import RenderContext, Rendered
-from trainyard.render.runtimes import validate_runtime
+from trainyard.render.result import RenderContext
+from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
 
 __all__ = ["Answer", "render_documents"]
-
-_NOW: Final = "1970-01-01T00:00:00Z"
-"""Stands for the time of admission, which no object shows."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +74,9 @@ def render_documents(texts: Mapping[str, str]) -> list[Answer]:
 
 
 @dataclass
-class _Found:
-    """A runtime, or why it is none."""
-
-    runtime: Runtime | None
-    errors: tuple[Problem, ...]
-
-
-@dataclass
 class _Scene:
     train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
-    runtimes: dict[tuple[str, str, str], _Found] = field(default_factory=dict)
+    runtimes: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
     queues: dict[str, str | None] = field(default_factory=dict)
     namespace_queues: dict[str, str | None] = field(default_factory=dict)
     priority_classes: set[str] | None = None
@@ -119,9 +88,10 @@ class _Scene:
         name, namespace = _name(body), _namespace(body)
         if group == API_VERSION and kind == TRAIN_JOB:
             self.train_jobs.setdefault((namespace, name), []).append(body)
-        elif group == API_VERSION and kind in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
+        elif group == API_VERSION and kind in RUNTIME_MODELS:
             key = kind, namespace if kind == TRAINING_RUNTIME else "", name
-            self.runtimes[key] = _runtime(body, self.runtimes.get(key))
+            before = self.runtimes.get(key)
+            self.runtimes[key] = read_runtime(body, before.runtime if before else None)
         elif group == PLATFORM_API_VERSION and kind == "TenantPolicy":
             self.queues[namespace] = parse(TenantPolicy, body).spec.default_queue
         elif group == PLATFORM_API_VERSION and kind == "Platform":
@@ -139,71 +109,21 @@ class _Scene:
             priority_classes=None if self.priority_classes is None else frozenset(self.priority_classes),
         )
         context = context_of(self.platform, context)
-        old: TrainJob | None = None
-        stored: Body | None = None
-        answer = Answer(label)
+        before: Submission[SentRuntime] | None = None
         for sent in self.train_jobs[namespace, name]:
-            body = self._admitted(sent, stored)
-            try:
-                train_job = parse(TrainJob, body)
-            except TrainyardError as error:
-                return Answer(label, error.problems)
-            refused = tuple(violations(TrainJob, body, stored))
-            ours = train_job.spec is None or train_job.spec.managed_by == MANAGED_BY_TRAINER
-            answer = self._judged(label, train_job, old, context) if ours else Answer(label)
-            errors = (*refused, *(error for error in answer.errors if error not in refused))
-            if errors:
-                return Answer(label, errors, answer.warnings)
-            old, stored = train_job, body
-        return answer
+            before = submitted(sent, partial(self._runtime, namespace), _about, context, before=before)
+            if before.errors:
+                break
+        assert before is not None  # noqa: S101
+        return Answer(label, before.errors, before.warnings, before.objects)
 
-    def _admitted(self, sent: Body, stored: Body | None) -> Body:
-        """Return a TrainJob as it is when it has been decoded and defaulted."""
-        body = decoded(TrainJob, sent)
-        runtime = None
-        if wants_runtime(body):
-            reference = body["spec"]["runtimeRef"]
-            namespace = _namespace(body) if reference.get("kind") == TRAINING_RUNTIME else ""
-            key = str(reference.get("kind")), namespace, str(reference.get("name"))
-            runtime = self.runtimes.get(key, _Found(None, ())).runtime
-        return defaulted(body, stored, _NOW, runtime)
-
-    def _judged(self, label: str, train_job: TrainJob, old: TrainJob | None, context: RenderContext) -> Answer:
-        found = self._runtime_of(train_job)
-        if found.errors:
-            return Answer(label, found.errors)
-        verdict = validate(train_job, found.runtime, context, old=old)
-        if verdict.errors or found.runtime is None:
-            return Answer(label, verdict.errors, verdict.warnings)
-        result = render(train_job, found.runtime, context)
-        if isinstance(result, Rendered):
-            return Answer(label, (), verdict.warnings, result.objects)
-        return Answer(label, result.errors, verdict.warnings)
-
-    def _runtime_of(self, train_job: TrainJob) -> _Found:
-        reference = train_job.spec.runtime_ref if train_job.spec else None
-        if reference is None:
-            return _Found(None, ())
-        namespace = (train_job.metadata.namespace or "default") if reference.kind == TRAINING_RUNTIME else ""
-        return self.runtimes.get((reference.kind, namespace, reference.name), _Found(None, ()))
+    def _runtime(self, namespace: str, kind: str, name: str) -> SentRuntime | None:
+        return self.runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name))
 
 
-def _runtime(body: Body, before: _Found | None) -> _Found:
-    namespaced = body["kind"] == TRAINING_RUNTIME
-    model = TrainingRuntime if namespaced else ClusterTrainingRuntime
-    sent = decoded(model, body)
-    try:
-        runtime: Runtime = parse(TrainingRuntime, sent) if namespaced else parse(ClusterTrainingRuntime, sent)
-    except TrainyardError as error:
-        return _Found(None, tuple(_about(body, error.problems)))
-    verdict = validate_runtime(runtime, before.runtime if before else None)
-    found = {(error.path, error.rule) for error in verdict.errors}
-    refused = (error for error in violations(model, sent) if (error.path, error.rule) not in found)
-    return _Found(runtime, tuple(_about(body, (*verdict.errors, *refused))))
-
-
-def _about(body: Body, problems: Iterable[Problem]) -> Iterator[Problem]:
-    for problem in problems:
+def _about(runtime: SentRuntime) -> Iterator[Problem]:
+    body = runtime.body
+    for problem in runtime.errors:
         message = f'{body["kind"]} "{_name(body)}" {problem.path}: {problem.message}'
         yield Problem("spec.runtimeRef", message, problem.fix, problem.rule)
 

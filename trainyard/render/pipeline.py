@@ -17,7 +17,7 @@ from trainyard.render.trainer import apply_trainer
 from trainyard.render.trainer_status import apply_trainer_status, trainer_status_objects
 from trainyard.render.updates import check_changes, frozen_fields, leaves_objects, same_but_suspend
 
-__all__ = ["render", "validate"]
+__all__ = ["admit", "render", "validate"]
 
 _KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 
@@ -64,25 +64,55 @@ def validate(
     old
         The stored TrainJob, on an update.
     """
-    spec = train_job.spec
-    if spec is None:
+    if train_job.spec is None:
         return Verdict((SPEC_MISSING,))
     if old is not None and leaves_objects(train_job, old):
         return Verdict()
-    reference = spec.runtime_ref
-    if reference.api_group != GROUP or reference.kind not in _KINDS:
-        kind = ".".join(part for part in (reference.kind, reference.api_group) if part)
-        return Verdict(
-            (Problem("spec.runtimeRef", f"unsupported runtime: {kind}", f"use kind {' or '.join(_KINDS)} of {GROUP}"),)
-        )
-    if runtime is None:
-        return Verdict((_missing_runtime(spec),))
+    if unnamed := _runtime_fault(train_job.spec, runtime):
+        return Verdict((unnamed,))
+    assert runtime is not None  # noqa: S101
     draft = draft_of(train_job, runtime, context)
     if old is None:
         return Verdict(draft.errors, draft.warnings)
     changes = tuple(check_changes(train_job, old, context))
     frozen = tuple(_frozen(draft.plan, old, runtime, context)) if draft.plan is not None and not changes else ()
     return Verdict((*changes, *draft.errors), (*draft.warnings, *frozen))
+
+
+def admit(
+    train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
+) -> tuple[Verdict, tuple[Body, ...]]:
+    """Return what :func:`validate` says and, where nothing speaks against it, the objects of :func:`render`.
+
+    For a creation both come from one draft, which is nearly all that either of them takes.
+
+    Parameters
+    ----------
+    train_job, runtime, context, old
+        As in :func:`validate`.
+    """
+    managed = train_job.spec is not None and train_job.spec.managed_by == MANAGED_BY_TRAINER
+    if old is None and runtime is not None and managed and train_job.spec:
+        if unnamed := _runtime_fault(train_job.spec, runtime):
+            return Verdict((unnamed,)), ()
+        draft = draft_of(train_job, runtime, context)
+        return Verdict(draft.errors, draft.warnings), _objects(draft.plan) if draft.plan is not None else ()
+    verdict = validate(train_job, runtime, context, old=old)
+    if verdict.errors or runtime is None:
+        return verdict, ()
+    result = render(train_job, runtime, context)
+    if isinstance(result, Rendered):
+        return verdict, result.objects
+    return Verdict(result.errors, verdict.warnings), ()
+
+
+def _runtime_fault(spec: TrainJobSpec, runtime: Runtime | None) -> Problem | None:
+    """Return why a TrainJob has no runtime at all."""
+    reference = spec.runtime_ref
+    if reference.api_group != GROUP or reference.kind not in _KINDS:
+        kind = ".".join(part for part in (reference.kind, reference.api_group) if part)
+        return Problem("spec.runtimeRef", f"unsupported runtime: {kind}", f"use kind {' or '.join(_KINDS)} of {GROUP}")
+    return _missing_runtime(spec) if runtime is None else None
 
 
 def _missing_runtime(spec: TrainJobSpec) -> Problem:

@@ -19,9 +19,11 @@ from trainyard.policy.check.train_jobs import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.judge import (
+    PLAIN_KINDS,
     Decision,
     Finding,
     Review,
+    Said,
     Surroundings,
     decision_of,
     documents_of,
@@ -181,7 +183,7 @@ class Checker:
         if scope is not None:
             reviews.append((name, Review("CREATE", body, runtime=runtime, **author, **common)))
         for each in rendered:
-            if (each["apiVersion"].rpartition("/")[0], each["kind"]) not in self._scopes:
+            if each["kind"] in PLAIN_KINDS or (each["apiVersion"].rpartition("/")[0], each["kind"]) not in self._scopes:
                 continue
             label = f"{each['kind']} {namespace}/{each['metadata']['name']} (from {name})"
             reviews.append((label, Review("CREATE", each, **self._controller, **common)))
@@ -189,21 +191,18 @@ class Checker:
 
     def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Result]:
         """Yield the findings of an object; what it becomes repeats nothing that it says itself."""
-        own: set[str | None] = set()
-        said: set[tuple[str | None, str]] = set()
+        said: Said | None = None
         judged: set[tuple[str | None, str]] = set()
         for number, ((label, _), decision) in enumerate(zip(subject.reviews, decisions, strict=True)):
             counts["exempted"] += len(decision.exempted)
             counts["audited"] += len(decision.audits)
             found = [finding for name in self._shown for finding in getattr(decision, name)]
+            if said is None:
+                said, judged = Said(found), {(finding.rule, finding.path) for finding in found}
+            else:
+                found = said.news(found)
             for finding in found:
-                if number and (finding.rule in own or (finding.rule, finding.message) in said):
-                    continue
-                if not number:
-                    judged.add((finding.rule, finding.path))
                 yield self._result(subject, label, finding, own=not number)
-            said |= {(finding.rule, finding.message) for finding in found}
-            own |= set() if number else {finding.rule for finding in found}
         for severity, problem in subject.problems:
             if self._only is not None and problem.rule not in self._only:
                 continue

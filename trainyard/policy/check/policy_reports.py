@@ -9,24 +9,23 @@ from typing import Any, Final
 
 from trainyard.kube import Client, Resource
 from trainyard.kube.errors import ApiError, TransportError
+from trainyard.policy.check.report_kinds import API_VERSION, CLUSTERED, GROUP, NAMESPACED, VERSION
 from trainyard.policy.check.results import Report, Result
 from trainyard.policy.rule import Rule
 from trainyard.problem import TrainyardError
 
 __all__ = ["policy_reports", "write_reports"]
 
-API_VERSION: Final = "wgpolicyk8s.io/v1alpha2"
-_GROUP, _VERSION = API_VERSION.split("/")
-_NAMESPACED = Resource(_GROUP, _VERSION, "policyreports", "PolicyReport")
-_CLUSTERED = Resource(_GROUP, _VERSION, "clusterpolicyreports", "ClusterPolicyReport", namespaced=False)
+_NAMESPACED = Resource(GROUP, VERSION, NAMESPACED[1], NAMESPACED[0])
+_CLUSTERED = Resource(GROUP, VERSION, CLUSTERED[1], CLUSTERED[0], namespaced=False)
 _LABELS: Final = {"app.kubernetes.io/managed-by": "trainyard"}
 _SELECTOR = "app.kubernetes.io/managed-by=trainyard"
 _SOURCE: Final = "trainyard"
 _MOST: Final = 500
 """Findings in one object, well below what the API server stores."""
 _INSTALL: Final = (
-    "install the CRDs of https://github.com/kubernetes-sigs/wg-policy-prototypes (policy-report/crd/v1alpha2), "
-    "or leave --report out"
+    "set policies.reports in the stack's settings, install the CRDs of "
+    "https://github.com/kubernetes-sigs/wg-policy-prototypes (policy-report/crd/v1alpha2), or leave --report out"
 )
 
 

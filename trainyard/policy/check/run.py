@@ -22,7 +22,7 @@ from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle, build_bundle
 from trainyard.policy.opa.server import OpaServer
 from trainyard.policy.rule import Rule
-from trainyard.policy.stack import rule_catalogues
+from trainyard.policy.stack import policy_settings, rule_catalogues
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
@@ -98,7 +98,7 @@ def opened(
     known = {rule.id for rule in rules}
     if unknown := sorted(set(only) - known):
         raise TrainyardError(f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(sorted(known))}")
-    policies = settings.policies if settings else PolicySettings()
+    policies = policy_settings(settings, rules) if settings else PolicySettings()
     refuse_unknown(rules, policies)
     exempt = settings.exempt_namespaces if settings else policies.exempt_namespaces
     surroundings = Surroundings(

@@ -9,15 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from trainyard.api import (
-    Body,
-    ClusterTrainingRuntime,
-    KubernetesModel,
-    Platform,
-    Runtime,
-    TrainingRuntime,
-    parse,
-)
+from trainyard.api import Body, Platform, parse
 from trainyard.api.constants import (
     API_VERSION,
     CLUSTER_TRAINING_RUNTIME,
@@ -26,48 +18,39 @@ from trainyard.api.constants import (
     TENANT_POLICY_NAME,
     TRAINING_RUNTIME,
 )
-from trainyard.api.verdicts import decoded, violations
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.stack import namespace_labels, platform_object, runtime_catalogues, tenant_policy
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext
 from trainyard.render.platform import context_of
-from trainyard.render.runtimes import validate_runtime
+from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
 from trainyard.settings import StackSettings
 
 __all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World"]
 
 DEFAULT_NAMESPACE: Final = "default"
 _SYSTEM_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
-_RUNTIME_MODELS: Final[Mapping[str, type[KubernetesModel]]] = {
-    TRAINING_RUNTIME: TrainingRuntime,
-    CLUSTER_TRAINING_RUNTIME: ClusterTrainingRuntime,
-}
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class FoundRuntime:
+class FoundRuntime(SentRuntime):
     """A runtime of the inputs or the catalogue.
 
     Parameters
     ----------
-    body
-        The runtime as it is stored.
-    runtime
-        The same as a model; None where it does not fit its schema.
-    errors, warnings
-        What is wrong with it, by its own paths.
     file
         Where it comes from.
     """
 
-    body: Body
-    runtime: Runtime | None
-    errors: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-    file: Path | None
+    file: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The runtime's name."""
+        metadata = self.body.get("metadata")
+        return str(metadata.get("name")) if isinstance(metadata, dict) else ""
 
 
 class _Nearest(Generic[Value]):
@@ -116,7 +99,7 @@ class World:
         version, kind, file = manifest.body["apiVersion"], manifest.kind, manifest.source.path
         namespace = manifest.namespace or DEFAULT_NAMESPACE
         spec = manifest.body.get("spec")
-        if version == API_VERSION and kind in _RUNTIME_MODELS:
+        if version == API_VERSION and kind in RUNTIME_MODELS:
             key = kind, namespace if kind == TRAINING_RUNTIME else "", manifest.name
             self._runtimes.put(key, file, self.found(manifest))
         elif version == PLATFORM_API_VERSION and kind == "TenantPolicy" and manifest.name == TENANT_POLICY_NAME:
@@ -213,16 +196,8 @@ class World:
 
 
 def _found(body: Body, file: Path | None) -> FoundRuntime:
-    model = _RUNTIME_MODELS[body["kind"]]
-    sent = decoded(model, body)
-    try:
-        runtime: Any = parse(model, sent)
-    except TrainyardError as error:
-        return FoundRuntime(sent, None, error.problems, (), file)
-    verdict = validate_runtime(runtime)
-    known = {(error.path, error.rule) for error in verdict.errors}
-    refused = (error for error in violations(model, sent) if (error.path, error.rule) not in known)
-    return FoundRuntime(sent, runtime, (*verdict.errors, *refused), verdict.warnings, file)
+    read = read_runtime(body)
+    return FoundRuntime(read.body, read.runtime, read.errors, read.warnings, file)
 
 
 def _parsed(spec: Body | None) -> Platform | None:

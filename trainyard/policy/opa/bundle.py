@@ -9,14 +9,16 @@ import json
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.data import data_folder
 from trainyard.policy.catalogue import load_rules, rule_folders
-from trainyard.policy.rule import Rule
+from trainyard.policy.rule import PARTS, Rule
 from trainyard.problem import TrainyardError
+from trainyard.settings.platform import PolicyState
 
 __all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
 
@@ -117,7 +119,12 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
                 fix=f"write it (package trainyard.rules.{package_name(rule.id)}); see docs/rules.md",
             )
         files[f"rules/{folder.name}.rego"] = source.read_bytes()
-    data = {"catalogue": _catalogue(known.values()), "index": _index(known.values()), "sources": _sources()}
+    data = {
+        "catalogue": _catalogue(known.values()),
+        "index": _index(known.values()),
+        "off": sorted(rule.id for rule in known.values() if rule.state is PolicyState.OFF),
+        "sources": _sources(),
+    }
     files["data.json"] = _json({ROOT: data})
     return sealed(files, (ROOT,))
 
@@ -162,6 +169,7 @@ def _entry(rule: Rule) -> dict[str, Any]:
         "unchanged": bool(judged and judged.unchanged),
         "stopping": bool(judged and judged.stopping),
         "parameters": rule.parameter_values({}),
+        "touching": _touching(rule),
         "matches": [
             {"group": match.group, "kind": match.kind, "operations": list(match.operations), "scope": match.scope}
             for match in rule.matches
@@ -169,21 +177,29 @@ def _entry(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _index(rules: Iterable[Rule]) -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Return the ids of the rules that judge a request, by group, kind and operation.
+def _touching(rule: Rule) -> dict[str, dict[str, list[str]]]:
+    """Return the parts of which one must change, by group and kind, where that is not any of them."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for match in rule.matches:
+        if match.touching != PARTS:
+            found.setdefault(match.group, {})[match.kind] = list(match.touching)
+    return found
+
+
+def _index(rules: Iterable[Rule]) -> dict[str, Any]:
+    """Return the ids of the rules that judge a request, by group, kind, subresource, operation, reach and source.
 
     The entry point looks there instead of asking every rule: that is most of what a decision would take.
     """
-    found: dict[str, dict[str, dict[str, set[str]]]] = {}
-    for rule in rules:
+    found: dict[str, Any] = {}
+    for rule in sorted(rules, key=lambda rule: rule.id):
         for match in rule.matches:
+            subresource = match.resource.partition("/")[2]
             for operation in match.operations:
-                of_kind = found.setdefault(match.group, {}).setdefault(match.kind, {})
-                of_kind.setdefault(operation, set()).add(rule.id)
-    return {
-        group: {kind: {name: sorted(ids) for name, ids in operations.items()} for kind, operations in kinds.items()}
-        for group, kinds in found.items()
-    }
+                steps = match.group, match.kind, subresource, operation, rule.reach.value
+                ids = reduce(lambda level, step: level.setdefault(step, {}), steps, found)
+                ids.setdefault(rule.source.value, []).append(rule.id)
+    return found
 
 
 def _sources() -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, 
 from trainyard.policy.opa.adapter import OpaAddress, OpaClient
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.rule import Match
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["OpaEngine"]
@@ -64,7 +65,7 @@ async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[
 def _review(case: Case, world: World) -> Review:
     content = case.content
     subject = content.object or content.old_object or {}
-    match = next((match for match in case.rule.matches if match.kind == subject.get("kind")), None)
+    match = next((match for match in case.rule.matches if _matches(match, case.operation, subject)), None)
     tenant = content.namespace == "tenant"
     return Review(
         case.operation,
@@ -77,7 +78,13 @@ def _review(case: Case, world: World) -> Review:
         platform=spec_of(world.platform, content.platform),
         tenant_policy=spec_of(world.tenant_policy, content.tenant_policy) if tenant else None,
         runtime=content.runtime,
+        subresource=match.resource.partition("/")[2] if match else "",
     )
+
+
+def _matches(match: Match, operation: str, subject: Mapping[str, Any]) -> bool:
+    named = str(subject.get("apiVersion")).rpartition("/")[0], subject.get("kind")
+    return (match.group, match.kind) == named and operation in match.operations
 
 
 def _named(body: Mapping[str, Any] | None) -> dict[str, Any] | None:

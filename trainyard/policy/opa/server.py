@@ -1,27 +1,24 @@
-"""A policy server on this machine: started with a bundle that nobody can change, stopped by its process."""
+"""A policy server on this machine, on a socket that only its user reaches, with a bundle that nobody can change."""
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import Bundle
+from trainyard.policy.opa.bundle import Bundle, sealed
 from trainyard.problem import TrainyardError
 
-__all__ = ["AUTHORIZATION", "SOCKET_AUTHORIZATION", "OpaServer"]
+__all__ = ["SOCKET_AUTHORIZATION", "OpaServer"]
 
-_AUTHORIZATION: Final = """package system.authz
+SOCKET_AUTHORIZATION: Final = """package system.authz
 
 import rego.v1
 
@@ -31,17 +28,15 @@ allow if input.path == ["health"]
 
 allow if {
 	input.method == "POST"
-	input.path in [["v1", "data", "trainyard", "decision"], ["v1", "data", "trainyard", "decisions"]]%s
+	input.path in [["v1", "data", "trainyard", "decision"], ["v1", "data", "trainyard", "decisions"]]
 }
 """
+"""What may be asked on a socket that only those who may ask can reach; nobody changes policies or data."""
 
-AUTHORIZATION: Final = _AUTHORIZATION % "\n\tinput.identity == data.identity.token"
-"""Who may ask what: health for anyone, decisions for whoever has the token; nobody changes policies or data."""
-
-SOCKET_AUTHORIZATION: Final = _AUTHORIZATION % ""
-"""The same on a socket that only those who may ask can reach: it takes the place of the token."""
-
-_START_SECONDS = 15.0
+_START_SECONDS: Final = 15.0
+_PAUSE: Final = 0.005
+_HEALTH: Final = b"GET /health?bundles HTTP/1.0\r\n\r\n"
+_HEALTHY: Final = b"HTTP/1.0 200"
 _GARBAGE: Final = "400"
 """Memory is collected when it has grown fivefold: the server is small and short-lived, and time counts."""
 
@@ -74,22 +69,15 @@ class OpaServer:
         program = self._program()
         self._folder = tempfile.TemporaryDirectory(prefix="trainyard-opa-")
         folder = Path(self._folder.name)
-        token, port = secrets.token_urlsafe(32), _free_port()
-        (folder / "token").touch(mode=0o600)
-        (folder / "token").write_text(token)
+        address, authorization = folder / "opa.sock", folder / "authorization.tar.gz"
         self._bundle.write(folder / "bundle.tar.gz")
-        authorization = folder / "authorization"
-        authorization.mkdir()
-        (authorization / ".manifest").write_text(json.dumps({"roots": ["system/authz", "identity"]}))
-        (authorization / "authz.rego").write_text(AUTHORIZATION)
-        (authorization / "data.json").touch(mode=0o600)
-        (authorization / "data.json").write_text(json.dumps({"identity": {"token": token}}))
+        sealed({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).write(authorization)
         log = folder / "opa.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603
                 [
-                    *(str(program), "run", "--server", "--addr", f"127.0.0.1:{port}", "--disable-telemetry"),
-                    *("--authentication=token", "--authorization=basic", "--log-level=error"),
+                    *(str(program), "run", "--server", "--addr", f"unix://{address}", "--unix-socket-perm=600"),
+                    *("--disable-telemetry", "--authorization=basic", "--log-level=error"),
                     "--optimize-store-for-read-speed",
                     *("--bundle", str(folder / "bundle.tar.gz"), str(authorization)),
                 ],
@@ -98,11 +86,11 @@ class OpaServer:
                 env={"GOGC": _GARBAGE, **os.environ},
             )
         try:
-            self._await(port, log)
+            self._await(address, log)
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        return OpaAddress("127.0.0.1", port, token=folder / "token", revision=self._bundle.revision)
+        return OpaAddress(socket=address, revision=self._bundle.revision)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -120,17 +108,13 @@ class OpaServer:
             self._folder.cleanup()
             self._folder = None
 
-    def _await(self, port: int, log: Path) -> None:
+    def _await(self, address: Path, log: Path) -> None:
         assert self._process is not None  # noqa: S101
         deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health?bundles", timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.02)
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if _healthy(address):
+                return
+            time.sleep(_PAUSE)
         lines = log.read_text(errors="replace").strip().splitlines()
         raise TrainyardError(
             f"The policy server did not start: {lines[-1] if lines else 'it said nothing'}",
@@ -138,8 +122,12 @@ class OpaServer:
         )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _healthy(address: Path) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(1)
+            connection.connect(str(address))
+            connection.sendall(_HEALTH)
+            return connection.recv(len(_HEALTHY)) == _HEALTHY
+    except OSError:
+        return False

@@ -7,6 +7,7 @@ import datetime
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +16,24 @@ from trainyard.policy.cases import MISSING_PARAMETER
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.train_jobs import Resolved, resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE
-from trainyard.policy.judge import Decision, Finding, Review, Surroundings, decision_of, documents_of
-from trainyard.policy.opa.adapter import OpaAddress, OpaClient
+from trainyard.policy.judge import (
+    PLAIN_KINDS,
+    Decision,
+    Finding,
+    Review,
+    Said,
+    Surroundings,
+    decision_of,
+    documents_of,
+)
+from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.server import OpaServer
 from trainyard.policy.pack.resources import KubernetesObject, Resource, objects_of, unreadable
 from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundings
 from trainyard.policy.pack.values import masked, overlaps
 from trainyard.policy.rule import Reach, Rule
-from trainyard.policy.stack import rule_catalogues
+from trainyard.policy.stack import policy_settings, rule_catalogues
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, PolicyState
@@ -111,11 +121,11 @@ class Pack:
     ) -> None:
         self._program = program
         self._settings = settings
-        policies = settings.policies if settings else PolicySettings()
-        self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})
         self._exempt = tuple(exempt_namespaces)
         self._folders = rule_catalogues(settings)
         self.rules: tuple[Rule, ...] = tuple(load_rules(*self._folders))
+        policies = policy_settings(settings, self.rules) if settings else PolicySettings()
+        self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})
         self._reach = {rule.id: rule.reach for rule in self.rules}
         self._scopes = {(match.group, match.kind): match.scope for rule in self.rules for match in rule.matches}
         self._kinds = {kind for _, kind in self._scopes} | SURROUNDING_KINDS
@@ -180,6 +190,8 @@ class Pack:
     async def _decisions(self, reviews: Sequence[Review], surroundings: StackSurroundings) -> list[Decision]:
         if not reviews:
             return []
+        from trainyard.policy.opa.adapter import OpaClient
+
         exempt = (*surroundings.exempt_namespaces, *self._exempt)
         shared = Surroundings(self._policies, exempt, datetime.datetime.now(datetime.UTC))
         address = await asyncio.to_thread(self.start)
@@ -213,16 +225,19 @@ class Pack:
                 problems = tuple(_problems(outcome, doubtful=bool(doubts)))
             reviews = [("", Review("CREATE", body, runtime=runtime, unknown=(*subject.unknown, *doubts), **common))]
             by_controller = {**common, **surroundings.controller}
-            for made in (each for each in rendered if (_group(each), each["kind"]) in self._scopes):
+            for made in filter(self._judged_when_made, rendered):
                 label = f"{made['kind']} {namespace}/{made['metadata']['name']}: "
                 reviews.append((label, Review("CREATE", made, unknown=doubts, **by_controller)))
             guises.append((tuple(reviews), problems))
         return _Subject(subject, tuple(guises), surroundings.unlabelled(namespace))
 
+    def _judged_when_made(self, body: Mapping[str, Any]) -> bool:
+        return body["kind"] not in PLAIN_KINDS and (_group(body), body["kind"]) in self._scopes
+
     def _reports(self, subject: _Subject, decisions: Iterator[Decision]) -> Iterator[Report]:
         """Yield what an object violates; what it does whatever it turns out to be is certain, the rest undecided.
 
-        What a TrainJob becomes repeats no rule that the TrainJob violates itself.
+        What is certain of an object that a TrainJob becomes is not left out for something undecided of the TrainJob.
         """
         seen: dict[Key, Finding] = {}
         certain: set[Key] | None = None
@@ -239,18 +254,19 @@ class Pack:
             certain = decided if certain is None else certain & decided
             for key, each in (found | doubtful).items():
                 seen.setdefault(key, each)
-        own = {rule for label, rule, _ in seen if not label}
-        for key in sorted(seen, key=lambda key: (key[0], key[1] or "", key[2])):
-            label, rule, path = key
-            finding, sure = seen[key], key in (certain or ())
-            if label and rule in own:
-                continue
-            where = f"{label}{path}" if label else f"{subject.object.prefix}{path}"
-            text = masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets)
-            if not sure:
-                text = f"undecided until the stack is up: {text}"
-            mandatory = sure and finding.state is PolicyState.DENY
-            yield Report(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
+        sure = certain or set()
+        told = {*_told(seen, lambda key: key in sure), *_told(seen, lambda key: not key[0] or key not in sure)}
+        for key in sorted(told, key=lambda key: (key[0], key[1] or "", key[2])):
+            yield self._report(subject, key, seen[key], sure=key in sure)
+
+    def _report(self, subject: _Subject, key: Key, finding: Finding, *, sure: bool) -> Report:
+        label, rule, path = key
+        where = f"{label}{path}" if label else f"{subject.object.prefix}{path}"
+        text = masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets)
+        if not sure:
+            text = f"undecided until the stack is up: {text}"
+        mandatory = sure and finding.state is PolicyState.DENY
+        return Report(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
 
     def _doubtful(self, subject: _Subject, key: Key, finding: Finding) -> bool:
         """Return whether a finding depends on what the program does not know of the object's surroundings."""
@@ -262,6 +278,16 @@ class Pack:
             return True
         absent = not label and path != MISSING_PARAMETER and path not in subject.object.places
         return subject.object.patch and absent and finding.rule is not None
+
+
+def _told(seen: Mapping[Key, Finding], chosen: Callable[[Key], bool]) -> Iterator[Key]:
+    """Yield what is to be said of some findings: what an object becomes repeats nothing that the object says itself."""
+    keys = sorted(filter(chosen, seen), key=lambda key: (key[0], key[1] or "", key[2]))
+    said = Said(seen[key] for key in keys if not key[0])
+    for label, group in groupby(keys, key=lambda key: key[0]):
+        found = [seen[key] for key in group]
+        for each in said.news(found) if label else found:
+            yield label, each.rule, each.path
 
 
 def _group(body: Mapping[str, Any]) -> str:
