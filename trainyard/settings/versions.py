@@ -102,6 +102,7 @@ PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
     ),
     ProgramGroup("opa", {}),
     ProgramGroup("trainer-upstream", {}),
+    ProgramGroup("gatekeeper", {}),
 )
 """Every folder of ``toolchain/`` that holds programs."""
 
@@ -137,6 +138,7 @@ PROGRAMS: tuple[Program, ...] = (
         None,
         peer=True,
     ),
+    Program("gatekeeper", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3", None, peer=True),
 )
 """Every program the embedded control plane and the deployment need; the first entry of a name is the current pin."""
 

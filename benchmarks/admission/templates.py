@@ -1,0 +1,268 @@
+"""The rules of the catalogue for Gatekeeper: the same Rego, in a ConstraintTemplate and a constraint a rule.
+
+What a rule asks of the request, of the Platform, the TenantPolicy and the runtime, it asks of ``policies/lib/request``.
+That file alone is different here: it reads Gatekeeper's review, and the objects that Gatekeeper synchronizes into
+``data.inventory``. What the API server's policies say of kinds, namespaces and conditions is in the constraint and in
+the template's entry point.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.data import data_folder
+from trainyard.policy.admission import TENANT_LABEL, rule_state
+from trainyard.policy.catalogue import rule_folders
+from trainyard.policy.rule import PARTS, Gate, ParameterSource, Reach, Rule
+from trainyard.settings.platform import PolicySettings, PolicyState
+
+TARGET: Final = "admission.k8s.gatekeeper.sh"
+CONSTRAINTS: Final = "constraints.gatekeeper.sh/v1beta1"
+_ACTIONS = {PolicyState.DENY: "deny", PolicyState.WARN: "warn", PolicyState.AUDIT: "dryrun"}
+_IMPORT = re.compile(r"^import data\.lib\.(?!rule$)([a-z_]+)$", re.MULTILINE)
+_MOVED = (
+    ("import rego.v1\n", ""),
+    ("package trainyard.lib.", "package lib."),
+    ("import data.trainyard.lib.", "import data.lib."),
+    ("input.exemptNamespaces", "input.parameters.exemptNamespaces"),
+)
+_LIMITS = f'data.inventory.namespace[namespace]["{PLATFORM_API_VERSION}"].TenantPolicy.{TENANT_POLICY_NAME}.spec'
+_RUNTIME = f"""runtime := data.inventory.cluster["{API_VERSION}"].ClusterTrainingRuntime[named_runtime] if {{
+	object_get(map(spec, "runtimeRef"), "kind", "ClusterTrainingRuntime") == "ClusterTrainingRuntime"
+}}
+
+runtime := data.inventory.namespace[namespace]["{API_VERSION}"].TrainingRuntime[named_runtime] if {{
+	map(spec, "runtimeRef").kind == "TrainingRuntime"
+}}
+
+named_runtime := object_get(map(spec, "runtimeRef"), "name", "")"""
+_USER = """user := {
+	"name": object_get(input.review.userInfo, "username", ""),
+	"groups": list(input.review.userInfo, "groups"),
+	"administrator": false,
+}"""
+_LABELS = 'map(map(map(input.review, "namespaceObject"), "metadata"), "labels")'
+_REQUEST = (
+    ("runtime := input.request.runtime if is_object(input.request.runtime)", _RUNTIME),
+    ('object_get(input.request, "namespaceLabels", {})', _LABELS),
+    ('user := object_get(input.request, "user", {"name": "", "groups": []})', _USER),
+    ("input.params.platform", f'data.inventory.cluster["{PLATFORM_API_VERSION}"].Platform.{PLATFORM_NAME}.spec'),
+    ("input.params.tenantPolicy", _LIMITS),
+    ("input.parameters[id][name]", "input.parameters[name]"),
+    (" else := data.trainyard.catalogue[id].parameters[name]", ""),
+    ("input.request", "input.review"),
+)
+_ENTRY = """package trainyard
+
+import data.lib.request
+import data.lib.rule
+
+violation contains {"msg": message, "details": {"path": found.path}} if {
+	judging
+	some found in rule.violation
+	message := sprintf("%(id)s %%s: %%s", [found.path, found.message])
+}
+%(missing)s
+judging if {
+	readable
+	concerned
+}
+
+concerned if {
+	request.operation in object.get(operations, concat("/", [request.api_group, request.kind, request.subresource]), [])
+	not request.metadata.deletionTimestamp
+	not passes_by
+}
+
+passes_by if {
+	request.operation == "UPDATE"
+	every part in touching[concat("/", [request.api_group, request.kind])] {
+		untouched(part)
+	}
+}
+
+untouched("spec") if {
+	request.object_get(request.object, "spec", null) == request.object_get(request.old_object, "spec", null)
+}
+
+untouched(part) if {
+	part != "spec"
+	old := object.get(request.old_object, "metadata", {})
+	request.object_get(request.metadata, part, null) == request.object_get(old, part, null)
+}
+
+operations := %(operations)s
+
+touching := %(touching)s
+%(source)s%(stopping)s"""
+_MISSING = """
+violation contains {"msg": message, "details": {"path": "parameters"}} if {
+	message := "%(id)s parameters: there is no %(source)s to judge by"
+	request.operation == "CREATE"
+	concerned
+	not readable
+	not request.namespace in input.parameters.exemptNamespaces%(ordinary)s
+}
+"""
+_ORDINARY = """
+	not ordinary
+}
+
+ordinary if {
+	not contains(request.api_group, ".")
+	not request.namespace_labels["trainyard.dev/tenant"]"""
+_STOPPING = """
+passes_by if {
+	request.operation == "UPDATE"
+	request.spec.suspend == true
+}
+"""
+
+
+def gatekeeper_objects(
+    rules: Iterable[Rule], settings: PolicySettings, exempt_namespaces: Iterable[str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return ConstraintTemplates and constraints of every rule that the CRDs do not carry themselves.
+
+    Parameters
+    ----------
+    rules
+        The catalogue.
+    settings
+        States of single rules where a stack sets them.
+    exempt_namespaces
+        Namespaces of the platform.
+    """
+    exempt = sorted(exempt_namespaces)
+    sources = {folder.name[:7]: folder / "rule.rego" for folder in rule_folders(data_folder("policies"))}
+    templates, constraints = [], []
+    for rule in rules:
+        state = rule_state(rule, settings)
+        if rule.gate is not Gate.CRD and state is not PolicyState.OFF:
+            templates.append(_template(rule, state, sources[rule.id]))
+            constraints.append(_constraint(rule, state, exempt))
+    return templates, constraints
+
+
+def webhook_rules(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    """Return what the API server is to ask Gatekeeper about: what any rule judges."""
+    wanted: dict[tuple[str, str, str], set[str]] = {}
+    for rule in rules:
+        if rule.gate is not Gate.CRD:
+            for match in rule.matches:
+                wanted.setdefault((match.group, match.version, match.resource), set()).update(match.operations)
+    return [
+        {"apiGroups": [group], "apiVersions": [version], "resources": [resource], "operations": sorted(operations)}
+        for (group, version, resource), operations in sorted(wanted.items())
+    ]
+
+
+def library(source: str, folder: Path | None = None) -> list[str]:
+    """Return the modules that a Rego source imports, those that these import too, in the order of their names."""
+    folder = folder or data_folder("policies") / "lib"
+    found: dict[str, str] = {}
+    pending = [source]
+    while pending:
+        for name in sorted(set(_IMPORT.findall(pending.pop())) - set(found)):
+            found[name] = _moved((folder / f"{name}.rego").read_text())
+            if name == "request":
+                found[name] = _reading_reviews(found[name])
+            pending.append(found[name])
+    return [text for _, text in sorted(found.items())]
+
+
+def entry_point(rule: Rule, state: PolicyState) -> str:
+    """Return the Rego that says when a rule judges, and whether what it reads exists."""
+    source = rule.source is not ParameterSource.NONE
+    missing = ""
+    if source and state is PolicyState.DENY:
+        ordinary = _ORDINARY if rule.source is ParameterSource.TENANT_POLICY else ""
+        missing = _MISSING % {"id": rule.id, "source": rule.source.value, "ordinary": ordinary}
+    read = "request.platform" if rule.source is ParameterSource.PLATFORM else "request.tenant_policy"
+    cel = rule.cel
+    return _ENTRY % {
+        "id": rule.id,
+        "missing": missing,
+        "operations": json.dumps(_operations(rule), indent="\t"),
+        "touching": json.dumps(_touching(rule), indent="\t"),
+        "source": f"\nreadable if is_object({read})\n" if source else "\nreadable := true\n",
+        "stopping": "" if cel is not None and cel.stopping else _STOPPING,
+    }
+
+
+def kind_of(rule: Rule) -> str:
+    """Return the kind of a rule's constraints."""
+    return f"Trainyard{rule.id.title().replace('-', '')}"
+
+
+def _template(rule: Rule, state: PolicyState, source: Path) -> dict[str, Any]:
+    judged = re.sub(r"^package trainyard\.rules\.\w+$", "package lib.rule", _moved(source.read_text()), flags=re.M)
+    kind, entry = kind_of(rule), entry_point(rule, state)
+    libraries = [judged, *library(f"{judged}\n{entry}")]
+    code = {"engine": "Rego", "source": {"version": "v1", "rego": entry, "libs": libraries}}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    crd = {"spec": {"names": {"kind": kind}, "validation": {"openAPIV3Schema": schema}}}
+    return {
+        "apiVersion": "templates.gatekeeper.sh/v1",
+        "kind": "ConstraintTemplate",
+        "metadata": {"name": kind.lower()},
+        "spec": {"crd": crd, "targets": [{"target": TARGET, "code": [code]}]},
+    }
+
+
+def _constraint(rule: Rule, state: PolicyState, exempt: list[str]) -> dict[str, Any]:
+    match: dict[str, Any] = {
+        "kinds": [
+            {"apiGroups": [group], "kinds": sorted({each.kind for each in rule.matches if each.group == group})}
+            for group in sorted({each.group for each in rule.matches})
+        ]
+    }
+    if rule.reach is not Reach.EVERYWHERE:
+        match["excludedNamespaces"] = exempt
+    if rule.reach is Reach.LABELLED:
+        match["namespaceSelector"] = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}
+    parameters = {**rule.parameter_values({}), "exemptNamespaces": exempt}
+    return {
+        "apiVersion": CONSTRAINTS,
+        "kind": kind_of(rule),
+        "metadata": {"name": rule.id.lower()},
+        "spec": {"enforcementAction": _ACTIONS[state], "match": match, "parameters": parameters},
+    }
+
+
+def _operations(rule: Rule) -> dict[str, list[str]]:
+    """Return the operations that are judged, by group, kind and subresource."""
+    found: dict[str, set[str]] = {}
+    for match in rule.matches:
+        subresource = match.resource.partition("/")[2]
+        found.setdefault(f"{match.group}/{match.kind}/{subresource}", set()).update(match.operations)
+    return {key: sorted(operations) for key, operations in sorted(found.items())}
+
+
+def _touching(rule: Rule) -> dict[str, list[str]]:
+    """Return, by group and kind, the parts of which an update must change one; absent where it is judged anyway."""
+    always = rule.cel is not None and rule.cel.unchanged
+    return {
+        f"{match.group}/{match.kind}": list(match.touching)
+        for match in rule.matches
+        if not always or match.touching != PARTS
+    }
+
+
+def _moved(source: str) -> str:
+    for old, new in _MOVED:
+        source = source.replace(old, new)
+    return source
+
+
+def _reading_reviews(source: str) -> str:
+    for old, new in _REQUEST:
+        if old not in source:
+            raise ValueError(f"policies/lib/request.rego no longer says {old!r}: say here what Gatekeeper has instead")
+        source = source.replace(old, new)
+    return source
