@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable
 import pulumi
 
 from components.objects import Component, KubernetesObject
+from components.rewiring import Rewiring
+from trainyard.cluster import ClusterAccess
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.topology import Fabric, compile_fabric
@@ -25,6 +27,8 @@ class Topology(Component):
     ----------
     live_nodes
         Names of the cluster's nodes; None when the cluster was not looked at.
+    access
+        The cluster, whose HyperNodes are made fit to be changed; None where there is none to change.
     after
         Volcano's Deployments and webhook configurations.
 
@@ -40,6 +44,7 @@ class Topology(Component):
         settings: StackSettings,
         *,
         live_nodes: Collection[str] | None = None,
+        access: ClusterAccess | None = None,
         after: Iterable[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -55,11 +60,13 @@ class Topology(Component):
             if not pulumi.runtime.is_dry_run():
                 raise error
             pulumi.log.warn(str(error), resource=self)
-        edges = list(after)
+        edges, manifests, order = list(after), fabric.hyper_nodes, fabric.order
+        hooks = Rewiring(access, manifests, pulumi.get_stack()).binding() if access is not None else None
         made: dict[str, KubernetesObject] = {}
-        for manifest in fabric.hyper_nodes:
+        for manifest in manifests:
             own = manifest["metadata"]["name"]
-            made[own] = self.child(manifest, after=[*edges, *(made[member] for member in fabric.order[own])])
+            members = [made[member] for member in order[own]]
+            made[own] = self.child(manifest, after=[*edges, *members], hooks=hooks)
         self.ready = list(made.values())
         self.register_outputs({})
 

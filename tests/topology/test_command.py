@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from click.testing import Result
 from typer.testing import CliRunner
 
 from trainyard.cli import topology
+from trainyard.problem import TrainyardError
 
 LOCAL = str(Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.local.yaml")
 
@@ -38,7 +40,8 @@ def test_check_says_no_with_the_findings(app: typer.Typer, tmp_path: Path) -> No
     answer = json.loads(result.output)
     assert answer["ok"] is False
     (finding,) = answer["results"]
-    assert set(finding) == {"path", "message", "fix", "rule"}
+    assert set(finding) == {"file", "domain", "severity", "path", "message", "fix", "rule"}
+    assert finding["severity"] == "error"
     assert finding["rule"] == "fabric-tier-names"
 
 
@@ -51,3 +54,62 @@ def test_compile_prints_the_hyper_nodes(app: typer.Typer) -> None:
 def test_show_draws_the_fabric(app: typer.Typer) -> None:
     result = CliRunner().invoke(app, ["topology", "show", LOCAL])
     assert "rack rack-0 … rack-1: 2 × 4 nodes" in result.output
+
+
+def run(app: typer.Typer, *arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["topology", *map(str, arguments)], input=stdin)
+
+
+def test_compiled_hyper_nodes_are_sound_beside_the_settings_they_come_from(app: typer.Typer, tmp_path: Path) -> None:
+    for output in ("yaml", "json"):
+        path = tmp_path / f"hyper-nodes.{output}"
+        path.write_text(run(app, "compile", LOCAL, "-o", output).output)
+        assert run(app, "check", path).output == "The fabric is sound.\n"
+
+
+def test_nodes_are_compared_with_settings(app: typer.Typer, tmp_path: Path) -> None:
+    nodes = list(yaml.safe_load_all(run(app, "compile", LOCAL, "--nodes").output))
+    assert nodes[0]["metadata"]["labels"]["topology.trainyard.dev/rack"] == "rack-0"
+    path = tmp_path / "nodes.yaml"
+    path.write_text(yaml.safe_dump_all([*nodes[1:], {**nodes[0], "metadata": {"name": "stranger"}}]))
+    result = run(app, "check", LOCAL, path)
+    assert result.exit_code == 0
+    assert "rack-0-node-0" in result.output
+    assert "'stranger' is in no HyperNode" in result.output
+    assert "2 warnings" in result.output
+
+
+def test_import_prints_settings_that_check_and_show_understand(app: typer.Typer, tmp_path: Path) -> None:
+    table = "node,rack,spine\nn0,r0,s\nn1,r1,s\n"
+    printed = run(app, "import", "--from", "inventory", "-", stdin=table)
+    assert printed.exit_code == 0
+    path = tmp_path / "fabric.yaml"
+    path.write_text(printed.output)
+    assert run(app, "check", path).output == "The fabric is sound.\n"
+    assert "rack r0 … r1: 2 × 1 node" in run(app, "show", path).output
+    hyper_nodes = run(app, "compile", "-", "--from", "inventory", stdin=table).output
+    assert [body["metadata"]["name"] for body in yaml.safe_load_all(hyper_nodes)] == ["r0", "r1", "s"]
+
+
+def test_show_writes_a_picture(app: typer.Typer, tmp_path: Path) -> None:
+    path = tmp_path / "fabric.svg"
+    assert run(app, "show", LOCAL, "--svg", path).exit_code == 0
+    assert run(app, "show", LOCAL, "--svg", "-").output == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "/nowhere"], "cannot be read"),
+        (["show", LOCAL, "--from", "guess"], "There is no source 'guess'"),
+        (["import", "--from", "inventory"], "There is nothing to read"),
+        (["import", "--from", "nodes", LOCAL], "holds no nodes"),
+        (["import", "--from", "nodes", LOCAL, "--label", "rack"], "is not TIER=KEY"),
+        (["show", LOCAL, "--svg", "/nowhere/x.svg"], "cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_message(app: typer.Typer, arguments: list[str], said: str) -> None:
+    result = run(app, *arguments)
+    assert isinstance(result.exception, TrainyardError)
+    assert said in str(result.exception)
+    assert result.exception.fix

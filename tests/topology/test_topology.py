@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden import assert_golden
+from tests.topology.trees import fabric, trees
 from trainyard.problem import TrainyardError
 from trainyard.settings import load_stack
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import check_fabric, compile_fabric, draw
+from trainyard.topology.checks import fabric_findings
+from trainyard.topology.reference import with_rules
+from trainyard.topology.rules import RULES, Severity
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def fabric(*domains: dict[str, Any], **settings: Any) -> FabricSettings:
-    return FabricSettings.model_validate({"domains": list(domains), **settings})
 
 
 def found(settings: FabricSettings) -> list[tuple[str | None, str]]:
@@ -72,9 +72,82 @@ def test_no_domains_is_no_fabric() -> None:
     assert draw(compiled) == "no fabric declared"
 
 
+SHAPES = {
+    "big": {"capacity": {"cpu": "200", "example.com/gpu": "4"}, "labels": {"gpu": "b"}},
+    "small": {"capacity": {"cpu": "500m"}},
+}
+MIXED = fabric(
+    {
+        "name": "s",
+        "shape": "big",
+        "domains": [{"name": "r0", "nodes": 2}, {"name": "r1", "nodes": ["x", "y"], "shapeByNode": {"y": "small"}}],
+    },
+    {"name": "t", "copies": 2, "domains": [{"name": "r", "copies": 3, "nodes": 2}]},
+    shapes=SHAPES,
+)
+
+
+def test_domains_and_nodes_have_the_shape_that_is_named_nearest() -> None:
+    nodes = {node.name: node for node in compile_fabric(MIXED).nodes}
+    assert nodes["r0-node-0"].capacity == {"cpu": "200", "example.com/gpu": "4"}
+    assert nodes["x"].labels["trainyard.dev/node-shape"] == "big"
+    assert nodes["x"].labels["gpu"] == "b"
+    assert (nodes["y"].shape, nodes["y"].capacity) == ("small", {"cpu": "500m"})
+    assert nodes["t-0-r-1-node-1"].capacity["nvidia.com/gpu"] == "8"
+    assert "trainyard.dev/node-shape" not in nodes["t-0-r-1-node-1"].labels
+
+
+def test_what_all_nodes_offer_is_added_up_by_resource() -> None:
+    assert MIXED.node_counts == {"": 12, "big": 3, "small": 1}
+    assert MIXED.capacity == {
+        "cpu": "1752500m",
+        "example.com/gpu": "12",
+        "memory": "12Ti",
+        "nvidia.com/gpu": "96",
+        "pods": "1320",
+    }
+    assert MIXED.devices == ("example.com/gpu", "nvidia.com/gpu")
+    assert FabricSettings().capacity == {}
+
+
+def test_copies_are_numbered_and_name_what_is_below_them() -> None:
+    compiled = compile_fabric(fabric({"name": "s", "copies": 2, "domains": [{"name": "r", "nodes": 1}]}))
+    assert [domain.name for domain in compiled.domains] == ["s-0-r", "s-1-r", "s-0", "s-1"]
+    assert [node.path for node in compiled.nodes] == [("s-0-r", "s-0"), ("s-1-r", "s-1")]
+
+
+def test_rails_are_noted_at_the_nodes() -> None:
+    settings = fabric({"name": "s", "domains": [{"name": "r", "nodes": 1, "rails": ["leaf-1", "leaf-2"]}]})
+    labels = compile_fabric(settings).nodes[0].labels
+    assert (labels["rail.trainyard.dev/0"], labels["rail.trainyard.dev/1"]) == ("leaf-1", "leaf-2")
+
+
+def test_a_shape_that_nothing_uses_is_a_warning_only() -> None:
+    settings = fabric({"name": "r", "nodes": 1}, tierNames=["rack"], shapes={"idle": {}})
+    (finding,) = fabric_findings(settings)
+    assert (finding.problem.rule, finding.severity) == ("fabric-shape-unused", Severity.WARNING)
+    assert compile_fabric(settings).nodes
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
+        (
+            fabric({"name": "a", "nodes": 1, "shape": "x"}, tierNames=["rack"]),
+            ("fabric-shape-unknown", "domains[0].shape"),
+        ),
+        (
+            fabric({"name": "a", "nodes": ["n"], "shapeByNode": {"m": "b"}}, tierNames=["rack"], shapes={"b": {}}),
+            ("fabric-shape-node", "domains[0].shapeByNode[m]"),
+        ),
+        (fabric({"name": "a", "copies": 2, "nodes": ["n"]}, tierNames=["rack"]), ("fabric-copies", "domains[0].nodes")),
+        (
+            fabric({"name": "a" * 62, "copies": 12, "nodes": 1}, tierNames=["rack"]),
+            ("fabric-domain-name", "domains[0].name"),
+        ),
+        (fabric({"name": "a", "nodes": 10_001}, tierNames=["rack"]), ("fabric-domain-size", "domains[0]")),
+        (fabric({"name": "a", "nodes": 10**30}, tierNames=["rack"]), ("fabric-size", "domains")),
+        (fabric({"name": "a", "copies": 10**9, "domains": []}), ("fabric-size", "domains")),
         (
             fabric({"name": "a", "nodes": 1}, {"name": "a", "nodes": ["z"]}, tierNames=["rack"]),
             ("fabric-domain-duplicate", "domains[1].name"),
@@ -123,6 +196,12 @@ def test_every_fault_is_listed_at_once() -> None:
     }
 
 
+def test_every_rule_of_settings_is_tested() -> None:
+    (mark,) = test_a_fault_is_found_with_its_path.pytestmark  # type: ignore[attr-defined]
+    tested = {rule for _, (rule, _) in mark.args[1]} | {"fabric-shape-unused"}
+    assert tested == {rule for rule in RULES if rule.startswith("fabric-")}
+
+
 def test_what_repeats_is_drawn_once() -> None:
     racks = [{"name": f"r{number}", "nodes": 4} for number in range(30)]
     picture = draw(compile_fabric(fabric({"name": "s", "domains": [*racks, {"name": "odd", "nodes": 1}]})))
@@ -132,17 +211,6 @@ def test_what_repeats_is_drawn_once() -> None:
         "   ├─ rack r0 … r29: 30 × 4 nodes",
         "   └─ rack odd: 1 node",
     ]
-
-
-def trees(depth: int, prefix: str = "d") -> st.SearchStrategy[list[dict[str, Any]]]:
-    if depth == 1:
-        counts = st.lists(st.integers(1, 3), min_size=1, max_size=3)
-        return counts.map(lambda each: [{"name": f"{prefix}-{i}", "nodes": count} for i, count in enumerate(each)])
-    return st.integers(1, 3).flatmap(
-        lambda width: st.tuples(*(trees(depth - 1, f"{prefix}-{i}") for i in range(width))).map(
-            lambda below: [{"name": f"{prefix}-{i}", "domains": domains} for i, domains in enumerate(below)]
-        )
-    )
 
 
 @given(st.integers(1, 3).flatmap(lambda depth: st.tuples(st.just(depth), trees(depth))))
@@ -170,3 +238,16 @@ def test_adding_a_domain_changes_no_other_name(domains: list[dict[str, Any]], co
     after = compile_fabric(fabric(added, *domains))
     assert {node.name: node.path for node in before.nodes}.items() <= {n.name: n.path for n in after.nodes}.items()
     assert all(manifest in after.hyper_nodes for manifest in before.hyper_nodes)
+
+
+def test_the_documentation_has_the_rules() -> None:
+    page = (ROOT / "docs" / "fabric.md").read_text()
+    assert with_rules(page) == page, "run python -m trainyard.topology.reference docs/fabric.md"
+
+
+def test_the_example_of_the_documentation_is_a_sound_fabric() -> None:
+    page = (ROOT / "docs" / "fabric.md").read_text()
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    settings = FabricSettings.model_validate(yaml.safe_load(example)["trainyard:fabric"])
+    assert fabric_findings(settings) == []
+    assert len(compile_fabric(settings).nodes) == settings.node_count == 259

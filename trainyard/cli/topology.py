@@ -1,18 +1,53 @@
-"""`trainyard topology`: the fabric of a stack, proved, compiled and shown."""
+"""`trainyard topology`: the fabric of a stack, proved, compiled, shown, and taken from elsewhere."""
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.findings import CheckFormat, answer
-from trainyard.settings import load_stack
+from trainyard.cli.findings import CheckFormat
+from trainyard.problem import TrainyardError
+
+if TYPE_CHECKING:
+    from trainyard.topology.declare import Declared
 
 __all__ = ["register"]
 
-_File = Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml")]
+_MAX_BYTES = 1024 * 1024 * 1024
+
+
+class ManifestFormat(StrEnum):
+    """Output of manifests."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+_File = Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml; - for standard input")]
+_Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Stack settings, HyperNode manifests, and a list of nodes to compare with; - for standard input"
+    ),
+]
+_From = Annotated[
+    str, typer.Option("--from", help="What FILE is: settings, inventory, nodes, topograph or ibnetdiscover.")
+]
+_Tiers = Annotated[
+    list[str] | None,
+    typer.Option("--tier", help="Name of a tier, lowest first; for an inventory the column. Give it several times."),
+]
+_Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="TIER=KEY: the node label of a tier, lowest first. Give it several times."),
+]
+_Qualify = Annotated[
+    bool, typer.Option("--qualify", help="Name domains after those above them, where names are used once in each.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,30 +55,149 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="The network fabric: nodes, racks and switches.", no_args_is_help=True)
     group.command("check")(_check)
     group.command("compile")(_compile)
+    group.command("import")(_import)
     group.command("show")(_show)
     app.add_typer(group, name="topology")
 
 
 def _check(
-    file: _File, output: Annotated[CheckFormat, typer.Option("-o", "--output", help="Format")] = CheckFormat.TEXT
+    files: _Files, output: Annotated[CheckFormat, typer.Option("-o", "--output", help="Format")] = CheckFormat.TEXT
 ) -> None:
-    """Find the faults of the fabric; exit 1 when there are any."""
-    from trainyard.topology import check_fabric
+    """Find the faults of fabrics and HyperNodes; exit 1 when there are errors."""
+    import orjson
 
-    answer(check_fabric(load_stack(file).fabric), output, fine="The fabric is sound.")
+    from trainyard.topology.judge import check_texts
+    from trainyard.topology.rules import Severity
+
+    findings = check_texts([(str(file), _text(file)) for file in files])
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    if output is CheckFormat.JSON:
+        body = {"ok": not errors, "results": [finding.as_json() for finding in findings]}
+        typer.echo(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode())
+    else:
+        for finding in findings:
+            typer.echo(str(finding))
+        counted = f"{errors} error{'' if errors == 1 else 's'}, {len(findings) - errors} warnings"
+        typer.echo(counted if findings else "The fabric is sound.")
+    raise typer.Exit(1 if errors else 0)
 
 
-def _compile(file: _File) -> None:
-    """Print the HyperNodes of the fabric as YAML, in the order to create them in."""
-    import yaml
-
+def _compile(
+    file: _File,
+    from_: _From = "settings",
+    nodes: Annotated[bool, typer.Option("--nodes", help="Print the labels of the nodes instead.")] = False,
+    tiers: _Tiers = None,
+    labels: _Labels = None,
+    qualify: _Qualify = False,
+    output: Annotated[ManifestFormat, typer.Option("-o", "--output", help="Format")] = ManifestFormat.YAML,
+) -> None:
+    """Print the HyperNodes of the fabric, in the order to create them in."""
     from trainyard.topology import compile_fabric
+    from trainyard.topology.written import hyper_nodes_text, nodes_text
 
-    typer.echo(yaml.safe_dump_all(compile_fabric(load_stack(file).fabric).hyper_nodes, sort_keys=False), nl=False)
+    fabric = compile_fabric(_declared(file, from_, tiers, labels, qualify).settings)
+    written = nodes_text if nodes else hyper_nodes_text
+    typer.echo(written(fabric, json=output is ManifestFormat.JSON), nl=False)
 
 
-def _show(file: _File) -> None:
-    """Draw the fabric as a tree."""
+def _import(
+    from_: Annotated[str, typer.Option("--from", help="inventory, nodes, topograph, ibnetdiscover or settings.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The description; - for standard input. Without it, the cluster's nodes")
+    ] = None,
+    tiers: _Tiers = None,
+    labels: _Labels = None,
+    qualify: _Qualify = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Cluster whose nodes are read, without FILE.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; its current one when absent.")] = None,
+) -> None:
+    """Print trainyard:fabric for a stack's settings, from another description of the fabric."""
+    from trainyard.topology.written import settings_text
+
+    if file is None:
+        declared = _live(from_, kubeconfig, context, tiers, labels, qualify)
+    else:
+        declared = _declared(file, from_, tiers, labels, qualify)
+    typer.echo(settings_text(declared.settings, declared.notes), nl=False)
+
+
+def _show(
+    file: _File,
+    from_: _From = "settings",
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Write a picture to this file; - for standard output.")
+    ] = None,
+    tiers: _Tiers = None,
+    labels: _Labels = None,
+    qualify: _Qualify = False,
+) -> None:
+    """Draw the fabric: as a tree of text, or as a picture."""
     from trainyard.topology import compile_fabric, draw
+    from trainyard.topology.picture import picture
 
-    typer.echo(draw(compile_fabric(load_stack(file).fabric)))
+    fabric = compile_fabric(_declared(file, from_, tiers, labels, qualify).settings)
+    if svg is None:
+        typer.echo(draw(fabric))
+    elif str(svg) == "-":
+        typer.echo(picture(fabric), nl=False)
+    else:
+        try:
+            svg.write_text(picture(fabric), encoding="utf-8")
+        except OSError as error:
+            raise TrainyardError(f"{svg} cannot be written: {error.strerror}", fix="name another file") from error
+        typer.echo(f"{svg}: {len(fabric.nodes)} nodes, {len(fabric.domains)} domains")
+
+
+def _declared(file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool) -> Declared:
+    from trainyard.topology.sources import Options, source
+
+    chosen, options = source(from_), Options(tuple(tiers or ()), _pairs(labels), qualify)
+    try:
+        return chosen.read(_text(file), options)
+    except TrainyardError as error:
+        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, problems=error.problems) from error
+
+
+def _live(
+    from_: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    tiers: list[str] | None,
+    labels: list[str] | None,
+    qualify: bool,
+) -> Declared:
+    import asyncio
+
+    from trainyard.live.nodes import read_nodes
+    from trainyard.topology.sources import Options
+    from trainyard.topology.sources.node_labels import fabric_of_nodes
+
+    if from_ != "nodes" or kubeconfig is None:
+        raise TrainyardError(
+            "There is nothing to read", fix="name a FILE, or a cluster with --from nodes --kubeconfig FILE"
+        )
+    nodes = asyncio.run(read_nodes(kubeconfig, context))
+    return fabric_of_nodes(nodes, Options(tuple(tiers or ()), _pairs(labels), qualify))
+
+
+def _pairs(labels: list[str] | None) -> tuple[tuple[str, str], ...]:
+    pairs = tuple(text.partition("=")[::2] for text in labels or ())
+    for tier, key in pairs:
+        if not tier or not key:
+            raise TrainyardError(f"--label {tier or key!r} is not TIER=KEY", fix="write --label rack=example.com/rack")
+    return pairs
+
+
+def _text(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            return sys.stdin.buffer.read(_MAX_BYTES).decode()
+        if file.stat().st_size > _MAX_BYTES:
+            raise TrainyardError(f"{file} is larger than 1 GiB", fix="check that it is the right file")
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TrainyardError(f"{file} is not text in UTF-8", fix="check that it is the right file") from error
+    except OSError as error:
+        raise TrainyardError(f"{file} cannot be read: {error.strerror}", fix="check the path") from error

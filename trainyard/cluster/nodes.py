@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trainyard.cluster.base import NodeChanges
 from trainyard.kube import ApiError, Client, Resource
@@ -12,6 +13,8 @@ from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import compile_fabric
 
 __all__ = ["MANAGED_LABEL", "PLATFORM_NODE", "desired_nodes", "sync"]
+
+T = TypeVar("T")
 
 PLATFORM_NODE = "platform-0"
 MANAGED_LABEL = "trainyard.dev/simulated-node"
@@ -49,24 +52,22 @@ def _node(name: str, labels: Mapping[str, str], capacity: Mapping[str, str]) -> 
 async def sync(kubeconfig: Path, fabric: FabricSettings) -> NodeChanges:
     """Create, patch and remove simulated nodes; a leaving one is cordoned first, so that nothing new lands on it."""
     desired = desired_nodes(fabric)
-    created: list[str] = []
-    updated: list[str] = []
-    deleted: list[str] = []
     async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-cluster") as client:
         existing = {node["metadata"]["name"]: node for node in await client.list(_NODES, label_selector=MANAGED_LABEL)}
-        for name, body in desired.items():
-            if name not in existing:
-                await _create(client, body)
-                created.append(name)
-            elif await _update(client, existing[name], body):
-                updated.append(name)
+        missing = [name for name in desired if name not in existing]
+        await _each(missing, lambda name: _create(client, desired[name]))
+        present = [name for name in desired if name in existing]
+        changed = await _each(present, lambda name: _update(client, existing[name], desired[name]))
+        updated = [name for name, change in zip(present, changed, strict=True) if change]
         leaving = [name for name in existing if name not in desired]
-        for name in leaving:
-            await client.merge_patch(_NODES, name, {"spec": {"unschedulable": True}})
-        for name in leaving:
-            await client.delete(_NODES, name)
-            deleted.append(name)
-    return NodeChanges(tuple(created), tuple(updated), tuple(deleted), len(desired) - len(created) - len(updated))
+        await _each(leaving, lambda name: client.merge_patch(_NODES, name, {"spec": {"unschedulable": True}}))
+        await _each(leaving, lambda name: client.delete(_NODES, name))
+    return NodeChanges(tuple(missing), tuple(updated), tuple(leaving), len(present) - len(updated))
+
+
+async def _each(names: Sequence[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
+    """Return the answer for each name; several are asked for at once, as many as the client sends at once."""
+    return list(await asyncio.gather(*(work(name) for name in names)))
 
 
 async def _create(client: Client, body: dict[str, Any]) -> None:

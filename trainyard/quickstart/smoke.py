@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from trainyard.problem import TrainyardError
@@ -16,8 +17,14 @@ SMOKE_RUNTIME = "torch-distributed-gang"
 
 def accelerator(settings: StackSettings) -> str:
     """Return the accelerator resource of the stack's nodes, ``cpu`` where they have none."""
-    names = [name for name in settings.fabric.node_shape.capacity if "/" in name]
+    names = [name for name in _offer(settings) if "/" in name]
     return names[0] if names else "cpu"
+
+
+def _offer(settings: StackSettings) -> Mapping[str, str]:
+    """Return what the first node of the fabric offers."""
+    nodes = compile_fabric(settings.fabric).nodes
+    return nodes[0].capacity if nodes else settings.fabric.node_shape.capacity
 
 
 def smoke_job(settings: StackSettings) -> dict[str, Any]:
@@ -35,7 +42,7 @@ def smoke_job(settings: StackSettings) -> dict[str, Any]:
     tenant = min(settings.tenants)
     resource = accelerator(settings)
     nodes = min(2, len(compile_fabric(settings.fabric).nodes) or 2)
-    amount = settings.fabric.node_shape.capacity.get(resource, "1") if resource != "cpu" else "1"
+    amount = _offer(settings).get(resource, "1") if resource != "cpu" else "1"
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",

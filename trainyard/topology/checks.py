@@ -1,47 +1,25 @@
-"""The faults of a fabric that Volcano accepts and then mishandles, found before anything is applied.
-
-What each fault does to a running 1.14.1 scheduler decides that it is refused here: a HyperNode in two parents or in
-a cycle stops every topology-aware gang, tiers that do not rise break hard limits silently, and a node in no domain
-or in two is placed against what the gang asked for.
-"""
+"""The faults of a declared fabric, found before anything is compiled or applied."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainyard.problem import Problem
-from trainyard.settings.fabric import Domain, FabricSettings
-from trainyard.topology.names import HOSTNAME_LABEL, LABEL_PREFIX, node_names
+from trainyard.settings.fabric import FabricSettings
+from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES, Placed, domain_count, walk
+from trainyard.topology.names import HOSTNAME_LABEL, LABEL_PREFIX, RAIL_PREFIX, SHAPE_LABEL
+from trainyard.topology.rules import Finding, Severity
 
-__all__ = ["RULES", "check_fabric"]
-
-RULES: dict[str, str] = {
-    "fabric-domain-duplicate": "A domain's name is used once",
-    "fabric-domain-empty": "A domain holds nodes",
-    "fabric-domain-shape": "A domain has nodes, or domains below it",
-    "fabric-mixed-depth": "Every node is the same number of levels below the top",
-    "fabric-node-duplicate": "A node is in one domain of a tier",
-    "fabric-node-label": "A node's labels do not contradict the fabric",
-    "fabric-node-name": "A node's name fits its host name label",
-    "fabric-tier-names": "Each tier has one name of its own",
-}
-"""What each rule asks for, by rule id."""
+__all__ = ["check_fabric", "fabric_findings"]
 
 _NEITHER, _BOTH = "neither nodes nor domains", "both nodes and domains"
 _LABEL_VALUE_LIMIT = 63
-
-
-@dataclass(frozen=True)
-class _Visit:
-    domain: Domain
-    path: str
-    depth: int
+_MAX_MEMBERS = 10_000
 
 
 def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") -> list[Problem]:
-    """Find the faults of a fabric.
+    """Find what keeps a fabric from being compiled.
 
     Parameters
     ----------
@@ -53,117 +31,197 @@ def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") ->
     Returns
     -------
     list of Problem
-        Empty for a fabric that can be compiled; in the order of the settings.
+        Errors only, in the order of the settings; empty for a fabric that can be compiled.
     """
-    visits = list(_walk(settings, path))
-    return [
-        *_duplicate_domains(visits),
-        *_empty_domains(visits),
-        *_tiers(settings, visits, path),
-        *_nodes(visits),
-        *_labels(settings, path),
-    ]
+    found = fabric_findings(settings, path=path)
+    return [finding.problem for finding in found if finding.severity is Severity.ERROR]
 
 
-def _walk(settings: FabricSettings, path: str) -> Iterator[_Visit]:
-    pending = [_Visit(domain, f"{path}.domains[{index}]", 1) for index, domain in enumerate(settings.domains)][::-1]
-    while pending:
-        visit = pending.pop()
-        yield visit
-        below = enumerate(visit.domain.domains or ())
-        children = [_Visit(child, f"{visit.path}.domains[{index}]", visit.depth + 1) for index, child in below]
-        pending.extend(reversed(children))
+def fabric_findings(settings: FabricSettings, *, path: str = "trainyard:fabric", file: str = "") -> list[Finding]:
+    """Find every fault of a fabric, warnings included.
+
+    Parameters
+    ----------
+    settings
+        The fabric.
+    path
+        Where the settings are, the start of each problem's path.
+    file
+        Name of the file they are in.
+    """
+    return [Finding(name, problem, file) for name, problem in _findings(settings, path)]
 
 
-def _duplicate_domains(visits: list[_Visit]) -> Iterator[Problem]:
+_Found = Iterator[tuple[str, Problem]]
+
+
+def _findings(settings: FabricSettings, path: str) -> _Found:
+    size = list(_size(settings, path))
+    if size:
+        yield from size
+        return
+    placed = list(walk(settings, path))
+    yield from _names(placed)
+    written = list({each.where: each for each in reversed(placed)}.values())[::-1]
+    yield from _contents(written)
+    yield from _tiers(settings, placed, path)
+    yield from _nodes(placed)
+    yield from _shapes(settings, written, path)
+    yield from _labels(settings, path)
+
+
+def _size(settings: FabricSettings, path: str) -> _Found:
+    for what, count, limit in (
+        ("nodes", settings.node_count, MAX_NODES),
+        ("domains", domain_count(settings), MAX_DOMAINS),
+    ):
+        if count > limit:
+            message = f"the fabric has {count:,} {what}; at most {limit:,} are handled"
+            yield "", Problem(f"{path}.domains", message, "correct a number of nodes or copies", "fabric-size")
+
+
+def _names(placed: list[Placed]) -> _Found:
     first: dict[str, str] = {}
-    for visit in visits:
-        name = visit.domain.name
-        if name in first:
-            yield Problem(
-                f"{visit.path}.name",
-                f"domain {name!r} is declared twice, first at {first[name]}: one HyperNode would have two parents",
-                "give the domain a name of its own",
-                "fabric-domain-duplicate",
+    for each in placed:
+        if each.name in first:
+            message = (
+                f"domain {each.name!r} is declared twice, first at {first[each.name]}: one HyperNode would have "
+                "two parents"
             )
-        first.setdefault(name, visit.path)
+            yield (
+                each.name,
+                Problem(f"{each.where}.name", message, "give the domain a name of its own", "fabric-domain-duplicate"),
+            )
+        first.setdefault(each.name, each.where)
+        if len(each.name) > _LABEL_VALUE_LIMIT:
+            message = f"domain {each.name!r} has {len(each.name)} characters; a label value holds {_LABEL_VALUE_LIMIT}"
+            fix = "shorten its name or those of the copied domains above"
+            yield each.name, Problem(f"{each.where}.name", message, fix, "fabric-domain-name")
 
 
-def _empty_domains(visits: list[_Visit]) -> Iterator[Problem]:
-    for visit in visits:
-        domain = visit.domain
-        if (domain.domains is None) == (domain.nodes is None):
-            message = f"domain {domain.name!r} has {_NEITHER if domain.nodes is None else _BOTH}"
-            yield Problem(visit.path, message, "give it nodes or domains, one of the two", "fabric-domain-shape")
-        elif domain.domains is not None:
-            if not domain.domains:
-                message = f"domain {domain.name!r} has no domains below it"
-                yield Problem(f"{visit.path}.domains", message, "add one or remove the domain", "fabric-domain-empty")
-        elif isinstance(domain.nodes, int) and domain.nodes < 1:
-            message = f"domain {domain.name!r} has {domain.nodes} nodes; a HyperNode needs at least one member"
-            yield Problem(f"{visit.path}.nodes", message, "set 1 or more, or remove the domain", "fabric-domain-empty")
-        elif not domain.nodes:
-            message = f"domain {domain.name!r} has no nodes; a HyperNode needs at least one member"
-            yield Problem(f"{visit.path}.nodes", message, "name a node or remove the domain", "fabric-domain-empty")
+def _contents(placed: list[Placed]) -> _Found:
+    for each in placed:
+        for path, message, fix, rule in _content(each):
+            yield each.name, Problem(path, message, fix, rule)
 
 
-def _tiers(settings: FabricSettings, visits: list[_Visit], path: str) -> Iterator[Problem]:
+def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
+    domain, name = each.domain, each.name
+    if (domain.domains is None) == (domain.nodes is None):
+        message = f"domain {name!r} has {_NEITHER if domain.nodes is None else _BOTH}"
+        yield each.where, message, "give it nodes or domains, one of the two", "fabric-domain-shape"
+        return
+    if domain.domains is not None:
+        if not domain.domains:
+            message = f"domain {name!r} has no domains below it"
+            yield f"{each.where}.domains", message, "add one or remove the domain", "fabric-domain-empty"
+        members = sum(child.copies or 1 for child in domain.domains)
+    elif isinstance(domain.nodes, int):
+        members = domain.nodes
+        if members < 1:
+            message = f"domain {name!r} has {members} nodes; a HyperNode needs at least one member"
+            yield f"{each.where}.nodes", message, "set 1 or more, or remove the domain", "fabric-domain-empty"
+    else:
+        members = len(domain.nodes or ())
+        if not members:
+            message = f"domain {name!r} has no nodes; a HyperNode needs at least one member"
+            yield f"{each.where}.nodes", message, "name a node or remove the domain", "fabric-domain-empty"
+        elif name != domain.name or domain.copies is not None:
+            message = f"domain {name!r} is one of several copies, but its nodes are named"
+            yield f"{each.where}.nodes", message, "give their number, or write the copies out", "fabric-copies"
+    if members > _MAX_MEMBERS:
+        message = f"domain {name!r} has {members:,} members, more than the {_MAX_MEMBERS:,} that fit into one object"
+        yield each.where, message, "put a tier between, or correct the number", "fabric-domain-size"
+
+
+def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> _Found:
     for name, count in Counter(settings.tier_names).items():
         if count > 1:
             message = f"tier name {name!r} is used {count} times; Volcano would take it for either tier by chance"
-            yield Problem(f"{path}.tierNames", message, "give each tier a name of its own", "fabric-tier-names")
-    leaves = [visit for visit in visits if visit.domain.domains is None]
+            yield "", Problem(f"{path}.tierNames", message, "give each tier a name of its own", "fabric-tier-names")
+    leaves = [each for each in placed if each.domain.domains is None]
     if not leaves:
         return
-    depths = Counter(visit.depth for visit in leaves)
+    depths = Counter(each.depth for each in leaves)
     usual = max(depths, key=lambda depth: (depths[depth], depth))
-    for visit in leaves:
-        if visit.depth != usual:
-            yield Problem(
-                visit.path,
-                f"the nodes of domain {visit.domain.name!r} are {visit.depth} level(s) below the top, "
-                f"those of other domains {usual}: a tier would mean different things in different places",
-                f"put it {usual - 1} level(s) deep like the others",
-                "fabric-mixed-depth",
+    for each in leaves:
+        if each.depth != usual:
+            message = (
+                f"the nodes of domain {each.name!r} are {each.depth} level(s) below the top, those of other "
+                f"domains {usual}: a tier would mean different things in different places"
             )
+            fix = f"put it {usual - 1} level(s) deep like the others"
+            yield each.name, Problem(each.where, message, fix, "fabric-mixed-depth")
     if len(depths) == 1 and len(settings.tier_names) != usual:
-        yield Problem(
-            f"{path}.tierNames",
-            f"{len(settings.tier_names)} tier name(s) for {usual} level(s): {', '.join(settings.tier_names)}",
-            f"name {usual} tier(s), from the nodes upward",
-            "fabric-tier-names",
+        message = f"{len(settings.tier_names)} tier name(s) for {usual} level(s): {', '.join(settings.tier_names)}"
+        yield (
+            "",
+            Problem(f"{path}.tierNames", message, f"name {usual} tier(s), from the nodes upward", "fabric-tier-names"),
         )
 
 
-def _nodes(visits: list[_Visit]) -> Iterator[Problem]:
+def _nodes(placed: list[Placed]) -> _Found:
     first: dict[str, str] = {}
-    for visit in visits:
-        if visit.domain.domains is not None:
+    for each in placed:
+        if each.domain.domains is not None:
             continue
-        for name in node_names(visit.domain):
+        for name in each.nodes:
             if name in first:
-                yield Problem(
-                    f"{visit.path}.nodes",
-                    f"node {name!r} is in domain {visit.domain.name!r} and in domain {first[name]!r}",
-                    "leave it in one of them",
-                    "fabric-node-duplicate",
+                message = f"node {name!r} is in domain {each.name!r} and in domain {first[name]!r}"
+                yield (
+                    each.name,
+                    Problem(f"{each.where}.nodes", message, "leave it in one of them", "fabric-node-duplicate"),
                 )
             elif len(name) > _LABEL_VALUE_LIMIT:
-                yield Problem(
-                    f"{visit.path}.nodes",
-                    f"node name {name!r} has {len(name)} characters; label {HOSTNAME_LABEL} holds {_LABEL_VALUE_LIMIT}",
-                    "shorten the name of the domain or of the node",
-                    "fabric-node-name",
+                message = (
+                    f"node name {name!r} has {len(name)} characters; label {HOSTNAME_LABEL} holds {_LABEL_VALUE_LIMIT}"
                 )
-            first.setdefault(name, visit.domain.name)
+                fix = "shorten the name of the domain or of the node"
+                yield each.name, Problem(f"{each.where}.nodes", message, fix, "fabric-node-name")
+            first.setdefault(name, each.name)
 
 
-def _labels(settings: FabricSettings, path: str) -> Iterator[Problem]:
-    for key in settings.node_shape.labels:
-        if key == HOSTNAME_LABEL or key.startswith(LABEL_PREFIX):
-            yield Problem(
-                f"{path}.nodeShape.labels[{key}]",
-                f"label {key} is written for each node from the fabric",
-                "remove it",
-                "fabric-node-label",
+def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> _Found:
+    known = ", ".join(sorted(settings.shapes)) or "none is declared"
+    used: set[str] = set()
+    for each in placed:
+        domain = each.domain
+        named = {f"{each.where}.shape": domain.shape} if domain.shape else {}
+        named |= {f"{each.where}.shapeByNode[{node}]": shape for node, shape in domain.shape_by_node.items()}
+        used.update(filter(None, named.values()))
+        for where, shape in named.items():
+            if shape not in settings.shapes:
+                message = f"domain {each.name!r} has nodes of shape {shape!r}, which is not declared"
+                fix = f"declare it under {path}.shapes, or use one of: {known}"
+                yield each.name, Problem(where, message, fix, "fabric-shape-unknown")
+        if domain.shape_by_node:
+            yield from _single_shapes(each)
+    for shape in sorted(set(settings.shapes) - used):
+        message = f"no domain has nodes of shape {shape!r}"
+        yield "", Problem(f"{path}.shapes.{shape}", message, "remove it, or name it at a domain", "fabric-shape-unused")
+
+
+def _single_shapes(each: Placed) -> _Found:
+    copied = each.name != each.domain.name or each.domain.copies is not None
+    own = set(each.nodes)
+    for node in each.domain.shape_by_node:
+        if copied or node not in own:
+            message = f"node {node!r} is not one of domain {each.name!r}"
+            if copied:
+                message = f"domain {each.name!r} is one of several copies, whose nodes cannot differ"
+            yield (
+                each.name,
+                Problem(
+                    f"{each.where}.shapeByNode[{node}]", message, "name a node of this domain", "fabric-shape-node"
+                ),
             )
+
+
+def _labels(settings: FabricSettings, path: str) -> _Found:
+    shapes = {f"{path}.nodeShape": settings.node_shape}
+    shapes |= {f"{path}.shapes.{name}": shape for name, shape in settings.shapes.items()}
+    for where, shape in shapes.items():
+        for key in shape.labels:
+            if key in (HOSTNAME_LABEL, SHAPE_LABEL) or key.startswith((LABEL_PREFIX, RAIL_PREFIX)):
+                message = f"label {key} is written for each node from the fabric"
+                yield "", Problem(f"{where}.labels[{key}]", message, "remove it", "fabric-node-label")

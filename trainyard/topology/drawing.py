@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
+from trainyard.topology.alike import Alike, Alikeness
 from trainyard.topology.fabric import Fabric, FabricDomain
 
 __all__ = ["draw"]
 
+_OWN_SHAPE = "nodeShape"
+
 
 def draw(fabric: Fabric) -> str:
-    """Return the fabric as text: a line for each domain; domains that differ in name alone share one line."""
+    """Return the fabric as text: a line for each domain; neighbours that differ in name alone share one line."""
     if not fabric.domains:
         return "no fabric declared"
-    by_name = {domain.name: domain for domain in fabric.domains}
+    alikeness = Alikeness(fabric)
     tops = [domain for domain in fabric.domains if domain.parent is None]
-    known: dict[tuple[int, ...], int] = {}
-    shapes: dict[str, int] = {}
-    for domain in fabric.domains:
-        below = [len(domain.members)] if domain.tier == 1 else [shapes[member] for member in domain.members]
-        shapes[domain.name] = known.setdefault((domain.tier, *below), len(known))
     total = f"{len(fabric.nodes)} nodes, tiers {', '.join(f'{number} {name}' for name, number in fabric.tiers)}"
-    return "\n".join([total, *_lines(tops, by_name, shapes, "")])
+    mixed = len(fabric.shapes) > 1
+    return "\n".join([total, *_lines(tops, alikeness, "", mixed)])
 
 
-def _lines(
-    domains: Sequence[FabricDomain], by_name: dict[str, FabricDomain], shapes: dict[str, int], indent: str
-) -> Iterator[str]:
-    groups = [list(group) for _, group in groupby(domains, key=lambda domain: shapes[domain.name])]
+def _lines(domains: Sequence[FabricDomain], alikeness: Alikeness, indent: str, mixed: bool) -> Iterator[str]:
+    groups = alikeness.neighbours(domains)
     for position, group in enumerate(groups):
         last = position == len(groups) - 1
-        yield f"{indent}{'└─' if last else '├─'} {_title(group)}"
-        if group[0].tier > 1:
-            below = [by_name[member] for member in group[0].members]
-            yield from _lines(below, by_name, shapes, indent + ("   " if last else "│  "))
+        yield f"{indent}{'└─' if last else '├─'} {_title(group, alikeness, mixed)}"
+        yield from _lines(alikeness.below(group.first), alikeness, indent + ("   " if last else "│  "), mixed)
 
 
-def _title(group: Sequence[FabricDomain]) -> str:
-    first = group[0]
+def _title(group: Alike, alikeness: Alikeness, mixed: bool) -> str:
+    first = group.first
     nodes = f"{first.node_count} node{'s' if first.node_count != 1 else ''}"
-    if len(group) == 1:
+    if mixed:
+        shapes = sorted(alikeness.shapes[first.name].items())
+        nodes += f" ({', '.join(f'{count} {shape or _OWN_SHAPE}' for shape, count in shapes)})"
+    if group.count == 1:
         return f"{first.tier_name} {first.name}: {nodes}"
-    return f"{first.tier_name} {first.name} … {group[-1].name}: {len(group)} × {nodes}"
+    return f"{first.tier_name} {first.name} … {group.domains[-1].name}: {group.count} × {nodes}"

@@ -9,18 +9,21 @@ expressions are not anchored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.problem import TrainyardError
-from trainyard.settings.fabric import Domain, FabricSettings
+from trainyard.settings.fabric import FabricSettings
 from trainyard.topology.checks import check_fabric
-from trainyard.topology.names import HOSTNAME_LABEL, domain_label, node_names
+from trainyard.topology.layout import Placed, walk
+from trainyard.topology.names import HOSTNAME_LABEL, SHAPE_LABEL, domain_label, rail_label
 
-__all__ = ["Fabric", "FabricDomain", "FabricNode", "compile_fabric"]
+__all__ = ["HYPER_NODE_API", "Fabric", "FabricDomain", "FabricNode", "compile_fabric", "hyper_node"]
+
+HYPER_NODE_API = "topology.volcano.sh/v1alpha1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FabricNode:
     """One accelerator node.
 
@@ -31,18 +34,21 @@ class FabricNode:
     capacity
         Capacity by resource name, in Kubernetes quantities.
     labels
-        Labels of the node: its host name, those of the node shape, and one for each tier.
+        Labels of the node: its host name, those of its shape, one for each tier and one for each rail.
     path
         Names of the domains it is in, lowest tier first; the first one is its rack.
+    shape
+        Name of its shape, empty for the fabric's own.
     """
 
     name: str
     capacity: Mapping[str, str]
     labels: Mapping[str, str]
     path: tuple[str, ...]
+    shape: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FabricDomain:
     """One network domain.
 
@@ -82,16 +88,19 @@ class Fabric:
         Every domain, lowest tier first, in the order of the settings within a tier.
     nodes
         Every node, in the order of the settings.
+    shapes
+        Capacity of a node by the name of its shape; those in use.
     """
 
     levels: tuple[str, ...]
     domains: tuple[FabricDomain, ...]
     nodes: tuple[FabricNode, ...]
+    shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def hyper_nodes(self) -> list[dict[str, Any]]:
         """HyperNode manifests, lowest tier first: the order to create them in."""
-        return [_hyper_node(domain) for domain in self.domains]
+        return [hyper_node(domain) for domain in self.domains]
 
     @property
     def order(self) -> dict[str, tuple[str, ...]]:
@@ -131,47 +140,65 @@ def compile_fabric(settings: FabricSettings) -> Fabric:
         raise TrainyardError("The fabric has faults", problems=problems)
     if not settings.domains:
         return Fabric((), (), ())
-    top = len(settings.tier_names)
-    domains: list[FabricDomain] = []
-    nodes: list[FabricNode] = []
-    for domain in settings.domains:
-        _compile(domain, top, (), settings, domains, nodes)
-    return Fabric(settings.tier_names, tuple(sorted(domains, key=lambda domain: domain.tier)), tuple(nodes))
+    placed = list(walk(settings, ""))
+    nodes = tuple(node for each in placed if each.domain.domains is None for node in _nodes(each, settings))
+    shapes = {name: settings.shape(name).capacity for name in settings.node_counts}
+    return Fabric(settings.tier_names, _domains(placed, settings.tier_names), nodes, shapes)
 
 
-def _compile(
-    domain: Domain,
-    tier: int,
-    above: tuple[str, ...],
-    settings: FabricSettings,
-    domains: list[FabricDomain],
-    nodes: list[FabricNode],
-) -> int:
-    path = (domain.name, *above)
-    if domain.domains is None:
-        members = node_names(domain)
-        nodes.extend(_nodes(members, path, settings))
-        count = len(members)
-    else:
-        members = tuple(child.name for child in domain.domains)
-        count = sum(_compile(child, tier - 1, path, settings, domains, nodes) for child in domain.domains)
-    parent = above[0] if above else None
-    domains.append(FabricDomain(domain.name, tier, settings.tier_names[tier - 1], parent, members, count))
-    return count
+def _domains(placed: list[Placed], levels: tuple[str, ...]) -> tuple[FabricDomain, ...]:
+    below: dict[str, list[str]] = {each.name: [] for each in placed}
+    counts = dict.fromkeys(below, 0)
+    for each in placed:
+        if each.above:
+            below[each.above[0]].append(each.name)
+        if each.domain.domains is None:
+            own = each.nodes
+            below[each.name].extend(own)
+            for name in (each.name, *each.above):
+                counts[name] += len(own)
+    top = len(levels)
+    domains = [
+        FabricDomain(
+            each.name,
+            top - len(each.above),
+            levels[top - len(each.above) - 1],
+            each.above[0] if each.above else None,
+            tuple(below[each.name]),
+            counts[each.name],
+        )
+        for each in placed
+    ]
+    return tuple(sorted(domains, key=lambda domain: domain.tier))
 
 
-def _nodes(names: tuple[str, ...], path: tuple[str, ...], settings: FabricSettings) -> Iterator[FabricNode]:
-    capacity = dict(settings.node_shape.capacity)
-    tiers = {domain_label(tier): domain for tier, domain in zip(settings.tier_names, path, strict=True)}
-    shared = {**settings.node_shape.labels, **tiers}
-    for name in names:
-        yield FabricNode(name, capacity, {**shared, HOSTNAME_LABEL: name}, path)
+def _nodes(rack: Placed, settings: FabricSettings) -> Iterator[FabricNode]:
+    path, exceptions = (rack.name, *rack.above), rack.domain.shape_by_node
+    shared = {domain_label(tier): domain for tier, domain in zip(settings.tier_names, path, strict=True)}
+    shared |= {rail_label(number): leaf for number, leaf in enumerate(rack.rails)}
+    capacity, labels = _shaped(rack.shape, shared, settings)
+    for name in rack.nodes:
+        own = {**labels, HOSTNAME_LABEL: name}
+        if name in exceptions:
+            shape = exceptions[name]
+            other, marks = _shaped(shape, shared, settings)
+            yield FabricNode(name, other, {**marks, HOSTNAME_LABEL: name}, path, shape)
+        else:
+            yield FabricNode(name, capacity, own, path, rack.shape)
 
 
-def _hyper_node(domain: FabricDomain) -> dict[str, Any]:
+def _shaped(
+    name: str, shared: Mapping[str, str], settings: FabricSettings
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    shape = settings.shape(name)
+    return dict(shape.capacity), {**shape.labels, **({SHAPE_LABEL: name} if name else {}), **shared}
+
+
+def hyper_node(domain: FabricDomain) -> dict[str, Any]:
+    """Return the HyperNode of a domain."""
     kind = "Node" if domain.tier == 1 else "HyperNode"
     return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "apiVersion": HYPER_NODE_API,
         "kind": "HyperNode",
         "metadata": {"name": domain.name},
         "spec": {

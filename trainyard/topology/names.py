@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trainyard.settings.fabric import Domain
-
-__all__ = ["HOSTNAME_LABEL", "LABEL_PREFIX", "domain_label", "node_names"]
+__all__ = ["HOSTNAME_LABEL", "LABEL_PREFIX", "RAIL_PREFIX", "SHAPE_LABEL", "domain_label", "node_names", "rail_label"]
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 LABEL_PREFIX = "topology.trainyard.dev/"
+RAIL_PREFIX = "rail.trainyard.dev/"
+SHAPE_LABEL = "trainyard.dev/node-shape"
 
 
 def domain_label(tier_name: str) -> str:
@@ -15,8 +15,13 @@ def domain_label(tier_name: str) -> str:
     return f"{LABEL_PREFIX}{tier_name}"
 
 
-def node_names(domain: Domain) -> tuple[str, ...]:
+def rail_label(rail: int) -> str:
+    """Return the key of the node label that holds the leaf switch of one of the node's rails."""
+    return f"{RAIL_PREFIX}{rail}"
+
+
+def node_names(domain: str, nodes: int | tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the names of a lowest-level domain's nodes: those given, or ``<domain>-node-<n>``."""
-    if isinstance(domain.nodes, int):
-        return tuple(f"{domain.name}-node-{number}" for number in range(domain.nodes))
-    return domain.nodes or ()
+    if isinstance(nodes, int):
+        return tuple(f"{domain}-node-{number}" for number in range(nodes))
+    return nodes or ()

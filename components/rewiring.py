@@ -1,0 +1,92 @@
+"""Changing HyperNodes while Volcano schedules: members are taken away before they are added elsewhere.
+
+Pulumi makes members before those that list them and deletes last, parents first. What is left is that a member must
+not be in two HyperNodes for a moment, and that a rising tier rises from the top: a hook does that, once, before the
+first HyperNode is touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+from components.objects import FIELD_MANAGER
+from components.standing import STACK_LABEL
+from trainyard.cluster import ClusterAccess
+from trainyard.kube import Client, Object, Resource
+from trainyard.problem import Problem, TrainyardError
+from trainyard.topology.order import listed, preparation
+
+__all__ = ["HYPER_NODES", "Rewiring"]
+
+HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
+
+
+class Rewiring:
+    """Brings live HyperNodes to where Pulumi can change them.
+
+    Parameters
+    ----------
+    access
+        The cluster.
+    manifests
+        The HyperNodes that there will be.
+    stack
+        Value of this stack's label; HyperNodes of others are not touched.
+    """
+
+    def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], stack: str) -> None:
+        self._access = access
+        self._manifests = manifests
+        self._stack = stack
+        self._prepared = False
+        self._one = asyncio.Lock()
+
+    def binding(self) -> pulumi.ResourceHookBinding:
+        """Return what runs before a HyperNode is created or changed."""
+        hook = pulumi.ResourceHook("hypernode-rewiring", self._before)
+        return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+
+    async def _before(self, args: pulumi.ResourceHookArgs) -> None:
+        async with self._one:
+            if not self._prepared:
+                async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
+                    await self.prepare(client)
+                self._prepared = True
+
+    async def prepare(self, client: Client) -> None:
+        """Take away what moves, and raise what rises.
+
+        Raises
+        ------
+        TrainyardError
+            A HyperNode that this stack did not make lists one that it makes.
+        """
+        live = {body["metadata"]["name"]: body for body in await client.list(HYPER_NODES)}
+        wanted = {manifest["metadata"]["name"] for manifest in self._manifests}
+        ours = {name for name, body in live.items() if self._is_ours(body) or name in wanted}
+        foreign = [
+            Problem(f"HyperNode/{name}", f"lists {', '.join(sorted(common))}, which would have two parents")
+            for name, body in sorted(live.items())
+            if name not in ours and (common := listed(body) & wanted)
+        ]
+        if foreign:
+            raise TrainyardError(
+                "HyperNodes that this stack did not make list HyperNodes of its fabric: "
+                "no gang that asks for a topology would be scheduled",
+                problems=foreign,
+                fix="remove these members or HyperNodes, or switch off the discovery that makes them",
+            )
+        for step in preparation([live[name] for name in sorted(ours)], self._manifests):
+            await client.apply(HYPER_NODES, _changed(live[step.name], step.spec), field_manager=FIELD_MANAGER)
+
+    def _is_ours(self, body: Object) -> bool:
+        return bool(body["metadata"].get("labels", {}).get(STACK_LABEL) == self._stack)
+
+
+def _changed(body: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: body["metadata"][key] for key in ("name", "labels", "annotations") if key in body["metadata"]}
+    return {"apiVersion": HYPER_NODES.api_version, "kind": HYPER_NODES.kind, "metadata": kept, "spec": dict(spec)}

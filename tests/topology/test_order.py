@@ -1,0 +1,121 @@
+"""The order of writes: at no moment does a HyperNode have two parents, or vanish while it is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.topology.trees import fabric
+from trainyard.topology import compile_fabric
+from trainyard.topology.order import NOTHING, preparation, safe_order
+
+Manifest = Mapping[str, Any]
+
+
+def manifests(tree: Mapping[str, Mapping[str, list[str]]]) -> list[Manifest]:
+    """Return the HyperNodes of spines with their racks with their nodes."""
+    domains = [
+        {"name": spine, "domains": [{"name": rack, "nodes": nodes} for rack, nodes in racks.items()]}
+        for spine, racks in tree.items()
+    ]
+    return list(compile_fabric(fabric(*domains)).hyper_nodes)
+
+
+def steps(old: list[Manifest], new: list[Manifest]) -> list[tuple[str, str]]:
+    return [(step.action, step.name) for step in safe_order(old, new)]
+
+
+def members(spec: Manifest) -> set[str]:
+    return {member["selector"]["exactMatch"]["name"] for member in spec["members"] if member["type"] == "HyperNode"}
+
+
+def replay(old: list[Manifest], new: list[Manifest]) -> None:
+    """Apply the steps one by one and assert that the scheduler is never shown what harms it."""
+    state = {body["metadata"]["name"]: body["spec"] for body in old}
+    for step in safe_order(old, new):
+        if step.action == "delete":
+            assert all(step.name not in members(spec) for spec in state.values()), f"{step.name} is still listed"
+            del state[step.name]
+        else:
+            assert (step.action == "create") == (step.name not in state)
+            state[step.name] = step.spec
+        listed = [name for spec in state.values() for name in members(spec)]
+        assert len(listed) == len(set(listed)), f"two parents after {step}"
+        assert all(name in state for name in listed), f"a missing member after {step}"
+        for spec in state.values():
+            assert spec["members"]
+            assert all(state[name]["tier"] < spec["tier"] for name in members(spec)), f"tiers after {step}"
+    assert state == {body["metadata"]["name"]: body["spec"] for body in new}
+
+
+def test_nothing_is_done_where_nothing_changes() -> None:
+    same = manifests({"s": {"r": ["n"]}})
+    assert steps(same, same) == []
+
+
+def test_a_new_rack_is_made_before_it_is_listed() -> None:
+    old, new = manifests({"s": {"r": ["n"]}}), manifests({"s": {"r": ["n"], "q": ["m"]}})
+    assert steps(old, new) == [("create", "q"), ("update", "s")]
+    assert preparation(old, new) == []
+
+
+def test_a_rack_is_taken_from_its_spine_before_it_goes_and_before_another_spine_gets_it() -> None:
+    one = manifests({"s": {"a": ["n"], "b": ["m"]}, "t": {"c": ["o"]}})
+    assert steps(one, manifests({"s": {"a": ["n"]}, "t": {"c": ["o"]}})) == [("update", "s"), ("delete", "b")]
+    moved = manifests({"s": {"a": ["n"]}, "t": {"c": ["o"], "b": ["m"]}})
+    assert steps(one, moved) == [("update", "s"), ("update", "t")]
+
+
+def test_two_spines_that_swap_their_only_racks_are_empty_for_a_moment() -> None:
+    old, new = manifests({"s": {"a": ["n"]}, "t": {"b": ["m"]}}), manifests({"s": {"b": ["m"]}, "t": {"a": ["n"]}})
+    first = preparation(old, new)
+    assert [step.name for step in first] == ["s", "t"]
+    assert all(
+        step.spec["members"] == [{"type": "Node", "selector": {"exactMatch": {"name": NOTHING}}}] for step in first
+    )
+    replay(old, new)
+
+
+def test_a_spine_that_goes_lets_go_of_a_rack_that_stays() -> None:
+    old, new = manifests({"s": {"a": ["n"]}, "t": {"b": ["m"]}}), manifests({"t": {"b": ["m"], "a": ["n"]}})
+    assert steps(old, new) == [("update", "s"), ("update", "t"), ("delete", "s")]
+
+
+def test_a_tier_put_in_below_raises_the_others_from_the_top() -> None:
+    old = list(compile_fabric(fabric({"name": "s", "domains": [{"name": "r", "nodes": ["n"]}]})).hyper_nodes)
+    deeper = {"name": "s", "domains": [{"name": "r", "domains": [{"name": "nvl", "nodes": ["n"]}]}]}
+    new = list(compile_fabric(fabric(deeper, tierNames=["nvlink", "rack", "spine"])).hyper_nodes)
+    assert steps(old, new)[:3] == [("update", "s"), ("update", "r"), ("create", "nvl")]
+    replay(old, new)
+    replay(new, old)
+
+
+names = st.sampled_from
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> list[Manifest]:
+    """Racks of a fixed set spread over spines of a fixed set, one or two levels high."""
+    racks = draw(st.lists(names([f"r{number}" for number in range(6)]), unique=True, min_size=1))
+    spines = {rack: draw(names(["s0", "s1", "s2"])) for rack in racks}
+    cores = {spine: draw(names(["k0", "k1"])) for spine in set(spines.values())}
+    high = draw(st.booleans())
+    below: dict[str, list[dict[str, Any]]] = {}
+    for rack in racks:
+        below.setdefault(spines[rack], []).append({"name": rack, "nodes": [f"{rack}-n"]})
+    middle = [{"name": spine, "domains": domains} for spine, domains in below.items()]
+    if not high:
+        return list(compile_fabric(fabric(*middle)).hyper_nodes)
+    top: dict[str, list[dict[str, Any]]] = {}
+    for each in middle:
+        top.setdefault(cores[each["name"]], []).append(each)
+    domains = [{"name": core, "domains": spines} for core, spines in top.items()]
+    return list(compile_fabric(fabric(*domains, tierNames=["rack", "spine", "core"])).hyper_nodes)
+
+
+@given(layouts(), layouts())
+def test_any_change_is_safe_at_every_step(old: list[Manifest], new: list[Manifest]) -> None:
+    replay(old, new)

@@ -1,0 +1,20 @@
+"""The nodes of a live cluster and the labels that say where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainyard.kube import Client, Resource
+from trainyard.topology.manifests import Node, read_manifests
+
+__all__ = ["NODES", "read_nodes"]
+
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+
+
+async def read_nodes(kubeconfig: Path, context: str | None = None) -> tuple[Node, ...]:
+    """Read the nodes of a cluster."""
+    async with Client.from_kubeconfig(kubeconfig, context, user_agent="trainyard-topology") as client:
+        items = await client.list(NODES)
+    body = {"apiVersion": "v1", "kind": "NodeList", "items": items}
+    return read_manifests([("", body)]).nodes or ()

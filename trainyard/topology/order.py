@@ -1,0 +1,119 @@
+"""In which order HyperNodes may be changed while Volcano schedules.
+
+Volcano 1.14.1 stops every gang that asks for a topology while a HyperNode has two parents, and crashes when one is
+deleted that a parent still lists. So members are taken away before they are added elsewhere, a HyperNode is listed
+only while it exists, and a tier rises from the top and falls from the bottom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["NOTHING", "Step", "listed", "preparation", "safe_order"]
+
+Manifest = Mapping[str, Any]
+
+NOTHING = "no-node.trainyard.dev"
+"""The name of a node that does not exist: the only member of a HyperNode that has none for a moment."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One write.
+
+    Parameters
+    ----------
+    action
+        What to do.
+    name
+        Name of the HyperNode.
+    spec
+        Its spec afterwards; empty where it is deleted.
+    """
+
+    action: Literal["create", "update", "delete"]
+    name: str
+    spec: Manifest
+
+
+def safe_order(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Step]:
+    """Return the writes that turn the HyperNodes of a cluster into others, none of which harms the scheduler.
+
+    Parameters
+    ----------
+    live
+        HyperNodes that exist; sound by themselves.
+    wanted
+        HyperNodes that are to exist instead; sound by themselves.
+    """
+    steps = preparation(live, wanted)
+    specs = _specs(live) | {step.name: step.spec for step in steps}
+    new = _specs(wanted)
+    for name in sorted(new, key=lambda name: (_tier(new[name]), name)):
+        if name not in specs:
+            steps.append(Step("create", name, new[name]))
+        elif specs[name] != new[name]:
+            steps.append(Step("update", name, new[name]))
+    gone = [name for name in specs if name not in new]
+    steps += [Step("delete", name, {}) for name in sorted(gone, key=lambda name: (-_tier(specs[name]), name))]
+    return steps
+
+
+def preparation(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Step]:
+    """Return the first of these writes: after them the rest is safe as long as members come before those who list them.
+
+    They take from each HyperNode the HyperNodes that it is to lose, and raise tiers from the top.
+
+    Parameters
+    ----------
+    live
+        HyperNodes that exist.
+    wanted
+        HyperNodes that are to exist instead.
+    """
+    old, new = _specs(live), _specs(wanted)
+    steps = []
+    for name in sorted(old, key=lambda name: (-_tier(old[name]), name)):
+        children = _children(old[name])
+        leaving = children - _children(new[name]) if name in new else children & set(new)
+        spec = _without(old[name], leaving)
+        if name in new and _tier(new[name]) > _tier(spec):
+            spec = {**spec, "tier": new[name]["tier"], "tierName": new[name].get("tierName", "")}
+        if spec != old[name]:
+            steps.append(Step("update", name, spec))
+    return sorted(steps, key=lambda step: (-_tier(step.spec), step.name))
+
+
+def listed(manifest: Manifest) -> set[str]:
+    """Return the names of the HyperNodes that a HyperNode lists."""
+    return _children(manifest.get("spec") or {})
+
+
+def _specs(manifests: Sequence[Manifest]) -> dict[str, Manifest]:
+    return {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
+
+
+def _tier(spec: Manifest) -> int:
+    return int(spec["tier"])
+
+
+def _children(spec: Manifest) -> set[str]:
+    return {name for member in spec.get("members") or () if (name := _child(member)) is not None}
+
+
+def _child(member: Manifest) -> str | None:
+    """Return the HyperNode that a member lists, None for a member of another kind."""
+    if member.get("type") != "HyperNode":
+        return None
+    name = ((member.get("selector") or {}).get("exactMatch") or {}).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _without(spec: Manifest, leaving: set[str]) -> Manifest:
+    if not leaving:
+        return spec
+    left = [member for member in spec["members"] if _child(member) not in leaving]
+    placeholder = {"type": "Node", "selector": {"exactMatch": {"name": NOTHING}}}
+    return {**spec, "members": left or [placeholder]}

@@ -1,0 +1,27 @@
+"""Where a fabric can be taken from: one module a source, registered by name."""
+
+from __future__ import annotations
+
+from trainyard.problem import TrainyardError
+from trainyard.topology.sources import description, ibnetdiscover, inventory, node_labels, topograph
+from trainyard.topology.sources.base import Options, Source
+
+__all__ = ["SOURCES", "Options", "Source", "source"]
+
+SOURCES: dict[str, Source] = {
+    each.SOURCE.name: each.SOURCE for each in (description, inventory, node_labels, topograph, ibnetdiscover)
+}
+"""Every source by its name."""
+
+
+def source(name: str) -> Source:
+    """Return a source by its name.
+
+    Raises
+    ------
+    TrainyardError
+        There is none of that name; the message lists those that exist.
+    """
+    if name not in SOURCES:
+        raise TrainyardError(f"There is no source {name!r}", fix=f"use one of: {', '.join(SOURCES)}")
+    return SOURCES[name]

@@ -1,0 +1,49 @@
+"""Source `settings`: the compact description that a stack's settings hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.problem import TrainyardError
+from trainyard.settings import parse_stack
+from trainyard.settings.loader import parse_yaml, stack_settings
+from trainyard.topology.declare import Declared
+from trainyard.topology.sources.base import Options, Source, parse_documents
+
+__all__ = ["SOURCE", "fabric_values"]
+
+_KEY = "trainyard:fabric"
+
+
+def fabric_values(document: object) -> Mapping[str, Any] | None:
+    """Return the settings in a document by key, None where it holds no fabric.
+
+    A whole stack file, its ``config`` section, and the fabric alone are all understood.
+    """
+    if not isinstance(document, Mapping):
+        return None
+    config = document.get("config")
+    values = config if isinstance(config, Mapping) else document
+    if _KEY in values or isinstance(config, Mapping):
+        own = {str(key): value for key, value in values.items() if str(key).startswith("trainyard:")}
+        return {key.removeprefix("trainyard:"): value for key, value in own.items()}
+    if {"domains", "tierNames"} & set(values):
+        return {"fabric": dict(values)}
+    return None
+
+
+def _read(text: str, options: Options) -> Declared:
+    documents = parse_documents(text)
+    values = fabric_values(documents[0]) if len(documents) == 1 else None
+    if values is None:
+        raise TrainyardError(
+            "It holds no fabric", fix=f"use a stack's settings, or a file with {_KEY}; --from names other sources"
+        )
+    if "cluster" in values:
+        return Declared(stack_settings(parse_yaml(text, source="the file"), source="the file").fabric)
+    anywhere = {"provider": "embedded"}
+    return Declared(parse_stack({"cluster": anywhere, **values}, source="the file").fabric)
+
+
+SOURCE = Source("settings", "a stack's settings, or trainyard:fabric alone", _read)

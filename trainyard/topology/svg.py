@@ -1,0 +1,102 @@
+"""Writes SVG: boxes, squares and text, with styles of its own so that it looks the same wherever it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+__all__ = ["Canvas", "Shape", "text_width"]
+
+_COLOURS = ("#3b6fb6", "#d1495b", "#2e8b57", "#c79a12", "#6a4c93", "#2a9d8f", "#8c564b", "#7f7f7f")
+"""Colours of node shapes, told apart by people who do not see red or green, too; the last one is for all further."""
+_LEVELS = ("#eef2f7", "#ffffff", "#f4f6f9", "#ffffff", "#f4f6f9")
+_STYLE = """\
+text{font-family:system-ui,"Segoe UI",Roboto,"DejaVu Sans",Arial,sans-serif;fill:#1f2933}
+.title{font-size:18px;font-weight:600}.heading{font-size:12px;font-weight:600}.note{font-size:11px;fill:#52606d}
+.box{stroke:#9aa5b1;stroke-width:1}
+"""
+_WIDE, _BOLD = 6.6, 7.6
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A node shape in the legend.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    offer
+        How many nodes there are of it, and what each offers.
+    """
+
+    name: str
+    offer: str
+
+    @property
+    def text(self) -> str:
+        """The line of the legend."""
+        return f"{self.name}: {self.offer}"
+
+
+def text_width(text: str, *, bold: bool = False) -> int:
+    """Return about how wide a text is in pixels; never less than it is."""
+    return int(len(text) * (_BOLD if bold else _WIDE)) + 2
+
+
+class Canvas:
+    """A picture of a fixed size.
+
+    Parameters
+    ----------
+    width, height
+        Size in pixels.
+    title, description
+        What screen readers say.
+    shapes
+        Names of node shapes, in the order of their colours.
+    """
+
+    def __init__(self, width: int, height: int, title: str, description: str, shapes: Sequence[str] = ()) -> None:
+        self._colours = {name: _COLOURS[min(position, len(_COLOURS) - 1)] for position, name in enumerate(shapes)}
+        self._parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" role="img" aria-labelledby="title description">\n'
+            f'<title id="title">{escape(title)}</title>\n<desc id="description">{escape(description)}</desc>\n'
+            f"<style>{_STYLE}</style>\n"
+            f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
+        ]
+
+    def open(self, title: str) -> None:
+        """Begin a group that shows a title when it is pointed at."""
+        self._parts.append(f"<g><title>{escape(title)}</title>\n")
+
+    def close(self) -> None:
+        """End a group."""
+        self._parts.append("</g>\n")
+
+    def box(self, x: int, y: int, width: int, height: int, level: int) -> None:
+        """Draw a box; boxes inside each other differ in colour."""
+        colour = _LEVELS[level % len(_LEVELS)]
+        self._parts.append(
+            f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="{colour}"/>\n'
+        )
+
+    def cells(self, corners: Sequence[tuple[int, int]], size: int, shape: str) -> None:
+        """Draw a square for each node of a shape."""
+        path = "".join(f"M{x} {y}h{size}v{size}h-{size}z" for x, y in corners)
+        self._parts.append(f'<path fill="{self._colours.get(shape, _COLOURS[0])}" d="{path}"/>\n')
+
+    def text(self, x: int, y: int, text: str, style: str) -> None:
+        """Write a line."""
+        self._parts.append(f'<text class={quoteattr(style)} x="{x}" y="{y}">{escape(text)}</text>\n')
+
+    def legend(self, x: int, y: int, shape: Shape) -> None:
+        """Write a line of the legend."""
+        self.cells([(x, y)], 12, shape.name)
+        self.text(x + 20, y + 10, shape.text, "note")
+
+    def svg(self) -> str:
+        """Return the picture."""
+        return "".join([*self._parts, "</svg>\n"])
