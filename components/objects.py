@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pulumi
 
 __all__ = [
+    "FIELD_MANAGER",
     "Component",
     "Conventions",
     "KubernetesObject",
@@ -33,7 +34,8 @@ WAIT_ANNOTATION = "pulumi.com/waitFor"
 
 # The provider otherwise draws a new name for each creation. After a killed run, which creates an object a second time,
 # the two names would be in each other's way at the next change.
-_FIELD_MANAGER = {"pulumi.com/patchFieldManager": "trainyard"}
+FIELD_MANAGER = "trainyard"
+"""Name under which every object of the program is applied."""
 
 
 class Standing(Protocol):
@@ -106,6 +108,7 @@ class Component(pulumi.ComponentResource):
         *,
         after: Iterable[pulumi.Resource] = (),
         gone_with: pulumi.Resource | None = None,
+        hooks: pulumi.ResourceHookBinding | None = None,
     ) -> KubernetesObject:
         """Declare one object of this component.
 
@@ -117,8 +120,13 @@ class Component(pulumi.ComponentResource):
             What must be there, and ready, before it; and is deleted after it.
         gone_with
             The resource whose deletion removes this object too, so that it is not deleted one by one.
+        hooks
+            What runs before or after it is made, changed or deleted.
         """
-        return declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(after), deleted_with=gone_with))
+        return declare(
+            manifest,
+            pulumi.ResourceOptions(parent=self, depends_on=list(after), deleted_with=gone_with, hooks=hooks),
+        )
 
 
 def logical_name(manifest: Mapping[str, Any]) -> str:
@@ -139,7 +147,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
         Parent, provider (through the parent) and the edges of the ordering graph.
     """
     common = _current.get()
-    body = _annotated(_labelled(manifest, common.labels), _FIELD_MANAGER)
+    body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
     if common.protect and body["kind"] in PROTECTED_KINDS:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if common.standing is not None and common.standing.adopt(body):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pulumi
 
+from components.convergence import Convergence
 from components.objects import Component, KubernetesObject, waiting_for
 from trainyard.queues import queue_objects
 from trainyard.settings import StackSettings
@@ -20,6 +21,8 @@ class Queues(Component):
 
     Parameters
     ----------
+    convergence
+        What makes the live tree fit to be changed.
     after
         Volcano's Deployments and webhook configurations.
 
@@ -33,16 +36,19 @@ class Queues(Component):
         self,
         name: str,
         settings: StackSettings,
+        convergence: Convergence,
         *,
         after: Iterable[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("queues", name, opts)
-        edges = list(after)
+        edges, hooks = list(after), convergence.binding()
         made: dict[str, KubernetesObject] = {}
         for manifest in queue_objects(settings):
             parent = made.get(manifest["spec"]["parent"])
             queue = waiting_for(manifest, "{.status.state}=Open")
-            made[manifest["metadata"]["name"]] = self.child(queue, after=[*edges, *([parent] if parent else [])])
+            made[manifest["metadata"]["name"]] = self.child(
+                queue, after=[*edges, *([parent] if parent else [])], hooks=hooks
+            )
         self.ready = list(made.values())
         self.register_outputs({})

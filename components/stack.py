@@ -11,6 +11,8 @@ import pulumi
 import pulumi_kubernetes
 
 from components import jobset, volcano
+from components.absence import NOWHERE, access_or_nowhere
+from components.convergence import Convergence, live_queues, refuse_changes
 from components.engine import Engine
 from components.objects import Conventions, conventions
 from components.standing import STACK_LABEL, LiveObjects, Ownership, look
@@ -40,12 +42,15 @@ class Stack:
         Options of every component: the provider.
     live
         The objects that exist already; None when the cluster was not looked at.
+    convergence
+        How the queue tree gets from what it is to what it is to be.
     """
 
     settings: StackSettings
     target: Target
     options: pulumi.ResourceOptions
     live: LiveObjects | None
+    convergence: Convergence
 
     @property
     def live_nodes(self) -> set[str] | None:
@@ -100,13 +105,17 @@ def _opened() -> Iterator[Stack]:
     name = pulumi.get_stack()
     settings = _settings(name)
     prove(settings)
-    cluster = provider(settings.cluster, cluster_name(settings, name))
-    access = cluster.access()
+    cluster = cluster_name(settings, name)
+    access = access_or_nowhere(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access)
-    live = _live(access, name, settings)
+    live = _live(access, name, settings) if access.kubeconfig != NOWHERE else None
     ownership = None
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
+    queues = queue_objects(settings)
+    owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
+    if owned:
+        refuse_changes(live_queues(access), queues, owned)
     kubernetes = pulumi_kubernetes.Provider(
         "kubernetes",
         kubeconfig=str(access.kubeconfig),
@@ -118,7 +127,8 @@ def _opened() -> Iterator[Stack]:
     )
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     with conventions(Conventions(labels, protect=settings.protect, standing=ownership)):
-        yield Stack(settings, target, pulumi.ResourceOptions(provider=kubernetes), live)
+        options = pulumi.ResourceOptions(provider=kubernetes)
+        yield Stack(settings, target, options, live, Convergence(access, queues, owned))
     if ownership is not None:
         ownership.refuse()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 
 import aiohttp
 
+from components.apart import apart
 from components.objects import ADOPTED_ANNOTATION
 from trainyard.cluster.base import ClusterAccess
 from trainyard.kube.credentials import Connection, kubeconfig
@@ -75,6 +75,14 @@ class LiveObjects:
     def names(self, api_version: str, kind: str) -> set[str]:
         """Return the names of the cluster-scoped objects of a kind."""
         return {name for version, each, _, name in self.metadata if (version, each) == (api_version, kind)}
+
+    def owned(self, stack: str, api_version: str, kind: str) -> set[str]:
+        """Return the names of the cluster-scoped objects of a kind that a stack made."""
+        return {
+            name
+            for (version, each, _, name), metadata in self.metadata.items()
+            if (version, each) == (api_version, kind) and metadata.get("labels", {}).get(STACK_LABEL) == stack
+        }
 
 
 @dataclass
@@ -148,21 +156,7 @@ def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> Live
     TrainyardError
         The cluster cannot be reached or refuses to be read.
     """
-    result: list[LiveObjects | BaseException] = []
-
-    def work() -> None:
-        try:
-            result.append(asyncio.run(_look(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces))))
-        except BaseException as error:
-            result.append(error)
-
-    # The Pulumi program runs inside an event loop, which cannot run a second one.
-    thread = threading.Thread(target=work, name="look")
-    thread.start()
-    thread.join()
-    if isinstance(result[0], BaseException):
-        raise result[0]
-    return result[0]
+    return apart(lambda: _look(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces)))
 
 
 async def _look(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:

@@ -30,8 +30,15 @@ with open_stack() as stack:
 
     platform = Platform("platform", settings, after=trainer.crds, opts=opts)
     policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)
-    queues = Queues("queues", settings, after=volcano.ready, opts=opts)
-    topology = Topology("topology", settings, live_nodes=stack.live_nodes, after=volcano.ready, opts=opts)
+    queues = Queues("queues", settings, stack.convergence, after=volcano.ready, opts=opts)
+    topology = Topology(
+        "topology",
+        settings,
+        live_nodes=stack.live_nodes,
+        access=target.access,
+        after=volcano.ready,
+        opts=opts,
+    )
     runtimes = Runtimes("runtimes", settings.runtimes, after=[*trainer.ready, *platform.ready], opts=opts)
     Tenants(
         "tenants",

@@ -162,7 +162,8 @@ class FakeApi:
             new = merged(held, sent)
         if sub == "status":
             new = {**held, "status": new.get("status", {})}
-        if {**new, "metadata": 0} == {**held, "metadata": 0} and not isinstance(sent, list):
+        unchanged = new == held or (request.method == "PUT" and {**new, "metadata": 0} == {**held, "metadata": 0})
+        if unchanged and not isinstance(sent, list):
             return web.json_response(held)
         return web.json_response(self.put(path, new))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -11,33 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.golden import assert_golden
-from tests.queues.webhook import refused
-from trainyard.problem import Problem, TrainyardError
-from trainyard.queues import RULES, Severity, check_queues, check_tree, draw, queue_objects, severity
-from trainyard.settings import StackSettings, load_stack, parse_stack
-from trainyard.settings.tenancy import QueueSettings
+from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
+from tests.queues.webhook import refused, refused_by_1_15
+from trainyard.problem import TrainyardError
+from trainyard.queues import (
+    RULES,
+    Queue,
+    Scheduling,
+    Severity,
+    check_queues,
+    check_tree,
+    draw,
+    queue_objects,
+    refusals,
+)
+from trainyard.queues.model import KINDS
+from trainyard.settings import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
-GPU = "nvidia.com/gpu"
-CAPACITY = {GPU: "64", "cpu": "768", "memory": "8Ti", "pods": "880"}
-
-
-def tree(**queues: dict[str, Any]) -> dict[str, QueueSettings]:
-    return {name: QueueSettings.model_validate(values) for name, values in queues.items()}
-
-
-def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: int = 8) -> StackSettings:
-    fabric = {"tierNames": ["rack"], "domains": [{"name": "r", "nodes": nodes}]}
-    values = {"cluster": {"provider": "embedded"}, "queues": queues, "tenants": tenants or {}, "fabric": fabric}
-    return parse_stack(values, source="test")
-
-
-def rules(problems: list[Problem]) -> set[str | None]:
-    return {problem.rule for problem in problems}
-
-
-def gpus(amount: str | int) -> dict[str, str]:
-    return {GPU: str(amount)}
 
 
 @pytest.mark.parametrize("name", ["local", "kind", "production"])
@@ -82,7 +73,7 @@ def test_a_sum_shows_its_parts() -> None:
             c={"parent": "p", "deserved": {"cpu": "333.4m"}},
         )
     )
-    (problem,) = [each for each in problems if severity(each) is Severity.ERROR]
+    (problem,) = [each for each in problems if each.severity is Severity.ERROR]
     assert problem.rule == "queue-deserved-sum"
     assert "334m (a) + 334m (b) + 334m (c) = 1002m of cpu" in problem.message
     assert "1001m" in problem.message
@@ -116,8 +107,7 @@ def test_a_sum_shows_its_parts() -> None:
         (tree(a={"deserved": {"requests.nvidia.com/gpu": "8"}}), "queue-resource-name"),
         (tree(a={"parent": "b"}), "queue-parent-unknown"),
         (tree(a={"parent": "default"}), "queue-parent-default"),
-        (tree(default={}), "queue-name-reserved"),
-        (tree(a={"parent": "a"}), "queue-cycle"),
+        (tree(a={"parent": "a"}), "queue-parent-self"),
         (tree(a={"parent": "c"}, b={"parent": "a"}, c={"parent": "b"}), "queue-cycle"),
         (
             tree(
@@ -133,7 +123,7 @@ def test_a_sum_shows_its_parts() -> None:
         ),
     ],
 )
-def test_an_error_is_found(queues: dict[str, QueueSettings], rule: str) -> None:
+def test_an_error_is_found(queues: dict[str, Queue], rule: str) -> None:
     problems = check_tree(queues, capacity=CAPACITY)
     assert rule in rules(problems)
     assert RULES[rule].severity is Severity.ERROR
@@ -150,10 +140,10 @@ def test_an_error_is_found(queues: dict[str, QueueSettings], rule: str) -> None:
         (tree(a={"deserved": gpus(64), "guarantee": gpus(64)}), "queue-starved"),
     ],
 )
-def test_a_warning_is_found(queues: dict[str, QueueSettings], rule: str) -> None:
+def test_a_warning_is_found(queues: dict[str, Queue], rule: str) -> None:
     problems = check_tree(queues, capacity=CAPACITY)
     assert rule in rules(problems)
-    assert {severity(problem) for problem in problems} == {Severity.WARNING}
+    assert {problem.severity for problem in problems} == {Severity.WARNING}
 
 
 def test_starvation_is_told_wherever_the_guarantees_are() -> None:
@@ -220,27 +210,59 @@ AMOUNTS = st.dictionaries(
 
 
 @st.composite
-def forests(draw_: st.DrawFn) -> dict[str, QueueSettings]:
+def forests(draw_: st.DrawFn) -> dict[str, Queue]:
     names = ["a", "b", "c", "d"][: draw_(st.integers(1, 4))]
     queues = {}
     for position, name in enumerate(names):
         parent = draw_(st.sampled_from(["root", *names[:position]]))
-        values = {kind: draw_(AMOUNTS) for kind in ("deserved", "guarantee", "capability")}
-        queues[name] = QueueSettings.model_validate({"parent": parent, **values})
+        queues[name] = Queue(parent, draw_(AMOUNTS), draw_(AMOUNTS), draw_(AMOUNTS))
     return queues
 
 
 @settings(max_examples=200, deadline=None)
 @given(forests())
-def test_the_verdict_is_the_webhooks(queues: dict[str, QueueSettings]) -> None:
+def test_the_verdict_is_the_webhooks(queues: dict[str, Queue]) -> None:
     problems = check_tree(queues)
     predicted = {problem.rule for problem in problems if problem.rule and RULES[problem.rule].refused_by}
     assert bool(predicted) is refused(queues), predicted
 
 
+@settings(max_examples=200, deadline=None)
 @given(forests())
-def test_a_proved_tree_gives_every_queue_once_after_its_parent(queues: dict[str, QueueSettings]) -> None:
-    dumped = {name: queue.model_dump(by_alias=True) for name, queue in queues.items()}
+def test_the_verdict_is_that_of_the_newer_webhook(queues: dict[str, Queue]) -> None:
+    version = "1.15.1"
+    problems = check_tree(queues, scheduling=Scheduling(version))
+    predicted = {problem.rule for problem in problems if version in RULES[problem.rule or ""].refused_by}
+    assert bool(predicted) is refused_by_1_15(queues), predicted
+
+
+@settings(max_examples=100, deadline=None)
+@given(forests(), forests())
+def test_a_change_is_refused_like_the_tree_it_leads_to(live: dict[str, Queue], wanted: dict[str, Queue]) -> None:
+    """A queue that is made or changed in all its amounts is judged with all that touches it."""
+    name = "a"
+    if refused(live):
+        return
+    changed = {**live, name: replace(wanted["a"], parent="root")}
+    step = refusals(live, name, changed[name])
+    if step:
+        assert refused(changed)
+    elif live.get(name) and any(live[name].quantities(kind) != changed[name].quantities(kind) for kind in KINDS):
+        assert not refused(changed)
+
+
+@settings(deadline=None)
+@given(forests())
+def test_a_proved_tree_gives_every_queue_once_after_its_parent(queues: dict[str, Queue]) -> None:
+    dumped = {
+        name: {
+            "parent": queue.parent,
+            "deserved": queue.deserved,
+            "guarantee": queue.guarantee,
+            "capability": queue.capability,
+        }
+        for name, queue in queues.items()
+    }
     try:
         objects = queue_objects(stack(dumped, nodes=1000))
     except TrainyardError:

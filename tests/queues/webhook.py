@@ -1,4 +1,4 @@
-"""The admission webhook of Volcano 1.14.1 as an oracle: its comparisons written a second time, in its own terms."""
+"""The admission webhook of Volcano as an oracle: its comparisons written a second time, in its own terms."""
 
 from __future__ import annotations
 
@@ -79,3 +79,51 @@ def refused(queues: Mapping[str, QueueSettings]) -> bool:
         if own_refused(queue) or (children and parent_refused(queue, children)):
             return True
     return False
+
+
+def refused_by_1_15(queues: Mapping[str, QueueSettings]) -> bool:
+    """Return whether the webhook of Volcano 1.15.1 refuses any queue of a tree that is created parents first."""
+    live: dict[str, QueueSettings] = {}
+    waiting = dict(queues)
+    while waiting:
+        name = next(name for name, queue in waiting.items() if queue.parent == "root" or queue.parent in live)
+        queue = waiting.pop(name)
+        if created_refused_by_1_15(queue, live):
+            return True
+        live[name] = queue
+    return False
+
+
+def created_refused_by_1_15(queue: QueueSettings, live: Mapping[str, QueueSettings]) -> bool:
+    for values in (queue.capability, queue.deserved, queue.guarantee):
+        if any((name == "pods" or "/" in name) and quantity.parse(value) % 1 for name, value in values.items()):
+            return True
+    for name, value in queue.guarantee.items():
+        if name not in queue.deserved or quantity.parse(queue.deserved[name]) < quantity.parse(value):
+            return True
+    for name, value in queue.deserved.items():
+        if name in queue.capability and quantity.parse(value) > quantity.parse(queue.capability[name]):
+            return True
+    if queue.parent == "root":
+        return False
+    above = [live[queue.parent]]
+    while above[-1].parent != "root":
+        above.append(live[above[-1].parent])
+    if len(above) >= 5:
+        return True
+    own = flat(queue.capability)
+    for name, amount in own.items():
+        bounds = [bound for each in above if (bound := flat(each.capability).get(name, 0.0)) > 0]
+        if bounds and amount > bounds[0]:
+            return True
+    siblings = [each for each in live.values() if each.parent == queue.parent]
+    for kind in ("guarantee", "deserved"):
+        sums = added(new_resource(getattr(each, kind)) for each in [*siblings, queue])
+        if less_partly(new_resource(getattr(above[0], kind)), sums):
+            return True
+    return False
+
+
+def flat(values: Mapping[str, str]) -> Amounts:
+    basic, scalar = new_resource(values)
+    return {name: amount for name, amount in {**basic, **scalar}.items() if amount > 0}

@@ -86,6 +86,10 @@ class PlatformSpec(KubernetesModel):
 
     leaf_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
     """Queues that take jobs."""
+    closed_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
+    """Queues that take no new jobs; the controller closes them, and opens what it closed when it is no longer here."""
+    retired_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
+    """Those of the closed queues that were empty and are about to be removed."""
     accelerator_resources: list[_Resource] = Field(default=[], max_length=32, json_schema_extra=_SET)
     """Resource names of accelerators."""
     tiers: list[Tier] = Field(default=[], max_length=16, json_schema_extra=list_map("name"))

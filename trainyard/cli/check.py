@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import config_path, settings_of
+from trainyard.cli.common import client_of, config_path, settings_of
 from trainyard.data import checkout
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.kube import Client
     from trainyard.policy.check.results import Report
     from trainyard.policy.check.run import Rulebook
     from trainyard.settings import StackSettings
@@ -131,7 +130,8 @@ def _check(
     with ExitStack() as ends:
         rulebook = opened(ends, settings, folders=folders, only=rule or [], program=_program, server=server)
         if cluster:
-            found = check_cluster(rulebook, lambda: _client(kubeconfig, context, settings, stack), report=report)
+            named = stack or _DEFAULT_STACK
+            found = check_cluster(rulebook, lambda: client_of(kubeconfig, context, settings, named), report=report)
         else:
             found = _files(rulebook, paths or [], changed_since, folders, file, pass_over=pass_over)
         if settings is None:
@@ -189,22 +189,13 @@ def _settings(stack: str | None, config_file: Path | None) -> tuple[StackSetting
 
 
 def _program() -> Path:
+    from trainyard.cluster.toolchain import Toolchain, pinned, program_path
+
+    (found,) = Toolchain().resolve([program for program in pinned() if program.name == "opa"])
+    if found.path is not None:
+        return found.path
     from rich.console import Console
 
     from trainyard.cli.common import line_progress
-    from trainyard.cluster.toolchain import program_path
 
     return program_path("opa", progress=line_progress(Console(stderr=True)))
-
-
-def _client(kubeconfig: Path | None, context: str | None, settings: StackSettings | None, stack: str | None) -> Client:
-    from trainyard.kube import Client
-
-    if kubeconfig is None and settings is not None:
-        from trainyard.cluster import cluster_name, provider
-
-        access = provider(settings.cluster, cluster_name(settings, stack or _DEFAULT_STACK)).access()
-        kubeconfig, context = access.kubeconfig, context or access.context
-    if kubeconfig is None:
-        raise TrainyardError("There is no cluster", fix="name one with --kubeconfig")
-    return Client.from_kubeconfig(kubeconfig, context)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.data import checkout
+from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings, load_stack
 from trainyard.settings.loader import stack_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainyard.kube import Client
     from trainyard.progress import Progress
 
 CLEAR = "\r\x1b[2K"
 
-__all__ = ["Output", "config_path", "line_progress", "settings_of"]
+__all__ = ["Output", "client_of", "config_path", "line_progress", "settings_of", "text_of"]
 
 
 class Output(StrEnum):
@@ -55,3 +58,39 @@ def line_progress(console: Console) -> Progress:
         interval=0.5 if console.is_terminal else 10.0,
         transient=transient if console.is_terminal else None,
     )
+
+
+def client_of(kubeconfig: Path | None, context: str | None, settings: StackSettings | None, stack: str) -> Client:
+    """Return a client for the cluster of a kubeconfig, or else of a stack.
+
+    Raises
+    ------
+    TrainyardError
+        There is neither, or the stack's cluster cannot be found.
+    """
+    from trainyard.kube import Client
+
+    if kubeconfig is None and settings is not None:
+        from trainyard.cluster import cluster_name, provider
+
+        access = provider(settings.cluster, cluster_name(settings, stack)).access()
+        kubeconfig, context = access.kubeconfig, context or access.context
+    if kubeconfig is None:
+        raise TrainyardError("There is no cluster", fix="name one with --kubeconfig")
+    return Client.from_kubeconfig(kubeconfig, context)
+
+
+def text_of(name: str) -> str:
+    """Return the text of a file, or of standard input where its name is ``-``.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be read, or is not text.
+    """
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise TrainyardError(f"{name} cannot be read: {error.strerror}", fix="check the path") from error
+    except UnicodeDecodeError as error:
+        raise TrainyardError(f"{name} is not text", fix="give YAML or JSON files") from error

@@ -21,6 +21,7 @@ from trainyard.controller.issuer import Issuer
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, policy_client, policy_gate
+from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.serving import ServingCertificate
 from trainyard.controller.view import ClusterView
@@ -66,6 +67,7 @@ class Controller:
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
         self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)
+        self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
         self._serving: ServingCertificate | None = None
         if configuration.webhooks:
@@ -121,7 +123,7 @@ class Controller:
     async def _act(self) -> None:
         """Do what one replica at a time does, until the manager is stopped."""
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._events.run())]
+            helpers = [group.create_task(self._events.run()), group.create_task(self._queue_states.run())]
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
             await self._view.wait_settled()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
+from trainyard.api.constants import GROUP, TRAIN_JOB
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.controller.view import ClusterView
 from trainyard.kube import Client, Informer, Key, Object, Resource, controller_of, uid_of
@@ -106,7 +109,7 @@ def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
         If it does not.
     """
     owner = controller_of(body)
-    if owner is not None and owner.get("uid") == uid_of(train_job):
+    if owner is not None and _means(owner, train_job):
         return
     name = body["metadata"]["name"]
     whose = f"belongs to {owner['kind']} {owner['name']}" if owner else "belongs to nobody"
@@ -114,6 +117,12 @@ def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
         f"{resource.kind} {name} exists and {whose}, not to this TrainJob",
         fix=f"Delete the {resource.kind} or rename the TrainJob",
     )
+
+
+def _means(owner: Mapping[str, Any], train_job: Object) -> bool:
+    """Whether a reference is to a TrainJob; by its kind too, because that is what rule OBJ-001 goes by."""
+    group, kind = str(owner.get("apiVersion")).rpartition("/")[0], owner.get("kind")
+    return (owner.get("uid"), group, kind) == (uid_of(train_job), GROUP, TRAIN_JOB)
 
 
 def _type_of(resource: Resource) -> str:

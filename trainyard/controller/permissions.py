@@ -28,6 +28,7 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),
         _rule("jobset.x-k8s.io", ["jobsets"], [*_READ, "create", "patch", "delete"]),
         _rule("scheduling.volcano.sh", ["podgroups"], [*_READ, "create", "patch"]),
+        _rule("scheduling.volcano.sh", ["queues"], [*_READ, "patch"]),
         _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch"]),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
         # Keys of MPI and Flux jobs: made once; only metadata is read, to tell a job's own Secret from another's.
@@ -52,7 +53,7 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
 
 
 def namespaced_rules(namespace: str, configuration: Configuration | None = None) -> list[dict[str, Any]]:
-    """Return the rules of the controller's Role in one namespace: its Lease and the certificate Secrets kept there."""
+    """Return the rules of the controller's Role in one namespace: Lease, Commands and the certificate Secrets there."""
     settings = configuration or Configuration(namespace=namespace)
     rules: list[dict[str, Any]] = []
     secrets = {certificate.secret for certificate in settings.certificates if certificate.namespace == namespace}
@@ -61,6 +62,7 @@ def namespaced_rules(namespace: str, configuration: Configuration | None = None)
         lease = settings.leader_election.lease
         rules.append(_rule("coordination.k8s.io", ["leases"], ["create"]))
         rules.append(_rule("coordination.k8s.io", ["leases"], ["get", "update"], [lease]))
+        rules.append(_rule("bus.volcano.sh", ["commands"], ["get", "create"]))
     if secrets:
         rules.append(_rule("", ["secrets"], [*_READ, "create", "patch"], sorted(secrets)))
     return rules

@@ -6,6 +6,7 @@ from trainyard.kube.resource import Resource
 
 __all__ = [
     "CLUSTER_TRAINING_RUNTIMES",
+    "COMMANDS",
     "CONFIG_MAPS",
     "COSCHEDULING_POD_GROUPS",
     "FIELD_MANAGER",
@@ -15,6 +16,7 @@ __all__ = [
     "PLATFORMS",
     "POD_GROUPS",
     "PRIORITY_CLASSES",
+    "QUEUES",
     "SECRETS",
     "TENANT_POLICIES",
     "TRAINING_RUNTIMES",
@@ -31,6 +33,8 @@ TENANT_POLICIES = Resource("trainyard.dev", "v1alpha1", "tenantpolicies", "Tenan
 PLATFORMS = Resource("trainyard.dev", "v1alpha1", "platforms", "Platform", namespaced=False)
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
+COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")

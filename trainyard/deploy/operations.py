@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,13 @@ from trainyard.deploy.events import EventLog
 from trainyard.deploy.recovery import backend_folder, forget_pending_operations, release_stale_lock
 from trainyard.deploy.result import Result
 from trainyard.deploy.workspace import PROJECT, Program, open_workspace
+from trainyard.kube import Client
+from trainyard.live.plan import plan_from
+from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.problem import Problem, TrainyardError
 from trainyard.progress import Progress
+from trainyard.queues.plan import Plan
+from trainyard.queues.sides import settings_side
 from trainyard.settings import ClusterProvider, StackSettings
 
 if TYPE_CHECKING:
@@ -87,7 +93,10 @@ def preview(settings: StackSettings, stack: str, config_file: Path, progress: Pr
     """Say what `up` would change, and what admission rules say about it; parameters and errors as there."""
     with _operation("preview", "Preview", settings, stack, config_file, progress) as run:
         run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
-    return _result("preview", stack, run)
+    result = _result("preview", stack, run)
+    if not any(change.resource.startswith("Queue/") for change in result.changes):
+        return result
+    return replace(result, queues=_queue_plan(settings, stack))
 
 
 def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
@@ -140,6 +149,18 @@ def _operation(
             with _ticking(events), _explained(operation, stack, events, program, log):
                 yield run
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
+
+
+def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:
+    """Return what a change of the queues means for the jobs of the live cluster; None where it has no queues yet."""
+    access = provider(settings.cluster, cluster_name(settings, stack)).access()
+
+    async def read() -> LiveQueues:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            return await read_shares(client)
+
+    live = asyncio.run(read())
+    return plan_from(live, settings_side(settings, f"stack {stack}")) if live.queues else None
 
 
 def _policy_packs(settings: StackSettings) -> list[str]:

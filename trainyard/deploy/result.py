@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.problem import Problem
+from trainyard.queues.plan import Plan
+from trainyard.queues.plan_report import as_json, as_text
 
 __all__ = ["Change", "Result"]
 
@@ -60,6 +62,8 @@ class Result:
         How long it took.
     advice
         What admission rules say and do not refuse.
+    queues
+        What a change of queues means for tenants and their jobs; None where no queue changes.
     """
 
     operation: str
@@ -68,6 +72,7 @@ class Result:
     changes: tuple[Change, ...]
     seconds: float
     advice: tuple[Problem, ...] = ()
+    queues: Plan | None = None
 
     @property
     def changed(self) -> bool:
@@ -95,7 +100,8 @@ class Result:
                 if change.component == component:
                     fields = f"  {', '.join(change.fields)}" if change.fields else ""
                     found.append(f"  {signs.get(change.operation, '?')} {change.resource}{fields}")
-        return [*found, *(["Policies", *(f"  ! {problem}" for problem in self.advice)] if self.advice else [])]
+        found += ["Policies", *(f"  ! {problem}" for problem in self.advice)] if self.advice else []
+        return [*found, *(as_text(self.queues).splitlines() if self.queues else [])]
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON shape."""
@@ -107,6 +113,7 @@ class Result:
             "changes": [change.as_json() for change in self.changes],
             "seconds": round(self.seconds, 1),
             "advice": [problem.as_json() for problem in self.advice],
+            "queues": as_json(self.queues) if self.queues else None,
         }
 
     def _named(self) -> list[tuple[str, int]]:

@@ -205,11 +205,13 @@ class Client:
         field_manager: str,
         force: bool = True,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> Object:
-        """Apply an object server-side: create it or own the named fields of it."""
+        """Apply an object server-side: create it or own the named fields of it; a dry run only asks whether it may."""
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"], subresource=subresource)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
+        query |= {"dryRun": "All"} if dry_run else {}
         return await self.request("PATCH", path, resource=resource, body=body, query=query, content_type=_APPLY)
 
     async def merge_patch(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainyard.controller.resources import QUEUES
 from trainyard.kube import Client, Object, Resource
 
-__all__ = ["HYPER_NODES", "QUEUES", "PlatformView", "read_platform"]
+__all__ = ["HYPER_NODES", "PlatformView", "read_platform"]
 
-QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
 HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
 
 

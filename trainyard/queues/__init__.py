@@ -1,8 +1,47 @@
 """The tenant queue tree: proved against the rules of the Volcano version, then written as Queue objects."""
 
+from trainyard.queues.admission import refusals
 from trainyard.queues.checks import check_queues, check_tree
 from trainyard.queues.drawing import draw
+from trainyard.queues.manifests import Manifests, is_manifest, read_manifests, read_queue
+from trainyard.queues.model import DEFAULT, ROOT, Queue
 from trainyard.queues.objects import queue_objects
-from trainyard.queues.rules import RULES, Rule, Severity, severity
+from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
+from trainyard.queues.rules import RULES, Finding, Rule, Severity, severity
+from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+from trainyard.queues.shares import Compiled, Remainder, compile_queues, queue_tree
+from trainyard.queues.supply import Supply, supply_of
+from trainyard.queues.tree import QueueTree
 
-__all__ = ["RULES", "Rule", "Severity", "check_queues", "check_tree", "draw", "queue_objects", "severity"]
+__all__ = [
+    "DEFAULT",
+    "ROOT",
+    "RULES",
+    "VOLCANO_VERSIONS",
+    "Compiled",
+    "Finding",
+    "ManifestPaths",
+    "Manifests",
+    "Paths",
+    "Plugin",
+    "Queue",
+    "QueueTree",
+    "Remainder",
+    "Rule",
+    "Scheduling",
+    "SettingsPaths",
+    "Severity",
+    "Supply",
+    "check_queues",
+    "check_tree",
+    "compile_queues",
+    "draw",
+    "is_manifest",
+    "queue_objects",
+    "queue_tree",
+    "read_manifests",
+    "read_queue",
+    "refusals",
+    "severity",
+    "supply_of",
+]

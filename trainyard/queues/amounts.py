@@ -6,6 +6,7 @@ computes in floating point; here the units are integers, so nothing is lost abov
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,7 @@ from math import ceil
 
 from trainyard import quantity
 
-__all__ = ["Amounts", "Excess", "counted", "excess", "is_whole", "text", "total", "units"]
+__all__ = ["Amounts", "Excess", "counted", "excess", "is_whole", "step", "text", "total", "units"]
 
 Amounts = dict[str, int]
 """Whole units by resource: bytes of memory, pods, thousandths of everything else."""
@@ -22,6 +23,21 @@ Amounts = dict[str, int]
 _NATIVE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _NATIVE_PREFIXES = ("hugepages-", "attachable-volumes-")
 _ZERO_WHERE_ABSENT = frozenset({"cpu", "memory"})
+_OBJECTS = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DEVICE = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+_MAX_DOMAIN = 253 - len("requests.")
 
 
 @dataclass(frozen=True)
@@ -43,22 +59,34 @@ class Excess:
     want: int
 
 
+@lru_cache(maxsize=4096)
 def counted(resource: str) -> bool:
     """Return whether Volcano counts a resource; others it accepts and ignores."""
     if resource in _NATIVE or resource.startswith(_NATIVE_PREFIXES):
         return True
-    return "/" in resource and not resource.startswith(("requests.", "count/"))
+    if resource.startswith("count/"):
+        return False
+    return "kubernetes.io/" in resource or _is_device(resource)
 
 
 def is_whole(resource: str, amount: str) -> bool:
     """Return whether an amount of a resource that comes in whole pieces is whole; true for all other resources."""
-    pieces = resource == "pods" or ("/" in resource and "kubernetes.io/" not in resource and counted(resource))
-    return not pieces or _whole(amount, 1000) % 1000 == 0
+    return amount.isdecimal() or not _in_pieces(resource) or _rounded_up(amount, 1000) % 1000 == 0
+
+
+def step(resource: str) -> Fraction:
+    """Return the smallest amount of a resource that is shared out: a device, a pod, a byte, a thousandth of a core."""
+    return Fraction(1, 1000) if resource == "cpu" else Fraction(1)
 
 
 def units(resources: Mapping[str, str]) -> Amounts:
     """Return the counted resources in whole units, each rounded up."""
-    return {name: _whole(value, _scale(name)) for name, value in resources.items() if counted(name)}
+    result: Amounts = {}
+    for name, value in resources.items():
+        scale = _counting(name)
+        if scale:
+            result[name] = int(value) * scale if value.isdecimal() else _rounded_up(value, scale)
+    return result
 
 
 def total(amounts: Iterable[Amounts]) -> Amounts:
@@ -76,10 +104,13 @@ def excess(upper: Mapping[str, int], lower: Mapping[str, int]) -> Iterator[Exces
     A resource that `upper` does not name counts as 0; devices and other named resources must be named above even
     when 0 of them are asked for.
     """
-    for name, want in sorted(lower.items()):
-        have = upper.get(name)
-        if (have is None and name not in _ZERO_WHERE_ABSENT) or (have or 0) < want:
-            yield Excess(name, have, want)
+    found = [
+        name
+        for name, want in lower.items()
+        if ((have := upper.get(name)) is None and name not in _ZERO_WHERE_ABSENT) or (have or 0) < want
+    ]
+    for name in sorted(found):
+        yield Excess(name, upper.get(name), lower[name])
 
 
 def text(resource: str, amount: int | None) -> str:
@@ -87,10 +118,30 @@ def text(resource: str, amount: int | None) -> str:
     return "none" if amount is None else quantity.format(Fraction(amount, _scale(resource)), resource)
 
 
+@lru_cache(maxsize=4096)
+def _is_device(resource: str) -> bool:
+    if resource.startswith("requests.") or not _DEVICE.fullmatch(resource):
+        return False
+    return len(resource.partition("/")[0]) <= _MAX_DOMAIN
+
+
+@lru_cache(maxsize=4096)
+def _in_pieces(resource: str) -> bool:
+    if resource == "pods" or resource in _OBJECTS:
+        return True
+    return "kubernetes.io/" not in resource and _is_device(resource)
+
+
 def _scale(resource: str) -> int:
     return 1 if resource in ("memory", "pods") else 1000
 
 
 @lru_cache(maxsize=4096)
-def _whole(amount: str, scale: int) -> int:
+def _counting(resource: str) -> int:
+    """Return how many units are one of a resource; 0 for one that is not counted."""
+    return _scale(resource) if counted(resource) else 0
+
+
+@lru_cache(maxsize=16384)
+def _rounded_up(amount: str, scale: int) -> int:
     return ceil(quantity.parse(amount) * scale)

@@ -2,120 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from trainyard import quantity
-from trainyard.problem import Problem
 from trainyard.queues.admission import admission_problems
-from trainyard.queues.amounts import counted, units
-from trainyard.queues.consequences import consequence_problems
-from trainyard.queues.tree import DEFAULT, ROOT, QueueTree
+from trainyard.queues.amounts import Amounts, units
+from trainyard.queues.guarantees import guarantee_problems
+from trainyard.queues.limits import flattened, limits
+from trainyard.queues.model import DEFAULT, KINDS, ROOT, Queue
+from trainyard.queues.paths import Paths, SettingsPaths
+from trainyard.queues.rules import Finding, holding
+from trainyard.queues.scheduling import Scheduling
+from trainyard.queues.shape import name_problems, shape_problems
+from trainyard.queues.shares import compile_queues
+from trainyard.queues.sharing import sharing_problems
+from trainyard.queues.supply import supply_of
+from trainyard.queues.tree import QueueTree
+from trainyard.queues.use import Gangs, affinity_problems, tenant_problems
 from trainyard.settings import StackSettings
-from trainyard.settings.fabric import FabricSettings
-from trainyard.settings.tenancy import QueueSettings, TenantSettings
 
 __all__ = ["check_queues", "check_tree"]
 
 
-def check_queues(settings: StackSettings) -> list[Problem]:
+def check_queues(
+    settings: StackSettings, *, scheduling: Scheduling | None = None, gangs: Gangs | None = None
+) -> list[Finding]:
     """Prove the queue tree of a stack.
 
     Parameters
     ----------
     settings
         The stack; its fabric says how much there is to share out.
+    scheduling
+        The scheduler; the stack's version of Volcano with capacity and its tree when absent.
+    gangs
+        What the smallest gang of each runtime asks for, by runtime name.
 
     Returns
     -------
-    list of Problem
-        Errors and warnings (`trainyard.queues.severity` tells which), by queue.
+    list of Finding
+        Errors and warnings (`Finding.severity` tells which), by rule and queue.
     """
-    problems = check_tree(settings.queues, capacity=_fabric_capacity(settings.fabric))
-    return [*problems, *_not_leaf(QueueTree(settings.queues), settings.tenants)]
+    scheduling = scheduling or Scheduling(settings.volcano.version)
+    supply, paths = supply_of(settings), SettingsPaths()
+    compiled = compile_queues(settings.queues, supply, paths)
+    reserved = [
+        Finding(
+            paths.of(name),
+            f"queue {name!r} belongs to Volcano, which makes it itself",
+            "declare a queue of another name below root",
+            "queue-name-reserved",
+            queue=name,
+        )
+        for name in sorted({ROOT, DEFAULT} & set(compiled.queues))
+    ]
+    own = {name: queue for name, queue in compiled.queues.items() if name not in (ROOT, DEFAULT)}
+    tree = QueueTree(own)
+    findings = check_tree(
+        own, capacity=supply.total, scheduling=scheduling, node_groups=supply.node_groups, paths=paths
+    )
+    bounds = _limits(tree, supply.total, scheduling) if gangs and not any(tree.cycles()) else {}
+    tenants = tenant_problems(tree, settings.tenants, bounds, gangs or {}, paths)
+    return [*compiled.findings, *reserved, *findings, *holding(tenants, scheduling)]
 
 
 def check_tree(
-    queues: Mapping[str, QueueSettings], *, capacity: Mapping[str, str] | None = None, path: str = "trainyard:queues"
-) -> list[Problem]:
+    queues: Mapping[str, Queue],
+    *,
+    root: Queue | None = None,
+    capacity: Mapping[str, str] | None = None,
+    scheduling: Scheduling | None = None,
+    node_groups: Iterable[str] | None = None,
+    paths: Paths | None = None,
+) -> list[Finding]:
     """Prove a queue tree.
 
     Parameters
     ----------
     queues
-        Queues by name, ``root`` and ``default`` excluded.
+        Queues by name; ``default`` only where something is said about it, ``root`` never.
+    root
+        What is said about ``root``.
     capacity
         What all nodes offer together, by resource in Kubernetes quantities; None when that is not known.
-    path
-        Where the queues are, the start of each problem's path.
+    scheduling
+        The scheduler; Volcano 1.14.1 with capacity and its tree when absent.
+    node_groups
+        Node groups that nodes carry; None when that is not known.
+    paths
+        Where the queues are; settings of a stack when absent.
 
     Returns
     -------
-    list of Problem
+    list of Finding
         Each says the queue, the resource, the numbers and the fix.
     """
-    tree = QueueTree(queues)
-    shape = list(_shape(tree, path))
-    names = list(_resource_names(tree, path))
-    amounts = admission_problems(tree, path)
-    cyclic = any(problem.rule == "queue-cycle" for problem in shape)
-    known = None if capacity is None else units(capacity)
-    later = [] if cyclic else list(consequence_problems(tree, known, path))
-    return [*shape, *names, *amounts, *later]
+    scheduling, paths = scheduling or Scheduling(), paths or SettingsPaths()
+    tree = QueueTree(queues, root)
+    findings = [*shape_problems(tree, paths), *name_problems(tree, paths)]
+    findings += admission_problems(tree, paths, scheduling.version)
+    findings += affinity_problems(tree, scheduling, node_groups, paths)
+    findings += _root(tree, paths)
+    if not any(finding.rule in ("queue-cycle", "queue-parent-self") for finding in findings):
+        findings += _consequences(tree, None if capacity is None else units(capacity), scheduling, paths, findings)
+    return holding(findings, scheduling)
 
 
-def _fabric_capacity(fabric: FabricSettings) -> dict[str, str] | None:
-    nodes = fabric.node_count
-    if nodes < 1:
-        return None
-    shape = fabric.node_shape.capacity
-    return {name: quantity.format(quantity.parse(value) * nodes, name) for name, value in shape.items()}
+def _consequences(
+    tree: QueueTree,
+    capacity: Mapping[str, int] | None,
+    scheduling: Scheduling,
+    paths: Paths,
+    refused: Iterable[Finding],
+) -> Iterator[Finding]:
+    if capacity is not None:
+        yield from _offered(tree, capacity, paths)
+    read = tree
+    if not scheduling.tree:
+        yield from _ignored(tree, paths)
+        read = flattened(tree)
+    real = limits(read, capacity)
+    told = {(finding.queue, finding.rule) for finding in refused}
+    yield from guarantee_problems(read, real, capacity, paths)
+    for finding in sharing_problems(_used(tree, read), real, capacity, scheduling, paths):
+        if finding.rule != "queue-deserved-overcommit" or (finding.queue, "queue-deserved-sum") not in told:
+            yield finding
 
 
-def _shape(tree: QueueTree, path: str) -> Iterator[Problem]:
-    for name in sorted({ROOT, DEFAULT} & set(tree.queues)):
-        message = f"queue {name!r} belongs to Volcano, which makes it itself"
-        yield Problem(f"{path}.{name}", message, "declare a queue of another name below root", "queue-name-reserved")
-    for name in sorted(tree.queues):
-        parent = tree.queues[name].parent
-        if parent == DEFAULT:
-            yield Problem(
-                f"{path}.{name}.parent",
-                f"queue {name!r} is below default: the first job that names no queue would stop all scheduling",
-                "use root or a queue of your own as parent",
-                "queue-parent-default",
-            )
-        elif parent != ROOT and parent not in tree.queues:
-            known = ", ".join(sorted({ROOT, *tree.queues} - {name}))
-            message = f"queue {name!r} is below {parent!r}, which is not declared"
-            yield Problem(f"{path}.{name}.parent", message, f"declare it or use one of {known}", "queue-parent-unknown")
-    for cycle in tree.cycles():
-        message = f"queues are above each other: {' → '.join((*cycle, cycle[0]))}; the scheduler would crash"
-        yield Problem(f"{path}.{cycle[0]}.parent", message, "give one of them a parent outside", "queue-cycle")
+def _used(tree: QueueTree, read: QueueTree) -> QueueTree:
+    """Return the queues that jobs are meant for; without the tree, inner ones would count as such too."""
+    if read is tree:
+        return tree
+    return flattened(QueueTree({name: tree.queues[name] for name in tree.leaves}, tree.root))
 
 
-def _resource_names(tree: QueueTree, path: str) -> Iterator[Problem]:
-    for name in sorted(tree.queues):
+def _limits(tree: QueueTree, capacity: Mapping[str, str] | None, scheduling: Scheduling) -> dict[str, Amounts]:
+    return limits(tree if scheduling.tree else flattened(tree), None if capacity is None else units(capacity))
+
+
+def _offered(tree: QueueTree, capacity: Mapping[str, int], paths: Paths) -> Iterator[Finding]:
+    for name in tree.reachable:
         queue = tree.queues[name]
-        for kind in ("deserved", "guarantee", "capability"):
-            for resource in getattr(queue, kind):
-                if not counted(resource):
-                    yield Problem(
-                        f"{path}.{name}.{kind}[{resource}]",
-                        f"queue {name!r} names resource {resource!r}, which Volcano ignores: nothing would be limited",
-                        "use cpu, memory, pods, ephemeral-storage or a device with its domain, such as nvidia.com/gpu",
-                        "queue-resource-name",
-                    )
+        named = {resource for kind in KINDS for resource in queue.amounts(kind)}
+        for resource in sorted(resource for resource in named - set(capacity) if "/" in resource):
+            message = f"queue {name!r} names {resource}, which no node of the fabric offers"
+            fix = f"use one of {', '.join(sorted(capacity))}"
+            yield Finding(paths.of(name), message, fix, "queue-resource-offered", queue=name)
 
 
-def _not_leaf(tree: QueueTree, tenants: Mapping[str, TenantSettings]) -> Iterator[Problem]:
-    for tenant in sorted(tenants):
-        for queue in tenants[tenant].queues:
-            below = tree.children(queue)
-            if below:
-                yield Problem(
-                    f"trainyard:tenants.{tenant}.queues",
-                    f"tenant {tenant!r} uses queue {queue!r}, which has queues below it ({', '.join(below)}): "
-                    "one gang there stops scheduling for every tenant",
-                    f"use one of {', '.join(tree.leaves)}",
-                    "queue-not-leaf",
-                )
+def _ignored(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+    inner = [
+        name
+        for name in tree.reachable
+        if tree.children(name) and any(tree.queues[name].quantities(kind) for kind in KINDS)
+    ]
+    if inner:
+        shown = ", ".join(inner if len(inner) <= 8 else [*inner[:7], f"{len(inner) - 7} more"])
+        message = f"{shown} bound the queues below them, but the scheduler does not read the tree: nothing is bounded"
+        fix = "turn on enableHierarchy of plug-in capacity, or write the amounts into the queues that jobs use"
+        yield Finding(paths.of(), message, fix, "queue-tree-ignored")
+
+
+def _root(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+    said = [kind for kind in KINDS if tree.root.quantities(kind)]
+    if said:
+        message = f"root has {' and '.join(said)}, which the scheduler writes itself or every queue inherits"
+        fix = "leave it out, and bound the queues below it"
+        yield Finding(paths.of(ROOT), message, fix, "queue-root-amounts", queue=ROOT)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from trainyard.queues.shares import queue_tree
 from trainyard.queues.tree import DEFAULT, ROOT, QueueTree
 from trainyard.settings import StackSettings
+from trainyard.settings.tenancy import QueueState
 
 __all__ = ["draw"]
 
 
 def draw(settings: StackSettings) -> str:
     """Return the tree as text: one line a queue with its tenants and amounts, accelerators first."""
-    tree = QueueTree(settings.queues)
+    tree = queue_tree(settings)
     tenants: dict[str, list[str]] = {}
     for tenant in sorted(settings.tenants):
         for queue in settings.tenants[tenant].queues:
@@ -39,6 +41,8 @@ def _title(tree: QueueTree, name: str, tenants: Mapping[str, list[str]], acceler
     parts = [f"{kind} {_amounts(values, accelerators)}" for kind, values in amounts.items() if values]
     if not queue.reclaimable:
         parts.append("not reclaimable")
+    if queue.state is not QueueState.OPEN:
+        parts.append(queue.state.value)
     used = f" [{', '.join(tenants[name])}]" if name in tenants else ""
     return f"{name}{used}" + (f": {'; '.join(parts)}" if parts else "")
 

@@ -6,15 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from trainyard.settings.tenancy import QueueSettings
+from trainyard.queues.model import DEFAULT, ROOT, Queue
 
 __all__ = ["DEFAULT", "ROOT", "QueueTree"]
-
-ROOT = "root"
-"""The queue above all others, made by Volcano."""
-
-DEFAULT = "default"
-"""The queue of jobs that name none, made by Volcano."""
 
 
 class QueueTree:
@@ -23,11 +17,14 @@ class QueueTree:
     Parameters
     ----------
     queues
-        Queues by name, ``root`` and ``default`` excluded.
+        Queues by name; ``default`` only where something is said about it, ``root`` never.
+    root
+        What is said about ``root``.
     """
 
-    def __init__(self, queues: Mapping[str, QueueSettings]) -> None:
+    def __init__(self, queues: Mapping[str, Queue], root: Queue | None = None) -> None:
         self.queues = dict(queues)
+        self.root = root or Queue()
         children: defaultdict[str, list[str]] = defaultdict(list)
         for name in sorted(self.queues):
             children[self.queues[name].parent].append(name)
@@ -36,6 +33,11 @@ class QueueTree:
     def children(self, name: str) -> list[str]:
         """Return the declared queues directly below one, sorted."""
         return self._children.get(name, [])
+
+    def with_queue(self, name: str, queue: Queue | None) -> QueueTree:
+        """Return the tree after one queue was set; None takes it away."""
+        others = {other: self.queues[other] for other in self.queues if other != name}
+        return QueueTree(others if queue is None else {**others, name: queue}, self.root)
 
     @cached_property
     def reachable(self) -> tuple[str, ...]:
@@ -51,17 +53,27 @@ class QueueTree:
         """Declared queues with nothing below them, sorted."""
         return tuple(name for name in sorted(self.queues) if not self.children(name))
 
+    def ancestors(self, name: str) -> Iterator[str]:
+        """Yield the declared queues above one, the nearest first; each once, even where they form a cycle."""
+        seen = {name}
+        above = self.queues[name].parent
+        while above in self.queues and above not in seen:
+            yield above
+            seen.add(above)
+            above = self.queues[above].parent
+
     def cycles(self) -> Iterator[tuple[str, ...]]:
         """Yield each cycle once, starting at its first queue by name."""
         done: set[str] = set()
         for start in sorted(self.queues):
-            path: list[str] = []
+            path: dict[str, None] = {}
             name = start
             while name in self.queues and name not in done and name not in path:
-                path.append(name)
+                path[name] = None
                 name = self.queues[name].parent
             if name in path:
-                cycle = path[path.index(name) :]
+                steps = list(path)
+                cycle = steps[steps.index(name) :]
                 first = cycle.index(min(cycle))
                 yield (*cycle[first:], *cycle[:first])
             done.update(path)

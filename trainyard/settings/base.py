@@ -18,6 +18,7 @@ __all__ = [
     "Resources",
     "RuntimeName",
     "SettingsModel",
+    "Share",
 ]
 
 
@@ -69,14 +70,23 @@ LabelValue = Annotated[
 ]
 """A label's value."""
 
+_QUANTITY = r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?"
+
 Quantity = Annotated[
+    str, BeforeValidator(_text), _matching(_QUANTITY, 64, "a Kubernetes quantity such as 8, 500m or 512Gi")
+]
+"""A non-negative Kubernetes resource quantity, kept as text so that nothing is rounded."""
+
+Share = Annotated[
     str,
     BeforeValidator(_text),
     _matching(
-        r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", 64, "a Kubernetes quantity such as 8, 500m or 512Gi"
+        rf"{_QUANTITY}|([0-9]{{1,2}}(\.[0-9]+)?|100(\.0+)?)%",
+        64,
+        "a Kubernetes quantity such as 8, 500m or 512Gi, or a percentage of the parent of at most 100%",
     ),
 ]
-"""A non-negative Kubernetes resource quantity, kept as text so that nothing is rounded."""
+"""A quantity, or a part of what the parent has, such as ``50%`` or ``12.5%``."""
 
 ResourceName = Annotated[str, _matching(_QUALIFIED, 317, "a resource name such as cpu or nvidia.com/gpu")]
 """A Kubernetes resource name, with its domain for devices."""

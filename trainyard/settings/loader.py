@@ -14,7 +14,7 @@ from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.messages import CONFIG_NAMESPACE, problems_of
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "stack_file"]
+__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "parse_yaml", "read_yaml", "stack_file", "stack_settings"]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -49,6 +49,38 @@ def stack_file(stack: str, folder: Path) -> Path:
     return path
 
 
+def read_yaml(path: Path) -> Any:
+    """Return what a YAML file says; a key given twice is an error.
+
+    Raises
+    ------
+    TrainyardError
+        The file cannot be read or is not YAML.
+    """
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise TrainyardError(f"{path} is not text in UTF-8", fix="check that it is a YAML file") from error
+    except OSError as error:
+        raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check the path") from error
+    return parse_yaml(text, source=str(path))
+
+
+def parse_yaml(text: str, *, source: str) -> Any:
+    """Return what one YAML document says; a key given twice is an error.
+
+    Raises
+    ------
+    TrainyardError
+        It is not YAML.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        detail = " ".join(str(error).split())
+        raise TrainyardError(f"{source} is not valid YAML: {detail}", fix="correct the YAML") from error
+
+
 def load_stack(path: Path) -> StackSettings:
     """Read one stack file.
 
@@ -57,25 +89,34 @@ def load_stack(path: Path) -> StackSettings:
     TrainyardError
         The file cannot be read, is not YAML, or its settings are wrong; every finding is listed.
     """
-    try:
-        document = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader
-    except UnicodeDecodeError as error:
-        raise TrainyardError(f"{path} is not text in UTF-8", fix="check that it is a stack's settings") from error
-    except OSError as error:
-        raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check the path") from error
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        raise TrainyardError(f"{path} is not valid YAML: {text}", fix="correct the YAML") from error
+    return stack_settings(read_yaml(path), source=str(path))
+
+
+def stack_settings(document: object, *, source: str) -> StackSettings:
+    """Validate the document of one stack file.
+
+    Parameters
+    ----------
+    document
+        What its YAML says.
+    source
+        Where it comes from, named in errors.
+
+    Raises
+    ------
+    TrainyardError
+        Its settings are wrong; every finding is listed.
+    """
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         fix = f"add config: with keys such as {CONFIG_NAMESPACE}:cluster"
-        raise TrainyardError(f"{path} has no config section", fix=fix)
+        raise TrainyardError(f"{source} has no config section", fix=fix)
     problems = [problem for key in config if (problem := _foreign_key(str(key))) is not None]
     if problems:
-        raise TrainyardError(f"The settings in {path} are wrong", problems=problems)
+        raise TrainyardError(f"The settings in {source} are wrong", problems=problems)
     prefix = f"{CONFIG_NAMESPACE}:"
     values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
-    return parse_stack(values, source=str(path))
+    return parse_stack(values, source=source)
 
 
 def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:

@@ -32,9 +32,21 @@ _TYPES = {
 }
 
 
-def problems_of(error: ValidationError) -> list[Problem]:
-    """Return a finding for each error of the settings, in the order of the file's sections."""
-    return [problem for entry in error.errors() for problem in _problems(entry)]
+def problems_of(
+    error: ValidationError, *, model: type[BaseModel] = StackSettings, namespace: str = CONFIG_NAMESPACE
+) -> list[Problem]:
+    """Return a finding for each error of the settings, in the order of the file's sections.
+
+    Parameters
+    ----------
+    error
+        What validation found.
+    model
+        What was validated.
+    namespace
+        What keys start with in the file, empty where nothing.
+    """
+    return [problem for entry in error.errors() for problem in _problems(entry, model, f"{namespace}:".lstrip(":"))]
 
 
 def member_type(annotation: Any, key: object) -> Any:
@@ -70,18 +82,18 @@ def _candidates(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _problems(entry: Any) -> Iterator[Problem]:
+def _problems(entry: Any, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
     kind = entry["type"]
     if kind == "references":
         for problem in entry["ctx"]["problems"]:
-            yield Problem(f"{CONFIG_NAMESPACE}:{problem.path}", problem.message, problem.fix, problem.rule)
+            yield Problem(f"{prefix}{problem.path}", problem.message, problem.fix, problem.rule)
         return
-    location = _location(entry["loc"])
-    path = _path(location)
+    location = _location(entry["loc"], model)
+    path = _path(location, prefix)
     value = entry.get("input")
     shown = "" if isinstance(value, dict | list | BaseModel) or value is None else f" (value: {value!r})"
     if kind == "extra_forbidden":
-        yield Problem(path, "unknown setting", _suggestion(location))
+        yield Problem(path, "unknown setting", _suggestion(location, model))
     elif kind == "missing":
         yield Problem(path, "required setting is missing", "add it")
     elif kind in _TYPES:
@@ -95,10 +107,10 @@ def _problems(entry: Any) -> Iterator[Problem]:
         yield Problem(path, f"{message}{shown}", "see docs/settings.md")
 
 
-def _location(parts: Sequence[str | int]) -> list[str | int]:
+def _location(parts: Sequence[str | int], model: type[BaseModel]) -> list[str | int]:
     """Leave out what the validator adds: the branch of a union, and the mark of a mapping's key."""
     location: list[str | int] = []
-    annotation: Any = StackSettings
+    annotation: Any = model
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
         inner = member_type(annotation, part) if annotation is not None else None
@@ -113,18 +125,18 @@ def _is_leaf(annotation: Any) -> bool:
     return not any(isinstance(each, type) and issubclass(each, BaseModel) for each in _candidates(annotation))
 
 
-def _path(location: Sequence[str | int]) -> str:
+def _path(location: Sequence[str | int], prefix: str) -> str:
     text = ""
     for part in location:
         if isinstance(part, int) or not _PLAIN_KEY.fullmatch(part):
             text += f"[{part}]"
         else:
             text += f".{part}" if text else part
-    return f"{CONFIG_NAMESPACE}:{text}" if text else ""
+    return f"{prefix}{text}" if text else ""
 
 
-def _suggestion(location: Sequence[str | int]) -> str:
-    model: Any = StackSettings
+def _suggestion(location: Sequence[str | int], within: type[BaseModel]) -> str:
+    model: Any = within
     for part in location[:-1]:
         model = member_type(model, part)
     names = [name for each in _candidates(model) for name in _field_names(each)]

@@ -99,9 +99,8 @@ class StackSettings(SettingsModel):
 
     @property
     def accelerator_resources(self) -> tuple[str, ...]:
-        """Resources that count as accelerators: devices of the node shape and those that settings name, sorted."""
-        devices = {name for name in self.fabric.node_shape.capacity if "/" in name}
-        return tuple(sorted(devices | set(self.fabric.accelerator_resources)))
+        """Resources that count as accelerators: devices of the node shapes and those that settings name, sorted."""
+        return tuple(sorted({*self.fabric.devices, *self.fabric.accelerator_resources}))
 
 
 def _is_compute(name: str) -> bool:

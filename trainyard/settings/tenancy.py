@@ -1,4 +1,4 @@
-"""Queues, tenants and priority classes."""
+"""Tenants, their queues and priority classes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,22 @@ from trainyard.settings.base import (
     LabelKey,
     LabelValue,
     Quantity,
-    Resources,
     RuntimeName,
     SettingsModel,
 )
+from trainyard.settings.shares import Shares
 
-__all__ = ["PodSecurityLevel", "PriorityClassSettings", "QueueSettings", "Role", "TenantRoles", "TenantSettings"]
+__all__ = [
+    "NodeGroups",
+    "PodSecurityLevel",
+    "PriorityClassSettings",
+    "QueueAffinity",
+    "QueueSettings",
+    "QueueState",
+    "Role",
+    "TenantRoles",
+    "TenantSettings",
+]
 
 
 class PodSecurityLevel(StrEnum):
@@ -28,17 +38,54 @@ class PodSecurityLevel(StrEnum):
     RESTRICTED = "restricted"
 
 
+class QueueState(StrEnum):
+    """What becomes of the jobs of a queue."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    RETIRED = "retired"
+
+
+class NodeGroups(SettingsModel):
+    """Node groups by name, as nodes carry it in the label ``volcano.sh/nodegroup-name``."""
+
+    required: tuple[LabelValue, ...] = Field(default=(), description="Node groups that must hold")
+    preferred: tuple[LabelValue, ...] = Field(default=(), description="Node groups that hold where possible")
+
+
+class QueueAffinity(SettingsModel):
+    """Where the jobs of a queue run."""
+
+    node_group_affinity: NodeGroups = Field(default=NodeGroups(), description="Node groups to run in")
+    node_group_anti_affinity: NodeGroups = Field(default=NodeGroups(), description="Node groups to keep away from")
+
+
 class QueueSettings(SettingsModel):
-    """One Volcano queue. Amounts are per resource, in Kubernetes quantities."""
+    """One Volcano queue. Amounts are quantities by resource, `nodes`, or a part of the parent's such as ``50%``."""
 
     parent: DnsLabel = Field(default="root", description="Queue above this one")
-    deserved: Resources = Field(default={}, description="Share the queue can always reclaim")
-    guarantee: Resources = Field(default={}, description="Share reserved for the queue, never lent")
-    capability: Resources = Field(
-        default={}, description="Upper bound; name every resource of deserved in it, or leave all of it out"
+    deserved: Shares = Field(
+        default={},
+        description="Share the queue can always reclaim: amounts by resource or `nodes`, or a part of the parent's",
+    )
+    guarantee: Shares = Field(default={}, description="Share reserved for the queue, never lent; written like deserved")
+    capability: Shares = Field(
+        default={},
+        description="Upper bound, written like deserved; name every resource of deserved in it, or leave all of it out",
+    )
+    weight: int = Field(
+        default=1, ge=1, le=65535, description="Share among all queues under plug-in proportion; capacity ignores it"
     )
     priority: int = Field(default=0, ge=0, le=2**31 - 1, description="Higher is served first")
     reclaimable: bool = Field(default=True, description="Whether other queues may take back what this one borrowed")
+    affinity: QueueAffinity | None = Field(
+        default=None, description="Node groups of the queue's jobs, under plug-in nodegroup"
+    )
+    type: str | None = Field(default=None, max_length=253, description="A word of your own; Volcano does not read it")
+    state: QueueState = Field(
+        default=QueueState.OPEN,
+        description="open; closed: takes no new jobs; retired: closed for good, the entry may go when it is empty",
+    )
 
 
 class TenantRoles(SettingsModel):

@@ -1,0 +1,129 @@
+"""Changing the queue tree: refused where it would hurt jobs, and made without a step that Volcano refuses.
+
+Pulumi gives every queue its new parent and amounts, parents first. What has to shrink or move before is done by a hook,
+once, before the first queue is touched. The webhook compares with a cache that lags behind; so each queue is asked for
+in a dry run until the webhook knows of its parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+from components.apart import apart
+from components.objects import FIELD_MANAGER
+from trainyard.cluster import ClusterAccess
+from trainyard.controller.resources import QUEUES
+from trainyard.kube import ApiError, Client, Object
+from trainyard.live.queues import LiveQueues, read_queues
+from trainyard.problem import TrainyardError
+from trainyard.queues.changes import change_problems
+from trainyard.queues.transition import transition
+
+__all__ = ["Convergence", "live_queues", "refuse_changes"]
+
+_LAG = 15.0
+"""Seconds for which the webhook may not know yet of a queue that was made or changed."""
+_AGAIN = 0.2
+
+
+def live_queues(access: ClusterAccess) -> LiveQueues:
+    """Return what is in the queues of a cluster."""
+
+    async def read() -> LiveQueues:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            return await read_queues(client)
+
+    return apart(read)
+
+
+def refuse_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
+    """Refuse a change of the queue tree that would hurt jobs.
+
+    Raises
+    ------
+    TrainyardError
+        With each queue, the jobs in it, and what to do first.
+    """
+    wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
+    problems = change_problems(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
+    if problems:
+        raise TrainyardError("The queues cannot be changed like this while jobs are in them", problems=problems)
+
+
+class Convergence:
+    """Brings a live queue tree to where Pulumi can change it.
+
+    Parameters
+    ----------
+    access
+        The cluster.
+    manifests
+        The queues that there will be.
+    owned
+        Names of the live queues that this stack made; those of others are not touched.
+    """
+
+    def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
+        self._access = access
+        self._owned = owned
+        self._wanted = {manifest["metadata"]["name"]: manifest for manifest in manifests}
+        self._prepared = False
+        self._one = asyncio.Lock()
+
+    def binding(self) -> pulumi.ResourceHookBinding:
+        """Return what runs before a queue is created or changed."""
+        hook = pulumi.ResourceHook("queue-convergence", self._before)
+        return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+
+    async def _before(self, args: pulumi.ResourceHookArgs) -> None:
+        async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
+            async with self._one:
+                if not self._prepared:
+                    await self.prepare(client)
+                    self._prepared = True
+            await self.admitted(client, args.name.rpartition("/")[2])
+
+    async def prepare(self, client: Client) -> None:
+        """Lower and move what is in the way of the wanted tree."""
+        ours = {*self._owned, *self._wanted}
+        live = {queue["metadata"]["name"]: queue for queue in await client.list(QUEUES)}
+        specs = {name: queue.get("spec") or {} for name, queue in live.items() if name in ours}
+        wanted = {name: manifest["spec"] for name, manifest in self._wanted.items()}
+        for step in transition(specs, wanted):
+            await _accepted(client, _changed(live[step.queue], step.spec))
+
+    async def admitted(self, client: Client, name: str) -> None:
+        """Wait until Volcano would accept a queue as it is to be.
+
+        Raises
+        ------
+        TrainyardError
+            With the words of Volcano, if it goes on refusing.
+        """
+        await _accepted(client, self._wanted[name], dry_run=True)
+
+
+async def _accepted(client: Client, body: Mapping[str, Any], *, dry_run: bool = False) -> None:
+    give_up = time.monotonic() + _LAG
+    while True:
+        try:
+            await client.apply(QUEUES, body, field_manager=FIELD_MANAGER, dry_run=dry_run)
+            return
+        except ApiError as error:
+            if time.monotonic() > give_up:
+                name = body["metadata"]["name"]
+                raise TrainyardError(
+                    f"queue {name!r} is refused: {error.message}",
+                    fix="correct trainyard:queues, or what somebody changed in the live queue, and run it again",
+                ) from error
+        await asyncio.sleep(_AGAIN)
+
+
+def _changed(queue: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: queue["metadata"][key] for key in ("name", "labels", "annotations") if key in queue["metadata"]}
+    return {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": kept, "spec": dict(spec)}

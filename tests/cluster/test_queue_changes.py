@@ -1,0 +1,201 @@
+"""Queue trees change on the real Volcano without a step that it refuses, and never under the feet of jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from components.convergence import Convergence
+from tests.queues.random_trees import Tree, applied, random_tree
+from tests.support import LiveCluster, awaited, require
+from trainyard.cluster import ClusterAccess
+from trainyard.controller.resources import QUEUES
+from trainyard.kube import ApiError, Client
+
+pytestmark = pytest.mark.cluster
+
+Settings = dict[str, Any]
+HOME = "volcano-system"
+"""A namespace that tenant rules do not bind."""
+PAIRS = 40
+"""Changes from one random tree to the next."""
+
+
+@pytest.fixture
+def changing(platform: LiveCluster, tmp_path: Path) -> Iterator[LiveCluster]:
+    """The platform with settings of the test's own; they are put back afterwards."""
+    own = tmp_path / platform.config_file.name
+    own.write_text(platform.config_file.read_text())
+    yield LiveCluster(platform.name, own, platform.env)
+    platform.kubectl("delete", "podgroup", "waits", "-n", HOME, "--ignore-not-found")
+    require(platform.trainyard("up", "--yes", "--config-file", str(platform.config_file)))
+
+
+def configure(cluster: LiveCluster, change: Callable[[Settings], None]) -> None:
+    document = yaml.safe_load(cluster.config_file.read_text())
+    change(document["config"]["trainyard:queues"])
+    cluster.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def up(cluster: LiveCluster, change: Callable[[Settings], None]) -> dict[str, str]:
+    """Apply a change; return the operation on each queue."""
+    configure(cluster, change)
+    output = cluster.trainyard("up", "--yes", "--config-file", str(cluster.config_file), "-o", "json")
+    changes = json.loads(require(output))["changes"]
+    return {
+        each["resource"].rpartition("/")[2]: each["operation"]
+        for each in changes
+        if each["resource"].startswith("Queue/")
+    }
+
+
+def refused(cluster: LiveCluster, change: Callable[[Settings], None]) -> str:
+    """Return what a preview of a change says, and take the change back."""
+    before = cluster.config_file.read_text()
+    configure(cluster, change)
+    result = cluster.trainyard("preview", "--config-file", str(cluster.config_file))
+    cluster.config_file.write_text(before)
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+    return result.stderr
+
+
+def queue(cluster: LiveCluster, name: str) -> dict[str, Any]:
+    body = cluster.get("queue", name)
+    assert body is not None, f"no queue {name}"
+    found: dict[str, Any] = body
+    return found
+
+
+def in_state(cluster: LiveCluster, name: str, state: str) -> bool:
+    return awaited(f"queue {name} to be {state}", lambda: queue(cluster, name)["status"].get("state") == state)
+
+
+def amounts(gpus: int, parent: str = "root", **more: Any) -> Settings:
+    amount = {"cpu": str(12 * gpus), "memory": f"{gpus}Ti", "nvidia.com/gpu": str(gpus)}
+    return {"parent": parent, "deserved": amount, "capability": amount, **more}
+
+
+def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
+    def at_first(queues: Settings) -> None:
+        queues |= {"outer": amounts(16), "inner": amounts(16, "outer"), "leaf": amounts(16, "inner")}
+        queues |= {"beside": amounts(8)}
+
+    def turned(queues: Settings) -> None:
+        queues |= {"leaf": amounts(4), "inner": amounts(4, "leaf"), "outer": amounts(2, "inner")}
+        queues |= {"beside": amounts(2, "inner"), "between": amounts(2, "outer")}
+
+    assert set(up(changing, at_first).values()) == {"create"}
+    changes = up(changing, turned)
+    assert changes == {
+        "leaf": "update", "inner": "update", "outer": "update", "beside": "update", "between": "create"
+    }  # fmt: skip
+    parents = {name: queue(changing, name)["spec"]["parent"] for name in changes}
+    assert parents == {"leaf": "root", "inner": "leaf", "outer": "inner", "beside": "inner", "between": "outer"}
+    assert queue(changing, "outer")["spec"]["capability"]["nvidia.com/gpu"] == "2"
+
+    def closed(queues: Settings) -> None:
+        for name in changes:
+            queues[name]["state"] = "retired"
+
+    def gone(queues: Settings) -> None:
+        for name in changes:
+            del queues[name]
+
+    up(changing, closed)
+    for name in changes:
+        in_state(changing, name, "Closed")
+    assert set(up(changing, gone).values()) == {"delete"}
+
+
+def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) -> None:
+    gang = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "waits", "namespace": HOME},
+        "spec": {"queue": "old", "minMember": 1},
+    }
+
+    def added(queues: Settings) -> None:
+        queues["old"] = amounts(8)
+
+    def with_child(queues: Settings) -> None:
+        queues["new"] = amounts(4, "old")
+
+    def state(value: str) -> Callable[[Settings], None]:
+        def change(queues: Settings) -> None:
+            queues["old"] = amounts(8, state=value)
+
+        return change
+
+    def gone(queues: Settings) -> None:
+        del queues["old"]
+
+    up(changing, added)
+    in_state(changing, "old", "Open")
+    require(changing.apply(gang))
+
+    message = refused(changing, gone)
+    assert "queue 'old' would be removed, but 1 job is in it: volcano-system/waits (" in message
+    assert "queue 'old' would get queues below it (new)" in refused(changing, with_child)
+
+    up(changing, state("closed"))
+    in_state(changing, "old", "Closing")
+    assert "is closing, and Volcano refuses to change it" in refused(
+        changing, lambda queues: queues.update(old=amounts(4, state="closed"))
+    )
+    up(changing, state("open"))
+    in_state(changing, "old", "Open")
+
+    up(changing, state("retired"))
+    in_state(changing, "old", "Closing")
+    require(changing.kubectl("delete", "podgroup", "waits", "-n", HOME))
+    in_state(changing, "old", "Closed")
+    assert up(changing, gone) == {"old": "delete"}
+
+
+def test_the_real_webhook_refuses_no_step_from_any_tree_to_any_other(platform: LiveCluster) -> None:
+    asyncio.run(_walk(platform))
+
+
+async def _walk(platform: LiveCluster) -> None:
+    random = Random(20)
+    names = tuple(f"walk-{letter}" for letter in "abcdef")
+    access = ClusterAccess(platform.name, platform.kubeconfig)
+    async with Client.from_kubeconfig(platform.kubeconfig) as client:
+        live: Tree = {}
+        for wanted in [*(random_tree(random, names) for _ in range(PAIRS)), {}]:
+            convergence = Convergence(access, [_manifest(name, spec) for name, spec in wanted.items()], names)
+            await convergence.prepare(client)
+            for name, _ in applied(wanted, live, random):
+                if name in wanted:
+                    await convergence.admitted(client, name)
+                    await client.apply(QUEUES, _manifest(name, wanted[name]), field_manager="trainyard")
+                else:
+                    await _deleted(client, name)
+            live = wanted
+        assert not {queue["metadata"]["name"] for queue in await client.list(QUEUES)} & set(names)
+
+
+async def _deleted(client: Client, name: str) -> None:
+    """Delete a queue once the webhook has seen its last child go."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await client.delete(QUEUES, name)
+                return
+            except ApiError as error:
+                if "child queues" not in error.message:
+                    raise
+                await asyncio.sleep(0.05)
+
+
+def _manifest(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,47 @@
+"""Whom an object belongs to: only a reference that OBJ-001 lets nobody else write makes it a TrainJob's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainyard.controller.children import OccupiedError, require_owner
+from trainyard.controller.resources import JOB_SETS
+
+TRAIN_JOB: dict[str, Any] = {"metadata": {"name": "job", "namespace": "team", "uid": "1"}}
+OWNER = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "name": "job",
+    "uid": "1",
+    "controller": True,
+}
+
+
+def belongs(**changes: Any) -> None:
+    metadata = {
+        "name": "job",
+        "namespace": "team",
+        "ownerReferences": [{**OWNER, "uid": "1", "controller": True, **changes}],
+    }
+    require_owner(JOB_SETS, {"metadata": metadata}, TRAIN_JOB)
+
+
+def test_the_jobs_own_object_is_taken() -> None:
+    belongs()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uid": "2"},
+        {"kind": "ConfigMap"},
+        {"apiVersion": "example.com/v1"},
+        {"apiVersion": "v1"},
+        {"controller": False},
+    ],
+)
+def test_an_object_with_another_or_a_forged_owner_is_not(changes: dict[str, Any]) -> None:
+    with pytest.raises(OccupiedError, match="not to this TrainJob"):
+        belongs(**changes)

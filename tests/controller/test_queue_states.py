@@ -1,0 +1,140 @@
+"""Queues that the platform closes are closed with Commands, and opened again when they may take jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.kube.fake_api import FakeApi, eventually
+from trainyard.controller.queue_states import CLOSED_ANNOTATION, QueueStates
+from trainyard.controller.resources import PLATFORMS
+from trainyard.kube import Backoff, Informer
+
+QUEUE_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
+PLATFORM_PATH = "/apis/trainyard.dev/v1alpha1/platforms"
+COMMAND_PATH = "/apis/bus.volcano.sh/v1alpha1/commands"
+HOME = "kubeflow-system"
+
+
+class Volcano:
+    """Carries out Commands as Volcano's controller does: at once, or when `paused` ends."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api, self.paused, self.seen = api, False, list[str]()
+
+    def __call__(self, api: FakeApi) -> None:
+        for command in list(api.of("commands")) if not self.paused else ():
+            self.seen.append(f"{command['action']} {command['target']['name']}")
+            api.remove(COMMAND_PATH, HOME, command["metadata"]["name"])
+            queue = api.find("queues", command["target"]["name"])
+            assert queue is not None
+            state = "Open" if command["action"] == "OpenQueue" else "Closed"
+            api.put(QUEUE_PATH, {**queue, "status": {"state": state}})
+
+
+@asynccontextmanager
+async def running(api: FakeApi) -> AsyncIterator[Volcano]:
+    volcano = api.after_write = Volcano(api)
+    async with api.client() as client:
+        platforms = Informer(client, PLATFORMS)
+        states = QueueStates(client, platforms, namespace=HOME, backoff=Backoff(0.01, 0.05))
+        tasks = [asyncio.create_task(each) for each in (platforms.run(), states.run())]
+        try:
+            yield volcano
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def queue(api: FakeApi, name: str, state: str | None = "Open", **annotations: str) -> None:
+    metadata: dict[str, Any] = {"name": name, "annotations": annotations}
+    api.put(QUEUE_PATH, {"metadata": metadata, "spec": {}, "status": {"state": state} if state else {}})
+
+
+def platform(api: FakeApi, *closed: str, retired: tuple[str, ...] = ()) -> None:
+    spec = {"closedQueues": list(closed), "retiredQueues": list(retired)}
+    api.put(PLATFORM_PATH, {"metadata": {"name": "platform"}, "spec": spec})
+
+
+def state(api: FakeApi, name: str) -> Any:
+    found = api.find("queues", name)
+    assert found is not None
+    return found["status"].get("state")
+
+
+def annotated(api: FakeApi, name: str) -> bool:
+    found = api.find("queues", name)
+    assert found is not None
+    return CLOSED_ANNOTATION in (found["metadata"].get("annotations") or {})
+
+
+async def test_a_queue_that_the_platform_closes_is_closed(api: FakeApi) -> None:
+    queue(api, "vision")
+    queue(api, "language")
+    platform(api, "vision")
+    async with running(api) as volcano:
+        await eventually(lambda: state(api, "vision") == "Closed")
+        assert annotated(api, "vision")
+        assert (state(api, "language"), volcano.seen) == ("Open", ["CloseQueue vision"])
+
+
+async def test_a_retired_queue_is_closed_too(api: FakeApi) -> None:
+    queue(api, "vision")
+    platform(api, retired=("vision",))
+    async with running(api):
+        await eventually(lambda: state(api, "vision") == "Closed")
+
+
+async def test_a_queue_is_opened_when_it_is_not_named_any_more(api: FakeApi) -> None:
+    queue(api, "vision")
+    platform(api, "vision")
+    async with running(api) as volcano:
+        await eventually(lambda: state(api, "vision") == "Closed")
+        platform(api)
+        await eventually(lambda: state(api, "vision") == "Open" and not annotated(api, "vision"))
+        assert volcano.seen == ["CloseQueue vision", "OpenQueue vision"]
+
+
+async def test_a_queue_that_somebody_else_closed_stays_closed(api: FakeApi) -> None:
+    queue(api, "vision", "Closed")
+    queue(api, "language")
+    platform(api, "language")
+    async with running(api) as volcano:
+        await eventually(lambda: state(api, "language") == "Closed")
+        assert volcano.seen == ["CloseQueue language"]
+
+
+async def test_a_queue_is_closed_once_it_is_open(api: FakeApi) -> None:
+    queue(api, "vision", None)
+    platform(api, "vision")
+    async with running(api) as volcano:
+        await eventually(lambda: ("GET", f"{QUEUE_PATH}?limit=500") in api.requests or api.requests)
+        assert volcano.seen == []
+        queue(api, "vision")
+        await eventually(lambda: state(api, "vision") == "Closed")
+
+
+async def test_a_command_under_way_is_not_sent_twice_and_not_forgotten(api: FakeApi) -> None:
+    queue(api, "vision")
+    platform(api, "vision")
+    async with running(api) as volcano:
+        volcano.paused = True
+        await eventually(lambda: api.of("commands"))
+        platform(api)
+        await eventually(lambda: sum(method == "GET" and "commands/" in path for method, path in api.requests) > 1)
+        assert annotated(api, "vision")
+        volcano.paused = False
+        volcano(api)
+        await eventually(lambda: state(api, "vision") == "Open" and not annotated(api, "vision"))
+        assert volcano.seen == ["CloseQueue vision", "OpenQueue vision"]
+
+
+async def test_without_volcano_nothing_is_asked_of_it(api: FakeApi) -> None:
+    api.unserved.add("queues")
+    platform(api, "vision")
+    async with running(api):
+        await eventually(lambda: any("queues" in path for _, path in api.requests))
+        assert api.of("commands") == []

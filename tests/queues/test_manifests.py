@@ -1,0 +1,150 @@
+"""Queue manifests are read as the API reads them, and what it would refuse or drop is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.queues.trees import GPU, rules
+from trainyard.problem import TrainyardError
+from trainyard.queues import RULES, ManifestPaths, Queue, check_tree, is_manifest, read_manifests, read_queue
+
+API_VERSION = "scheduling.volcano.sh/v1beta1"
+
+
+def manifest(name: str = "a", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def test_documents_and_lists_make_one_tree() -> None:
+    nested = {"apiVersion": "v1", "kind": "List", "items": [manifest("b", parent="a")]}
+    short = {"apiVersion": API_VERSION, "kind": "QueueList", "items": [{"metadata": {"name": "c"}, "spec": {}}]}
+    other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}
+    texts = {
+        "one.yaml": yaml.safe_dump_all([manifest("a", capability={GPU: 8}), other, nested]),
+        "two.json": json.dumps(short),
+    }
+    read = read_manifests(texts)
+    assert read.findings == []
+    assert list(read.queues) == ["a", "b", "c"]
+    assert read.queues["a"].capability == {GPU: "8"}
+    assert read.queues["b"].parent == "a"
+    assert read.queues["c"] == Queue()
+
+
+def test_volcanos_own_queues_are_told_apart() -> None:
+    read = read_manifests({"q": yaml.safe_dump_all([manifest("root", capability={GPU: 8}), manifest("default")])})
+    assert read.root == Queue(capability={GPU: "8"})
+    assert list(read.queues) == ["default"]
+    found = check_tree(read.queues, root=read.root, paths=ManifestPaths())
+    assert rules(found) == {"queue-root-amounts"}
+
+
+def test_everything_a_queue_says_is_read() -> None:
+    _, queue, findings = read_queue(
+        manifest(
+            parent="p",
+            weight=3,
+            priority=2,
+            reclaimable=False,
+            type="batch",
+            dequeueStrategy="fifo",
+            deserved={"cpu": 4, "memory": "8Gi"},
+            guarantee={"resource": {"cpu": "500m"}},
+            affinity={"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["h100"]}},
+        )
+    )
+    assert findings == []
+    assert (queue.parent, queue.weight, queue.priority, queue.reclaimable) == ("p", 3, 2, False)
+    assert (queue.deserved, queue.guarantee) == ({"cpu": "4", "memory": "8Gi"}, {"cpu": "500m"})
+    assert queue.affinity is not None
+    assert queue.affinity.node_group_affinity.required == ("h100",)
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule", "path"),
+    [
+        ({"capabilty": {"cpu": 1}}, "queue-field-unknown", "spec.capabilty"),
+        ({"guarantee": {"cpu": 9}}, "queue-field-unknown", "spec.guarantee.cpu"),
+        ({"affinity": {"nodeAffinity": {}}}, "queue-field-unknown", "spec.affinity.nodeAffinity"),
+        ({"deserved": {"cpu": 1.5}}, "queue-schema", "spec.deserved[cpu]"),
+        ({"deserved": {"cpu": True}}, "queue-schema", "spec.deserved[cpu]"),
+        ({"deserved": {"cpu": "a lot"}}, "queue-schema", "spec.deserved[cpu]"),
+        ({"guarantee": {"resource": {"cpu": "1e400"}}}, "queue-schema", "spec.guarantee.resource[cpu]"),
+        ({"deserved": {"cpu": "-1"}}, "queue-amount-negative", "spec.deserved[cpu]"),
+        ({"deserved": {"cpu": None}}, "queue-amount-null", "spec.deserved[cpu]"),
+        ({"deserved": ["cpu"]}, "queue-schema", "spec.deserved"),
+        ({"guarantee": {"resource": "1"}}, "queue-schema", "spec.guarantee"),
+        ({"weight": 0}, "queue-weight-zero", "spec.weight"),
+        ({"weight": 65536}, "queue-schema", "spec.weight"),
+        ({"weight": "1"}, "queue-schema", "spec.weight"),
+        ({"priority": -1}, "queue-schema", "spec.priority"),
+        ({"reclaimable": "no"}, "queue-schema", "spec.reclaimable"),
+        ({"parent": ""}, "queue-schema", "spec.parent"),
+        ({"parent": 7}, "queue-schema", "spec.parent"),
+        ({"type": "x" * 254}, "queue-schema", "spec.type"),
+        ({"dequeueStrategy": "lifo"}, "queue-schema", "spec.dequeueStrategy"),
+        ({"affinity": {"nodeGroupAffinity": []}}, "queue-schema", "spec.affinity.nodeGroupAffinity"),
+        (
+            {"affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": "h100"}}},
+            "queue-schema",
+            "spec.affinity.nodeGroupAffinity",
+        ),
+    ],
+)
+def test_a_faulty_field_is_told_and_hides_nothing(spec: dict[str, Any], rule: str, path: str) -> None:
+    _, queue, findings = read_queue(manifest(**{"capability": {"memory": "1Gi"}, **spec}))
+    assert [(each.rule, each.path, each.queue) for each in findings] == [(rule, path, "a")]
+    assert findings[0].fix
+    assert queue.capability == {"memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ({**manifest(), "metadata": {"name": "A_"}}, "queue-name"),
+        ({**manifest(), "metadata": {}}, "queue-name"),
+        ({**manifest(), "metadata": {"name": "a" * 254}}, "queue-name"),
+        ({**manifest(), "metadata": {"name": "a" * 64}}, "queue-name-length"),
+        ({**manifest(), "apiVersion": "scheduling.volcano.sh/v1alpha2"}, "queue-schema"),
+        ({"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": "a"}}, "queue-schema"),
+    ],
+)
+def test_a_faulty_object_is_told(body: dict[str, Any], rule: str) -> None:
+    assert rules(read_manifests({"q": yaml.safe_dump(body)}).findings) == {rule}
+
+
+def test_one_name_twice_is_told_with_its_files() -> None:
+    text = yaml.safe_dump(manifest())
+    (finding,) = read_manifests({"one": text, "two": text}).findings
+    assert finding.rule == "queue-duplicate"
+    assert "one and two" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "not valid YAML"),
+        ("- 1", "no Kubernetes object"),
+        ("kind: 3", "no Kubernetes object"),
+        ("", "no Queue"),
+        ("apiVersion: v1\nkind: Namespace", "no Queue"),
+        ("apiVersion: example.com/v1\nkind: Queue", "no Queue"),
+    ],
+)
+def test_what_holds_no_queue_is_an_error(text: str, says: str) -> None:
+    with pytest.raises(TrainyardError, match=says):
+        read_manifests({"file": text})
+
+
+def test_settings_are_not_manifests() -> None:
+    assert not is_manifest("config: {}", "f")
+    assert is_manifest(yaml.safe_dump(manifest()), "f")
+    assert is_manifest("apiVersion: v1\nkind: List\nitems: []", "f")
+
+
+def test_findings_of_the_reader_have_rules() -> None:
+    assert {"queue-schema", "queue-field-unknown", "queue-duplicate", "queue-name"} <= set(RULES)

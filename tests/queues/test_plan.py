@@ -1,0 +1,157 @@
+"""What a change of the queue tree means, as people and programs read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests.golden import assert_golden
+from tests.queues.test_forecast import gpus, job
+from trainyard.cli.app import build
+from trainyard.problem import TrainyardError
+from trainyard.queues.amounts import units
+from trainyard.queues.model import Queue
+from trainyard.queues.occupancy import draw_occupancy, drawn_resources, occupancy
+from trainyard.queues.plan import Effect, Plan, plan
+from trainyard.queues.plan_report import as_json, as_markdown, as_text
+from trainyard.queues.sides import Side, file_side, live_side
+from trainyard.queues.tree import QueueTree
+
+GOLDEN = Path(__file__).parent / "golden"
+BEFORE = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32), capability=gpus(48)), "old": Queue()}
+AFTER = {"a": Queue(deserved=gpus(16), priority=2), "b": Queue(deserved=gpus(48)), "new": Queue(deserved=gpus(0))}
+JOBS = [
+    job("vision/0", "a", 24, running=True),
+    job("vision/1", "a", 8, running=True),
+    job("language/0", "b", 16, running=True),
+    job("language/1", "b", 32),
+    job("lost/0", "old", 8),
+]
+TENANTS = {"vision": ["a"], "language": ["b", "new"]}
+
+
+def changed() -> Plan:
+    return plan(QueueTree(BEFORE), QueueTree(AFTER), jobs=JOBS, capacity=units(gpus(64)), tenants=TENANTS)
+
+
+def test_a_plan_reads_well_on_a_screen() -> None:
+    assert_golden(GOLDEN / "plan.txt", as_text(changed()) + "\n")
+
+
+def test_a_plan_reads_well_in_a_pull_request() -> None:
+    assert_golden(GOLDEN / "plan.md", as_markdown(changed()) + "\n")
+
+
+def test_a_plan_is_read_by_programs() -> None:
+    assert_golden(GOLDEN / "plan.json", json.dumps(as_json(changed()), indent=2) + "\n")
+
+
+def test_the_job_that_loses_its_place_is_told_who_takes_it() -> None:
+    effects = {change.job.name: change for change in changed().jobs}
+    assert effects["vision/1"].effect is Effect.TAKEN
+    assert effects["vision/1"].reason == "by language/1 of b"
+    assert effects["language/1"].effect is Effect.STARTS
+    assert effects["lost/0"].reason == "there is no queue old"
+
+
+def test_no_change_has_no_consequences() -> None:
+    found = plan(QueueTree(BEFORE), QueueTree(BEFORE), jobs=JOBS, capacity=units(gpus(64)))
+    assert (found.queues, found.jobs) == ((), ())
+    assert as_text(found) == as_markdown(found) == "Nothing changes for any queue."
+
+
+def test_what_an_ancestor_leaves_is_a_change_for_the_queue_below_it() -> None:
+    tree = {"team": Queue(capability=gpus(32)), "a": Queue("team", deserved=gpus(8))}
+    smaller = {**tree, "team": Queue(capability=gpus(16))}
+    found = plan(QueueTree(tree), QueueTree(smaller), capacity=units(gpus(64)))
+    (inner,) = (each for each in found.queues if each.queue == "a")
+    assert [str(share) for share in inner.shares] == ["limit nvidia.com/gpu 32 → 16"]
+
+
+def test_many_jobs_of_a_kind_are_counted() -> None:
+    jobs = [job(f"vision/{number:03}", "a", 1) for number in range(60)]
+    closed = {"a": Queue(capability=gpus(0))}
+    found = plan(QueueTree({"a": Queue()}), QueueTree(closed), jobs=jobs, capacity=units(gpus(64)))
+    assert "and 10 more: waits" in as_text(found)
+    assert "| 10 more | | | waits |" in as_markdown(found)
+
+
+def test_a_cell_of_a_table_stays_a_cell() -> None:
+    found = plan(QueueTree({}), QueueTree({"a": Queue()}), tenants={"x|y": ["a"]})
+    assert "x\\|y" in as_markdown(found)
+
+
+def manifest(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"parent": "root", **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("queues", "words"),
+    [
+        ([manifest("a", parent="b"), manifest("b", parent="a")], "queues are above each other: a → b → a"),
+        ([manifest("a", parent="gone")], "queue 'a' is below 'gone', which is not there"),
+    ],
+)
+def test_what_is_no_tree_has_no_plan(queues: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(TrainyardError, match=words):
+        file_side(yaml.safe_dump_all(queues), "queues.yaml")
+
+
+def test_a_cluster_shares_out_what_its_nodes_offer() -> None:
+    nodes = [
+        {"status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "8"}}},
+        {"status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "8"}}, "spec": {"unschedulable": True}},
+    ]
+    written_by_the_scheduler = manifest("root", deserved={"cpu": "16"})
+    side = live_side([written_by_the_scheduler, manifest("a", deserved={"cpu": "4"})], nodes)
+    assert side.capacity == {"cpu": 8000, "nvidia.com/gpu": 8000}
+    assert sorted(side.tree.queues) == ["a"]
+
+
+def test_what_is_used_of_each_queue_is_drawn() -> None:
+    tree = {
+        "team": Queue(deserved=gpus(48)),
+        "a": Queue("team", deserved=gpus(16), guarantee=gpus(8), capability=gpus(48)),
+        "b": Queue("team", deserved=gpus(32)),
+    }
+    jobs = [job("one", "a", 24, running=True), job("two", "b", 16), job("three", "default", 4, running=True)]
+    found = occupancy(Side(QueueTree(tree), units(gpus(64))), jobs, {"b": "Closing"})
+    assert drawn_resources(found) == ["nvidia.com/gpu"]
+    assert_golden(GOLDEN / "occupancy.txt", draw_occupancy(found, "nvidia.com/gpu") + "\n")
+    assert json.loads(json.dumps([each.as_json() for each in found]))[0]["used"] == {"nvidia.com/gpu": "28"}
+
+
+def test_the_command_compares_files_with_recorded_jobs(tmp_path: Path) -> None:
+    old, new, recorded = tmp_path / "old.yaml", tmp_path / "new.yaml", tmp_path / "jobs.yaml"
+    old.write_text(yaml.safe_dump(manifest("a", deserved=gpus(8))))
+    new.write_text(yaml.safe_dump(manifest("a", deserved=gpus(8), capability=gpus(8))))
+    gang = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "large"}}
+    recorded.write_text(yaml.safe_dump({**gang, "spec": {"queue": "a", "minResources": gpus(16)}}))
+    result = CliRunner().invoke(build(), ["queues", "plan", str(old), str(new), "--jobs", str(recorded), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["jobs"] == [
+        {
+            "job": "default/large",
+            "queue": "a",
+            "effect": "waits",
+            "reason": "a may use 8 nvidia.com/gpu, 8 of it free",
+        }
+    ]
+
+
+def test_the_command_draws_the_queues_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(yaml.safe_dump(manifest("a", deserved=gpus(8))))
+    result = CliRunner().invoke(build(), ["queues", "show", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "8 deserved" in result.stdout

@@ -1,0 +1,87 @@
+"""`trainyard queues plan`: what a change of the queue tree means for tenants and their jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import client_of, settings_of, text_of
+
+if TYPE_CHECKING:
+    from trainyard.queues.plan import Plan
+    from trainyard.queues.sides import Side
+
+__all__ = ["register"]
+
+_LIVE = "live"
+
+
+class PlanFormat(StrEnum):
+    """How a plan is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("plan")(_plan)
+
+
+def _plan(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Stack settings or Queue manifests; `live` for a cluster.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Stack settings or Queue manifests; - for stdin.")],
+    jobs: Annotated[
+        list[str] | None,
+        typer.Option("--jobs", help="PodGroups and PriorityClasses as `kubectl get … -o yaml` writes them."),
+    ] = None,
+    output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack whose cluster is live.")] = "local",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster that is live.")] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+) -> None:
+    """Say who gains and loses which share, and which jobs would start, wait or be taken back."""
+    from trainyard.queues.plan_report import as_json, as_markdown, as_text
+    from trainyard.queues.sides import file_side
+
+    after = file_side(text_of(new), new)
+    if old == _LIVE:
+        found = _live(after, stack, kubeconfig, context)
+    else:
+        found = _recorded(file_side(text_of(old), old), after, jobs or [])
+    if output is PlanFormat.JSON:
+        typer.echo(json.dumps(as_json(found), indent=2))
+    else:
+        typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(found))
+
+
+def _live(after: Side, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
+    from trainyard.live.plan import live_plan
+
+    async def read() -> Plan:
+        async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
+            return await live_plan(client, after)
+
+    return asyncio.run(read())
+
+
+def _recorded(before: Side, after: Side, files: list[str]) -> Plan:
+    from trainyard.queues.jobs import read_jobs
+    from trainyard.queues.manifests import objects
+    from trainyard.queues.plan import plan
+
+    jobs = read_jobs(body for file in files for body in objects(file, text_of(file)))
+    return plan(
+        before.tree,
+        after.tree,
+        jobs=jobs,
+        capacity=before.capacity or after.capacity,
+        capacity_after=after.capacity,
+        tenants={**before.tenants, **after.tenants},
+    )

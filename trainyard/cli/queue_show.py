@@ -1,0 +1,68 @@
+"""`trainyard queues show`: the queue tree of a file, or of a live cluster with what is used of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import Output, client_of, settings_of, text_of
+from trainyard.problem import TrainyardError
+
+if TYPE_CHECKING:
+    from trainyard.live.queues import LiveQueues
+    from trainyard.queues.occupancy import Occupancy
+
+__all__ = ["register"]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("show")(_show)
+
+
+def _show(
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Stack settings or Queue manifests, instead of a cluster.")
+    ] = None,
+    resource: Annotated[
+        list[str] | None, typer.Option("--resource", help="Resource to draw; the accelerators by default.")
+    ] = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack whose cluster is shown.")] = "local",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster to show.")] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+) -> None:
+    """Draw the queues: what is guaranteed, deserved, used, borrowed and waited for."""
+    from trainyard.queues.occupancy import draw_occupancy, drawn_resources
+
+    found = _of_file(file) if file is not None else _of_cluster(stack, kubeconfig, context)
+    if output is Output.JSON:
+        typer.echo(json.dumps({"queues": [each.as_json() for each in found]}, indent=2))
+    else:
+        names = resource or drawn_resources(found)
+        typer.echo("\n\n".join(draw_occupancy(found, name) for name in names))
+
+
+def _of_file(file: str) -> list[Occupancy]:
+    from trainyard.queues.occupancy import occupancy
+    from trainyard.queues.sides import file_side
+
+    return occupancy(file_side(text_of(file), file), [], {})
+
+
+def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> list[Occupancy]:
+    from trainyard.live.queues import read_shares
+    from trainyard.queues.occupancy import occupancy
+
+    async def read() -> LiveQueues:
+        async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
+            return await read_shares(client)
+
+    live = asyncio.run(read())
+    if not live.queues:
+        raise TrainyardError("The cluster has no queues", fix="install the platform with `trainyard up`")
+    return occupancy(live.side, live.jobs, live.states)

@@ -1,0 +1,24 @@
+"""What a queue tree would mean for the jobs that are in a cluster now."""
+
+from __future__ import annotations
+
+from trainyard.kube import Client
+from trainyard.live.queues import LiveQueues, read_shares
+from trainyard.queues.plan import Plan, plan
+from trainyard.queues.sides import Side
+
+__all__ = ["live_plan", "plan_from"]
+
+
+async def live_plan(client: Client, after: Side) -> Plan:
+    """Return the consequences of giving a cluster another queue tree."""
+    return plan_from(await read_shares(client), after)
+
+
+def plan_from(live: LiveQueues, after: Side) -> Plan:
+    """Return the consequences of giving a cluster that was read another queue tree.
+
+    Its nodes stay what they are: a change of the fabric is not part of the plan.
+    """
+    before = live.side
+    return plan(before.tree, after.tree, jobs=live.jobs, capacity=before.capacity, tenants=after.tenants)

@@ -1,0 +1,81 @@
+"""The live queues, the gangs in them, and the nodes they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainyard.api.constants import PLATFORM_NAME
+from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
+from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.queues.jobs import Job, read_jobs
+from trainyard.queues.sides import Side, live_side
+
+__all__ = ["LiveQueues", "read_queues", "read_shares"]
+
+_NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+
+
+@dataclass(frozen=True)
+class LiveQueues:
+    """What is in the queues of a cluster.
+
+    Parameters
+    ----------
+    queues
+        Every Queue.
+    pod_groups
+        Every PodGroup, of whatever phase.
+    retired
+        Names of the queues that the platform retired.
+    nodes
+        Every node, where they were asked for.
+    priority_classes
+        Every PriorityClass, where they were asked for.
+    """
+
+    queues: tuple[Object, ...] = ()
+    pod_groups: tuple[Object, ...] = ()
+    retired: frozenset[str] = frozenset()
+    nodes: tuple[Object, ...] = ()
+    priority_classes: tuple[Object, ...] = ()
+
+    @property
+    def side(self) -> Side:
+        """The queue tree and what it shares out."""
+        return live_side(self.queues, self.nodes)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The gangs that run or wait."""
+        kinds = ((self.priority_classes, "PriorityClass"), (self.pod_groups, "PodGroup"))
+        # The API server leaves the kind out of the members of a list.
+        return read_jobs({**body, "kind": kind} for bodies, kind in kinds for body in bodies)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """State of each queue."""
+        return {each["metadata"]["name"]: (each.get("status") or {}).get("state") or "" for each in self.queues}
+
+
+async def read_queues(client: Client) -> LiveQueues:
+    """Read the queues of a cluster and the gangs in them; one without Volcano has none."""
+    queues = await _list(client, QUEUES)
+    pod_groups = await _list(client, POD_GROUPS) if queues else ()
+    platform = await client.find(PLATFORMS, PLATFORM_NAME)
+    retired = platform["spec"].get("retiredQueues", ()) if platform else ()
+    return LiveQueues(queues, pod_groups, frozenset(retired))
+
+
+async def read_shares(client: Client) -> LiveQueues:
+    """Read the queues of a cluster, the gangs in them, their priorities and the nodes they share."""
+    queues = [await _list(client, resource) for resource in (QUEUES, POD_GROUPS, _NODES, PRIORITY_CLASSES)]
+    return LiveQueues(queues[0], queues[1], nodes=queues[2], priority_classes=queues[3])
+
+
+async def _list(client: Client, resource: Resource) -> tuple[Object, ...]:
+    try:
+        return tuple(await client.list(resource))
+    except ApiError as error:
+        if error.not_found:
+            return ()
+        raise

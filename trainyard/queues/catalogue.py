@@ -1,0 +1,379 @@
+"""Every rule of the queue tree, by what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard.queues.rule import Rule, Severity
+from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin
+
+__all__ = ["RULES"]
+
+_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
+_EVERY = VOLCANO_VERSIONS
+_1_14 = ("1.14.1",)
+_1_15 = ("1.15.1",)
+_TREE = frozenset({Plugin.TREE})
+_CAPACITY = frozenset({Plugin.TREE, Plugin.CAPACITY})
+_FLAT = frozenset({Plugin.CAPACITY, Plugin.PROPORTION})
+_PROPORTION = frozenset({Plugin.PROPORTION})
+
+
+def _schema() -> Iterator[Rule]:
+    refused = "The API server refuses the queue."
+    yield Rule("queue-amount-negative", _ERROR, "Amounts are not negative", refused, _EVERY)
+    yield Rule(
+        "queue-amount-null",
+        _WARNING,
+        "An amount has a value",
+        "The API server drops the line without a word: what it was to limit is not limited.",
+    )
+    yield Rule("queue-duplicate", _ERROR, "A queue is described once", "The last description wins, silently.")
+    yield Rule(
+        "queue-field-unknown",
+        _ERROR,
+        "Fields are spelt as Volcano spells them",
+        "The field is dropped with a warning that few clients show: the limit it was to set does not exist.",
+    )
+    yield Rule("queue-name", _ERROR, "A name is a Kubernetes name", refused, _EVERY)
+    yield Rule(
+        "queue-name-length",
+        _WARNING,
+        "A name has at most 63 characters",
+        "The queue works for PodGroups, but no pod of a Volcano Job can be made in it: its name becomes a label value.",
+    )
+    yield Rule(
+        "queue-schema",
+        _ERROR,
+        "Values have the type and the bounds that the API asks for",
+        'The API server refuses the queue. The usual case is a fraction without quotes: write `cpu: "1.5"`.',
+        _EVERY,
+    )
+    yield Rule(
+        "queue-weight-zero",
+        _WARNING,
+        "A weight is at least 1",
+        "A weight of 0 is replaced by 1 when the queue is made; the queue is not switched off.",
+    )
+
+
+def _units() -> Iterator[Rule]:
+    yield Rule(
+        "queue-nodes-shape",
+        _ERROR,
+        "nodes is a number of nodes that are all alike",
+        "What a node comes to is not known: the fabric has several shapes, or a percentage was written.",
+    )
+    yield Rule(
+        "queue-percent-base",
+        _ERROR,
+        "A percentage has something to be a part of",
+        "The queue above names no such amount (below root: the fabric has no nodes, or none that offers it).",
+    )
+    yield Rule(
+        "queue-resource-ambiguous",
+        _ERROR,
+        "A short name means one resource, which is named once",
+        "It is not known which device is meant.",
+    )
+    yield Rule(
+        "queue-share-rounded",
+        _WARNING,
+        "Percentages leave no device over",
+        "Percentages are rounded down to whole devices. What is lost belongs to nobody and can only be borrowed.",
+    )
+
+
+def _shape() -> Iterator[Rule]:
+    yield Rule(
+        "queue-cycle",
+        _ERROR,
+        "The tree has no cycle",
+        "Volcano accepts a cycle that is made by updates. Its scheduler then dies of it, again after each restart.",
+    )
+    yield Rule(
+        "queue-depth",
+        _ERROR,
+        "A tree is at most five levels deep",
+        "The webhook counts levels below root, root left out; another limit can be set with --max-queue-depth.",
+        _1_15,
+        _1_15,
+    )
+    yield Rule(
+        "queue-name-reserved",
+        _ERROR,
+        "root and default belong to Volcano",
+        "Volcano makes both, writes into both, and lets nobody delete them.",
+    )
+    yield Rule(
+        "queue-not-leaf",
+        _ERROR,
+        "Jobs use leaf queues only",
+        "One PodGroup in a queue with queues below it, even a finished one, stops scheduling for every tenant. Without "
+        "the tree, and under proportion, such a queue is like any other.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-parent-default",
+        _ERROR,
+        "default has no queues below it",
+        "The first job that names no queue would land in a queue that is no leaf, and stop all scheduling.",
+        plugins=_TREE,
+    )
+    yield Rule("queue-parent-self", _ERROR, "A queue is not its own parent", "The webhook refuses it.", _EVERY)
+    yield Rule(
+        "queue-parent-unknown",
+        _ERROR,
+        "A parent is declared",
+        "The webhook refuses the queue; where its parent goes later, nothing is scheduled for anybody.",
+        _EVERY,
+    )
+    yield Rule(
+        "queue-root-amounts",
+        _WARNING,
+        "Amounts of root are left to Volcano",
+        "The scheduler writes root's deserved and guarantee once and never again. A capability of root limits every "
+        "queue that names none itself, default too. 1.15.1 refuses to change any of them.",
+    )
+    yield Rule(
+        "queue-tree-ignored",
+        _WARNING,
+        "A tree is read by the scheduler",
+        "Without the tree, and under proportion, what inner queues say limits nothing.",
+        plugins=_FLAT,
+    )
+
+
+def _admission() -> Iterator[Rule]:
+    yield Rule(
+        "queue-capability-parent",
+        _ERROR,
+        "A capability fits in the one of the queue above",
+        "1.14.1 compares with the parent and reads a resource that it does not name as none; 1.15.1 compares with the "
+        "nearest queue above that sets it.",
+        _EVERY,
+    )
+    yield Rule(
+        "queue-deserved-capability",
+        _ERROR,
+        "deserved fits in the queue's own capability",
+        "1.14.1 reads a resource that the capability does not name as none, 1.15.1 as unlimited.",
+        _EVERY,
+    )
+    yield Rule(
+        "queue-deserved-sum",
+        _ERROR,
+        "The shares of the queues below fit in the parent's",
+        "1.14.1 falls back to the parent's capability, and compares nothing where it has neither; 1.15.1 reads a share "
+        "that the parent does not name as none. Queues directly below root are compared with nothing.",
+        _EVERY,
+    )
+    yield Rule(
+        "queue-guarantee-capability",
+        _ERROR,
+        "A guarantee fits in the queue's own capability",
+        "As for deserved; 1.15.1 compares the guarantee with deserved only.",
+        _1_14,
+        _1_14,
+    )
+    yield Rule(
+        "queue-guarantee-deserved",
+        _ERROR,
+        "A guarantee is part of the queue's share",
+        "Each resource of the guarantee needs as much of deserved.",
+        _EVERY,
+    )
+    yield Rule(
+        "queue-guarantee-sum",
+        _ERROR,
+        "The guarantees of the queues below fit in the parent's",
+        "As for deserved.",
+        _EVERY,
+    )
+    yield Rule(
+        "queue-resource-fraction",
+        _ERROR,
+        "Devices and pods are whole",
+        "The webhook refuses half a device.",
+        _EVERY,
+    )
+
+
+def _supply() -> Iterator[Rule]:
+    yield Rule(
+        "queue-capability-zero",
+        _WARNING,
+        "A capability of 0 cpu or memory is not written",
+        "It is read as no limit. Zero devices are really none.",
+    )
+    yield Rule(
+        "queue-deserved-fabric",
+        _WARNING,
+        "The shares of all queues together fit in the fabric",
+        "When everybody asks, not every share can be reclaimed: who is late waits.",
+        plugins=_CAPACITY,
+    )
+    yield Rule(
+        "queue-deserved-overcommit",
+        _WARNING,
+        "The shares below a queue fit in what it can ever have",
+        "As for the fabric, one level down: webhooks compare a parent with its children only, and not at all where it "
+        "says nothing.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-guarantee-ancestor",
+        _ERROR,
+        "What is guaranteed below a queue fits in its capability",
+        "The queues beside the guaranteed one are left nothing, for ever.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-guarantee-fabric",
+        _ERROR,
+        "The guarantees of all queues together fit in the fabric",
+        "Queues without a guarantee, default among them, are left nothing, for ever. Without the tree the guarantees "
+        "of inner queues count beside those of the queues below them.",
+    )
+    yield Rule(
+        "queue-guarantee-silent",
+        _WARNING,
+        "A guarantee is repeated by the queues above it",
+        "The scheduler reserves it among the queue's own siblings only; queues one level up can take it.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-resource-name",
+        _ERROR,
+        "A resource name is one that Volcano counts",
+        "A name without a domain, such as gpu, is accepted and limits nothing.",
+    )
+    yield Rule(
+        "queue-resource-offered",
+        _WARNING,
+        "A resource is offered by the nodes of the fabric",
+        "It is usually a misspelt name: the real resource is not limited, or not shared.",
+    )
+    yield Rule(
+        "queue-starved",
+        _WARNING,
+        "A queue is left something by the guarantees of others",
+        "Its jobs never run, and nothing says why.",
+    )
+
+
+def _sharing() -> Iterator[Rule]:
+    yield Rule(
+        "queue-deserved-absent",
+        _WARNING,
+        "A queue that jobs use has a share it can reclaim",
+        "It borrows what others leave and never takes anything back.",
+        plugins=_CAPACITY,
+    )
+    yield Rule(
+        "queue-deserved-device",
+        _WARNING,
+        "A share names the devices it is meant for",
+        "One resource below its share is enough to take back others, so cpu alone decides how many devices the queue "
+        "takes back; jobs that ask for nothing that deserved names own nothing.",
+        plugins=_CAPACITY,
+    )
+    yield Rule(
+        "queue-deserved-ignored",
+        _WARNING,
+        "Shares are written in what the plug-in reads",
+        "proportion shares by weight and ignores deserved. Beside capacity both limits hold, the smaller one wins.",
+        plugins=_PROPORTION,
+    )
+    yield Rule(
+        "queue-weight-ignored",
+        _WARNING,
+        "Weights are written where they are read",
+        "capacity ignores them.",
+        plugins=_CAPACITY,
+    )
+    yield Rule(
+        "queue-plugins-both",
+        _WARNING,
+        "One plug-in shares out the cluster",
+        "With both on, a queue gets the smaller of what its share and its weight give it, whatever their order.",
+        plugins=_PROPORTION,
+    )
+    yield Rule(
+        "queue-reclaim-enqueue",
+        _ERROR,
+        "A tree goes without action enqueue",
+        "While the cluster is full, a gang with minResources (every Volcano Job, every gang of the trainer) stays "
+        "Pending: its queue never gets its share back.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-reclaim-off",
+        _WARNING,
+        "Action reclaim is on where queues have shares",
+        "Without it nothing that was borrowed is ever taken back.",
+    )
+    yield Rule(
+        "queue-reclaim-unreachable",
+        _WARNING,
+        "What a queue deserves can be taken back",
+        "Queues that are not reclaimable can borrow so much that the owner does not get its share until they end.",
+        plugins=_CAPACITY,
+    )
+
+
+def _use() -> Iterator[Rule]:
+    yield Rule(
+        "queue-affinity-groups",
+        _WARNING,
+        "Node groups of an affinity exist",
+        "A queue whose groups no node carries never runs anything.",
+    )
+    yield Rule(
+        "queue-affinity-ignored",
+        _WARNING,
+        "Plug-in nodegroup is on where queues have an affinity",
+        "Without it the affinity is not read.",
+    )
+    yield Rule(
+        "queue-affinity-nowhere",
+        _ERROR,
+        "An affinity leaves a node group to run in",
+        "A queue runs only in groups that it names. To keep away from some, name the others.",
+    )
+    yield Rule(
+        "queue-capability-gang",
+        _WARNING,
+        "A queue can hold a gang of each runtime that its tenants may use",
+        "A gang above the limit of its queue waits for ever.",
+    )
+    yield Rule(
+        "queue-closed-guarantee",
+        _WARNING,
+        "A queue that takes no jobs guarantees nothing",
+        "What is guaranteed to it is kept from everybody, for nobody.",
+    )
+    yield Rule(
+        "queue-closed-used",
+        _WARNING,
+        "The queue of jobs that name none takes jobs",
+        "Every job of the tenant that names no queue is refused.",
+    )
+    yield Rule(
+        "queue-retired-used",
+        _ERROR,
+        "No tenant uses a retired queue",
+        "Its jobs are refused.",
+    )
+    yield Rule(
+        "queue-state-parent",
+        _ERROR,
+        "Queues below one that takes no jobs take none",
+        "Volcano closes them with it, whatever their own entry says.",
+    )
+
+
+RULES: dict[str, Rule] = {
+    rule.id: rule for group in (_schema, _units, _shape, _admission, _supply, _sharing, _use) for rule in group()
+}
+"""Every rule by its id."""

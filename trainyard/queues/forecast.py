@@ -1,0 +1,318 @@
+"""What becomes of jobs under a queue tree: who runs, who starts, who waits for what, and who can be taken back.
+
+The scheduler's own rules on totals, not on nodes; whether nodes are left whole enough for a gang is not asked. Upstream
+source: plug-in ``capacity`` with the tree of Volcano 1.14.1. Queues are served by priority, then by their share of
+deserved, level by level; a job must fit below every queue above it. A queue takes back while one resource that its job
+asks for stays within deserved. A job can be taken from a reclaimable queue that has more than it deserves of something
+the job asks for, and as long as the queue keeps its guarantee: lowest priority first, then youngest.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from trainyard.queues.amounts import Amounts, text, total
+from trainyard.queues.jobs import Job
+from trainyard.queues.limits import limits
+from trainyard.queues.model import DEFAULT, ROOT, Queue
+from trainyard.queues.tree import QueueTree
+from trainyard.settings.tenancy import QueueState
+
+__all__ = ["Fate", "Forecast", "Outlook", "forecast"]
+
+_Order = tuple[int, tuple[tuple[float, bool], ...]]
+
+
+class Fate(StrEnum):
+    """What becomes of one job."""
+
+    RUNS = "runs"
+    STARTS = "starts"
+    WAITS = "waits"
+    TAKEN = "taken"
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What becomes of one job, and why.
+
+    Parameters
+    ----------
+    fate
+        What becomes of it.
+    reason
+        What it waits for, or who takes its place; empty otherwise.
+    reclaimable
+        Whether it runs on what its queue borrowed, so that others may take it back.
+    """
+
+    fate: Fate
+    reason: str = ""
+    reclaimable: bool = False
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What becomes of all jobs.
+
+    Parameters
+    ----------
+    jobs
+        Outlook by name of the job.
+    limits
+        What each queue may use at most, in whole units.
+    """
+
+    jobs: Mapping[str, Outlook]
+    limits: Mapping[str, Amounts]
+
+
+def forecast(tree: QueueTree, jobs: Sequence[Job], capacity: Mapping[str, int] | None) -> Forecast:
+    """Return what becomes of jobs under a queue tree, once the scheduler has done what it can do at once.
+
+    Parameters
+    ----------
+    tree
+        The queues, without a cycle; ``default`` exists in every tree.
+    jobs
+        Running and waiting ones, in the order in which they came.
+    capacity
+        Units that all nodes offer together; None when that is not known: then only the queues' own limits count.
+    """
+    if DEFAULT not in tree.queues:
+        tree = tree.with_queue(DEFAULT, Queue())
+    scene = _Scene(tree, limits(tree, capacity), capacity)
+    for job in jobs:
+        if job.running:
+            scene.begin(job)
+    exposed = scene.exposed()
+    scene.serve([job for job in jobs if not job.running])
+    return Forecast({job.name: scene.outlook(job, exposed) for job in jobs}, scene.limits)
+
+
+@dataclass
+class _Scene:
+    """The queues while they are served."""
+
+    tree: QueueTree
+    limits: Mapping[str, Amounts]
+    capacity: Mapping[str, int] | None
+    used: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(dict))
+    present: defaultdict[str, dict[str, Job]] = field(default_factory=lambda: defaultdict(dict))
+    reasons: dict[str, str] = field(default_factory=dict)
+    takers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._chains = {name: (*reversed([*self.tree.ancestors(name)]), name) for name in self.tree.queues}
+        self._leaves = frozenset(self.tree.leaves)
+        self._served: set[str] = set()
+        self._shares: dict[str, Amounts] = {}
+        self._parts: dict[str, tuple[float, bool]] = {}
+        self._takable: dict[str, list[Job]] = {}
+        self._pool: defaultdict[str, int] = defaultdict(int)
+        self._touched: set[str] = set()
+
+    def begin(self, job: Job) -> None:
+        """Let a job have what it asks for."""
+        self._served.add(job.name)
+        self.present[job.queue][job.name] = job
+        self._count(job, 1)
+
+    def serve(self, waiting: Iterable[Job]) -> None:
+        """Start what can be started, first from what is free, then from what others borrowed."""
+        full = self._round(waiting)
+        for job in sorted(full, key=lambda job: (self._order(job.queue), _first(job))):
+            if self._take_back(job):
+                self.begin(job)
+                self.reasons.pop(job.name)
+        self._round([job for job in full if job.name not in self._served])
+
+    def outlook(self, job: Job, exposed: frozenset[str]) -> Outlook:
+        """Return what became of a job."""
+        if job.name in self.takers:
+            return Outlook(Fate.TAKEN, f"by {self.takers[job.name]}", reclaimable=True)
+        if job.name in self._served:
+            return Outlook(Fate.RUNS if job.running else Fate.STARTS, reclaimable=job.name in exposed)
+        return Outlook(Fate.WAITS, self.reasons[job.name])
+
+    def exposed(self) -> frozenset[str]:
+        """Return the jobs that run on what their queue borrowed."""
+        return frozenset(job.name for name in self.present for job in self._takable_of(name))
+
+    def _round(self, waiting: Iterable[Job]) -> list[Job]:
+        """Serve queues in their order; return the jobs that only wait for others to end."""
+        lines: defaultdict[str, list[Job]] = defaultdict(list)
+        for job in waiting:
+            if reason := self._closed(job):
+                self.reasons[job.name] = reason
+            else:
+                lines[job.queue].append(job)
+        for line in lines.values():
+            line.sort(key=_first, reverse=True)
+        full: list[Job] = []
+        turns = [(self._order(name), name) for name in lines]
+        heapq.heapify(turns)
+        while turns:
+            order, name = heapq.heappop(turns)
+            now = self._order(name)
+            if now != order:
+                heapq.heappush(turns, (now, name))
+                continue
+            job = lines[name].pop()
+            if reason := self._beyond_limit(job):
+                self.reasons[job.name] = reason
+            elif missing := self._missing(job):
+                self.reasons[job.name] = f"the cluster is full: {_some(missing)} short"
+                full.append(job)
+            else:
+                self.begin(job)
+                self.reasons.pop(job.name, None)
+            if lines[name]:
+                heapq.heappush(turns, (self._order(name), name))
+        return full
+
+    def _closed(self, job: Job) -> str:
+        queue = self.tree.queues.get(job.queue)
+        if queue is None:
+            return f"there is no queue {job.queue}"
+        if job.queue not in self._leaves:
+            return f"queue {job.queue} has queues below it: nothing is scheduled for anybody"
+        return ""
+
+    def _beyond_limit(self, job: Job) -> str:
+        for name in self._chains[job.queue]:
+            limit, used = self.limits.get(name, {}), self.used[name]
+            for resource, amount in job.request.items():
+                bound = limit.get(resource)
+                if bound is not None and amount and used.get(resource, 0) + amount > bound:
+                    free = text(resource, max(0, bound - used.get(resource, 0)))
+                    return f"{name} may use {text(resource, bound)} {resource}, {free} of it free"
+        return ""
+
+    def _missing(self, job: Job) -> Amounts:
+        if self.capacity is None:
+            return {}
+        used = self.used[ROOT]
+        short = {
+            resource: used.get(resource, 0) + amount - self.capacity.get(resource, 0)
+            for resource, amount in job.request.items()
+            if amount
+        }
+        return {resource: amount for resource, amount in short.items() if amount > 0}
+
+    def _take_back(self, job: Job) -> bool:
+        """Take back what a job needs, if its queue may; nothing is taken where it would not be enough."""
+        missing = self._missing(job)
+        if self._beyond_limit(job) or not self._may_take(job) or not self._enough(job, missing):
+            return False
+        victims: list[Job] = []
+        for victim in self._borrowed(job):
+            victims.append(victim)
+            missing = {each: amount - victim.request.get(each, 0) for each, amount in missing.items()}
+            if all(amount <= 0 for amount in missing.values()):
+                break
+        else:
+            return False
+        for victim in victims:
+            self._count(victim, -1)
+            del self.present[victim.queue][victim.name]
+            self._served.discard(victim.name)
+            self.takers[victim.name] = f"{job.name} of {job.queue}"
+        return True
+
+    def _enough(self, job: Job, missing: Amounts) -> bool:
+        """Return whether all that others borrowed would be enough."""
+        for name in self._touched & self._leaves:
+            old, new = self._takable.get(name, []), self._takable_of(name)
+            for sign, jobs in ((-1, old), (1, new)):
+                for each in jobs:
+                    for resource, amount in each.request.items():
+                        self._pool[resource] += sign * amount
+            self._takable[name] = new
+        self._touched.clear()
+        own = total(each.request for each in self._takable.get(job.queue, []))
+        return all(self._pool[resource] - own.get(resource, 0) >= amount for resource, amount in missing.items())
+
+    def _may_take(self, job: Job) -> bool:
+        deserved, used = self._deserved(job.queue), self.used[job.queue]
+        is_open = self.tree.queues[job.queue].state is QueueState.OPEN
+        return is_open and any(
+            amount and used.get(resource, 0) + amount <= deserved.get(resource, 0)
+            for resource, amount in job.request.items()
+        )
+
+    def _can_be_taken(self, job: Job, used: Mapping[str, int]) -> bool:
+        deserved, guarantee = self._deserved(job.queue), self.tree.queues[job.queue].amounts("guarantee")
+        if any(used.get(each, 0) - job.request.get(each, 0) < amount for each, amount in guarantee.items()):
+            return False
+        named = [each for each, amount in job.request.items() if amount and deserved.get(each)]
+        return not named or any(used.get(each, 0) > deserved[each] for each in named)
+
+    def _borrowed(self, taker: Job) -> Iterator[Job]:
+        lenders = [name for name, jobs in self._takable.items() if jobs and name != taker.queue]
+        for name in sorted(lenders, key=self._order, reverse=True):
+            for job in self._takable[name]:
+                if taker.request.keys() & job.request.keys():
+                    yield job
+
+    def _takable_of(self, name: str) -> list[Job]:
+        """Return the jobs that others may take from a queue, in the order they would be taken in."""
+        if not self._lends(name):
+            return []
+        found, left = [], self.used[name]
+        for job in sorted(self.present[name].values(), key=_last):
+            if job.running and self._can_be_taken(job, left):
+                found.append(job)
+                left = {resource: amount - job.request.get(resource, 0) for resource, amount in left.items()}
+        return found
+
+    def _lends(self, name: str) -> bool:
+        queue = self.tree.queues.get(name)
+        return queue is not None and queue.reclaimable
+
+    def _deserved(self, name: str) -> Amounts:
+        if name not in self._shares:
+            queue, limit = self.tree.queues[name], self.limits.get(name, {})
+            deserved = {
+                each: min(amount, limit.get(each, amount)) for each, amount in queue.amounts("deserved").items()
+            }
+            for resource, amount in queue.amounts("guarantee").items():
+                deserved[resource] = max(amount, deserved.get(resource, 0))
+            self._shares[name] = {resource: amount for resource, amount in deserved.items() if amount}
+        return self._shares[name]
+
+    def _order(self, name: str) -> _Order:
+        return -self.tree.queues[name].priority, tuple(self._share(each) for each in self._chains[name])
+
+    def _share(self, name: str) -> tuple[float, bool]:
+        """Return the part of its share that a queue has used, and whether it has none, which counts as all of it."""
+        if name not in self._parts:
+            deserved, used = self._deserved(name), self.used[name]
+            parts = (used.get(each, 0) / amount for each, amount in deserved.items())
+            self._parts[name] = (max(parts), False) if deserved else (1.0, True)
+        return self._parts[name]
+
+    def _count(self, job: Job, sign: int) -> None:
+        for name in (ROOT, *self._chains.get(job.queue, ())):
+            used = self.used[name]
+            for resource, amount in job.request.items():
+                used[resource] = used.get(resource, 0) + sign * amount
+            self._parts.pop(name, None)
+        self._touched.add(job.queue)
+
+
+def _first(job: Job) -> tuple[int, str, str]:
+    return -job.priority, job.created, job.name
+
+
+def _last(job: Job) -> tuple[int, tuple[int, ...], str]:
+    """Order in which running jobs are taken: lowest priority, then youngest."""
+    return job.priority, tuple(-ord(letter) for letter in job.created), job.name
+
+
+def _some(amounts: Amounts) -> str:
+    return ", ".join(f"{text(resource, amount)} {resource}" for resource, amount in sorted(amounts.items()))

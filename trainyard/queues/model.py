@@ -1,0 +1,71 @@
+"""A queue in plain Volcano amounts: what settings and manifests both come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trainyard.queues.amounts import Amounts, units
+from trainyard.settings.tenancy import QueueAffinity, QueueState
+
+__all__ = ["DEFAULT", "KINDS", "ROOT", "Kind", "Queue"]
+
+ROOT = "root"
+"""The queue above all others, made by Volcano."""
+
+DEFAULT = "default"
+"""The queue of jobs that name none, made by Volcano."""
+
+Kind = str
+"""``deserved``, ``guarantee`` or ``capability``."""
+
+KINDS: tuple[Kind, ...] = ("deserved", "guarantee", "capability")
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One Volcano queue.
+
+    Parameters
+    ----------
+    parent
+        Queue above it.
+    deserved, guarantee, capability
+        Kubernetes quantity by resource.
+    weight
+        Share under plug-in proportion.
+    priority
+        Higher is served first.
+    reclaimable
+        Whether others may take back what it borrowed.
+    affinity
+        Node groups of its jobs; None for no word about them.
+    type
+        A word that Volcano does not read.
+    state
+        Whether it takes jobs.
+    """
+
+    parent: str = ROOT
+    deserved: Mapping[str, str] = field(default_factory=dict)
+    guarantee: Mapping[str, str] = field(default_factory=dict)
+    capability: Mapping[str, str] = field(default_factory=dict)
+    weight: int = 1
+    priority: int = 0
+    reclaimable: bool = True
+    affinity: QueueAffinity | None = None
+    type: str | None = None
+    state: QueueState = QueueState.OPEN
+    _amounts: dict[Kind, Amounts] = field(init=False, repr=False, compare=False)
+
+    def quantities(self, kind: Kind) -> Mapping[str, str]:
+        """Return the amounts of one kind as they are written."""
+        quantities: Mapping[str, str] = getattr(self, kind)
+        return quantities
+
+    def amounts(self, kind: Kind) -> Amounts:
+        """Return the amounts of one kind in whole units, as Volcano compares them; not to be changed."""
+        return self._amounts[kind]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_amounts", {kind: units(self.quantities(kind)) for kind in KINDS})

@@ -1,0 +1,43 @@
+"""Where a queue's fields are in what a person wrote: settings of a stack, or manifests."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["ManifestPaths", "Paths", "SettingsPaths"]
+
+
+class Paths(Protocol):
+    """Says where things are."""
+
+    def of(self, queue: str = "", field: str = "", resource: str = "") -> str:
+        """Return the path of a queue, of one of its fields, or of one resource in that field."""
+
+
+class SettingsPaths:
+    """Paths in the settings of a stack.
+
+    Parameters
+    ----------
+    start
+        Path of the mapping of queues.
+    """
+
+    def __init__(self, start: str = "trainyard:queues") -> None:
+        self._start = start
+
+    def of(self, queue: str = "", field: str = "", resource: str = "") -> str:
+        """Return a path such as ``trainyard:queues.vision.deserved[cpu]``."""
+        path = ".".join(part for part in (self._start, queue, field) if part)
+        return f"{path}[{resource}]" if resource else path
+
+
+class ManifestPaths:
+    """Paths in Queue manifests; which of them it is, the finding's queue tells."""
+
+    def of(self, queue: str = "", field: str = "", resource: str = "") -> str:
+        """Return a path such as ``spec.guarantee.resource[cpu]``."""
+        path = f"spec.{field}" if field else ""
+        if resource:
+            path = f"{path}{'.resource' if field == 'guarantee' else ''}[{resource}]"
+        return path

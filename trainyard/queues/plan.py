@@ -1,0 +1,232 @@
+"""What a change of the queue tree means to people: who gains and loses which share, and what becomes of their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainyard.queues.amounts import text
+from trainyard.queues.forecast import Fate, Forecast, Outlook, forecast
+from trainyard.queues.jobs import Job
+from trainyard.queues.model import DEFAULT, KINDS, Queue
+from trainyard.queues.tree import QueueTree
+
+__all__ = ["Effect", "JobChange", "Plan", "QueueChange", "ShareChange", "plan"]
+
+LIMIT = "limit"
+"""What the scheduler gives a queue at most: its capability, or what it inherits, less what others are guaranteed."""
+
+
+class Effect(StrEnum):
+    """What a change does to one job, the worst first."""
+
+    TAKEN = "taken"
+    WAITS = "waits"
+    RECLAIMABLE = "reclaimable"
+    STARTS = "starts"
+    SAFE = "safe"
+
+
+_EXPLAINED = {
+    Effect.STARTS: "starts, which it would not before",
+    Effect.WAITS: "waits, and would start without the change",
+    Effect.TAKEN: "runs and is taken",
+    Effect.RECLAIMABLE: "runs on now on borrowed resources, which others may take back",
+    Effect.SAFE: "ran on borrowed resources, and has them for good now",
+}
+
+
+@dataclass(frozen=True)
+class ShareChange:
+    """One amount of one queue.
+
+    Parameters
+    ----------
+    kind
+        ``deserved``, ``guarantee``, ``capability``, or ``limit``: what the scheduler really gives it at most.
+    resource
+        Name of the resource.
+    before, after
+        Units; None where nothing is said.
+    """
+
+    kind: str
+    resource: str
+    before: int | None
+    after: int | None
+
+    @property
+    def gains(self) -> bool:
+        """Whether the queue has more of it than before; no limit is more than any."""
+        if self.kind in ("capability", LIMIT):
+            return self.after is None or (self.before is not None and self.after > self.before)
+        return (self.after or 0) > (self.before or 0)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.resource} {_amount(self, self.before)} → {_amount(self, self.after)}"
+
+
+@dataclass(frozen=True)
+class QueueChange:
+    """What changes for one queue.
+
+    Parameters
+    ----------
+    queue
+        Its name.
+    tenants
+        Who uses it.
+    change
+        ``added``, ``removed`` or ``changed``.
+    shares
+        Amounts that differ.
+    words
+        Other fields that differ, such as ``parent root → research``.
+    """
+
+    queue: str
+    tenants: tuple[str, ...]
+    change: str
+    shares: tuple[ShareChange, ...]
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JobChange:
+    """What changes for one job.
+
+    Parameters
+    ----------
+    job
+        The job.
+    effect
+        What the change does to it.
+    reason
+        What it waits for, or who takes its place.
+    """
+
+    job: Job
+    effect: Effect
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return _EXPLAINED[self.effect] + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The consequences of a change.
+
+    Parameters
+    ----------
+    queues
+        Queues for which something changes, by name.
+    jobs
+        Jobs for which something changes: what is taken first, then what waits, and so on.
+    running, waiting
+        How many jobs were looked at.
+    """
+
+    queues: tuple[QueueChange, ...]
+    jobs: tuple[JobChange, ...]
+    running: int
+    waiting: int
+
+
+def plan(
+    before: QueueTree,
+    after: QueueTree,
+    *,
+    jobs: Sequence[Job] = (),
+    capacity: Mapping[str, int] | None = None,
+    capacity_after: Mapping[str, int] | None = None,
+    tenants: Mapping[str, Sequence[str]] | None = None,
+) -> Plan:
+    """Return the consequences of a change of the queue tree.
+
+    Parameters
+    ----------
+    before, after
+        The trees, both without a cycle.
+    jobs
+        What runs and waits now.
+    capacity
+        Units that all nodes offer together; None when that is not known.
+    capacity_after
+        The same after the change, where the fabric changes too.
+    tenants
+        Queues by tenant, before and after together.
+    """
+    now = forecast(before, jobs, capacity)
+    then = forecast(after, jobs, capacity if capacity_after is None else capacity_after)
+    users = {
+        name: tuple(sorted(tenant for tenant, queues in (tenants or {}).items() if name in queues))
+        for name in {*before.queues, *after.queues}
+    }
+    return Plan(
+        tuple(_queues(before, after, now, then, users)),
+        tuple(sorted(_jobs(jobs, now, then), key=_weight)),
+        sum(job.running for job in jobs),
+        sum(not job.running for job in jobs),
+    )
+
+
+def _queues(
+    before: QueueTree, after: QueueTree, now: Forecast, then: Forecast, users: Mapping[str, tuple[str, ...]]
+) -> Iterator[QueueChange]:
+    for name in sorted({*before.queues, *after.queues}):
+        old, new = before.queues.get(name), after.queues.get(name)
+        shares = tuple(_shares(name, old, new, now, then))
+        words = tuple(_words(old, new)) if old and new else ()
+        if shares or words or old is None or new is None:
+            change = "added" if old is None else "removed" if new is None else "changed"
+            yield QueueChange(name, users[name], change, shares, words)
+
+
+def _shares(name: str, old: Queue | None, new: Queue | None, now: Forecast, then: Forecast) -> Iterator[ShareChange]:
+    for kind in KINDS:
+        yield from _differences(kind, old.amounts(kind) if old else {}, new.amounts(kind) if new else {})
+    if name != DEFAULT and old is not None and new is not None:
+        yield from _differences(LIMIT, now.limits.get(name, {}), then.limits.get(name, {}))
+
+
+def _differences(kind: str, before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[ShareChange]:
+    for resource in sorted({*before, *after}):
+        if before.get(resource) != after.get(resource):
+            yield ShareChange(kind, resource, before.get(resource), after.get(resource))
+
+
+def _words(old: Queue, new: Queue) -> Iterator[str]:
+    for name in ("parent", "priority", "weight", "reclaimable", "state"):
+        one, other = getattr(old, name), getattr(new, name)
+        if one != other:
+            yield f"{name} {str(one).lower()} → {str(other).lower()}"
+
+
+def _jobs(jobs: Sequence[Job], now: Forecast, then: Forecast) -> Iterator[JobChange]:
+    for job in jobs:
+        old, new = now.jobs[job.name], then.jobs[job.name]
+        effect = _effect(old, new)
+        if effect is not None:
+            yield JobChange(job, effect, new.reason if effect in (Effect.WAITS, Effect.TAKEN) else "")
+
+
+def _effect(old: Outlook, new: Outlook) -> Effect | None:
+    if old.fate is not new.fate:
+        if new.fate is Fate.TAKEN:
+            return Effect.TAKEN
+        return Effect.WAITS if new.fate is Fate.WAITS else Effect.STARTS if new.fate is Fate.STARTS else Effect.SAFE
+    if new.fate is Fate.RUNS and old.reclaimable != new.reclaimable:
+        return Effect.RECLAIMABLE if new.reclaimable else Effect.SAFE
+    return None
+
+
+def _weight(change: JobChange) -> tuple[int, str]:
+    return list(Effect).index(change.effect), change.job.name
+
+
+def _amount(change: ShareChange, amount: int | None) -> str:
+    if amount is None:
+        return "no limit" if change.kind in ("capability", LIMIT) else "none"
+    return text(change.resource, amount)

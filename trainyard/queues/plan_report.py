@@ -1,0 +1,130 @@
+"""A plan as people read it: on a screen, in a pull request, or by a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.queues.amounts import text
+from trainyard.queues.jobs import Job
+from trainyard.queues.plan import Effect, JobChange, Plan, QueueChange, ShareChange
+
+__all__ = ["as_json", "as_markdown", "as_text"]
+
+_SHOWN = 50
+"""Jobs of one kind that are listed; the rest is counted."""
+
+
+def as_text(plan: Plan) -> str:
+    """Return a plan for a screen."""
+    if not plan.queues:
+        return "Nothing changes for any queue."
+    lines = ["Queues"]
+    for queue in plan.queues:
+        lines.append(f"  {_title(queue)}")
+        lines += [f"    {_sign(share)} {share}" for share in queue.shares]
+        lines += [f"    ~ {word}" for word in queue.words]
+    lines += ["", _counted(plan)]
+    for effect in Effect:
+        found = [change for change in plan.jobs if change.effect is effect]
+        lines += [
+            f"  {change.job.name} in {change.job.queue} ({_request(change.job)}) {change}" for change in found[:_SHOWN]
+        ]
+        if len(found) > _SHOWN:
+            lines.append(f"  and {len(found) - _SHOWN} more: {effect.value}")
+    return "\n".join(lines)
+
+
+def as_markdown(plan: Plan) -> str:
+    """Return a plan as a comment on a pull request."""
+    if not plan.queues:
+        return "Nothing changes for any queue."
+    lines = ["### Queues", "", "| Queue | Used by | Change | Before | After |", "| --- | --- | --- | --- | --- |"]
+    for queue in plan.queues:
+        lines += [_row(queue, row) for row in _rows(queue)]
+    lines += ["", f"### {_counted(plan)}"]
+    if plan.jobs:
+        lines += ["", "| Job | Queue | Needs | What happens |", "| --- | --- | --- | --- |"]
+    for effect in Effect:
+        found = [change for change in plan.jobs if change.effect is effect]
+        lines += [_job_row(change) for change in found[:_SHOWN]]
+        if len(found) > _SHOWN:
+            lines.append(f"| {len(found) - _SHOWN} more | | | {effect.value} |")
+    return "\n".join(lines)
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """Return a plan for a program: ``queues`` and ``jobs`` that change, and how many jobs were looked at."""
+    return {
+        "queues": [
+            {
+                "queue": each.queue,
+                "tenants": list(each.tenants),
+                "change": each.change,
+                "shares": [_share(share) for share in each.shares],
+                "fields": list(each.words),
+            }
+            for each in plan.queues
+        ],
+        "jobs": [
+            {"job": each.job.name, "queue": each.job.queue, "effect": each.effect.value, "reason": each.reason}
+            for each in plan.jobs
+        ],
+        "running": plan.running,
+        "waiting": plan.waiting,
+    }
+
+
+def _title(queue: QueueChange) -> str:
+    users = f" (used by {', '.join(queue.tenants)})" if queue.tenants else ""
+    return f"{queue.queue}{users} is {queue.change}"
+
+
+def _sign(share: ShareChange) -> str:
+    return "+" if share.gains else "-"
+
+
+def _counted(plan: Plan) -> str:
+    jobs = f"the {plan.running + plan.waiting} jobs ({plan.running} running, {plan.waiting} waiting)"
+    if not plan.running and not plan.waiting:
+        return "No jobs were looked at"
+    if not plan.jobs:
+        return f"Nothing changes for any of {jobs}"
+    return f"Something changes for {len(plan.jobs)} of {jobs}"
+
+
+def _request(job: Job) -> str:
+    return (
+        ", ".join(f"{text(name, amount)} {name}" for name, amount in sorted(job.request.items())) or "nothing counted"
+    )
+
+
+def _rows(queue: QueueChange) -> Iterator[tuple[str, str, str]]:
+    if not queue.shares and not queue.words:
+        yield queue.change, "", ""
+    for share in queue.shares:
+        before, _, after = str(share).removeprefix(f"{share.kind} {share.resource} ").partition(" → ")
+        yield f"{share.kind} {share.resource}", before, f"**{after}**" if share.gains else after
+    for word in queue.words:
+        field, _, values = word.partition(" ")
+        before, _, after = values.partition(" → ")
+        yield field, before, after
+
+
+def _row(queue: QueueChange, row: tuple[str, str, str]) -> str:
+    name = queue.queue if queue.change == "changed" else f"{queue.queue} ({queue.change})"
+    return "| " + " | ".join(_cell(each) for each in (name, ", ".join(queue.tenants), *row)) + " |"
+
+
+def _job_row(change: JobChange) -> str:
+    cells = (change.job.name, change.job.queue, _request(change.job), str(change))
+    return "| " + " | ".join(_cell(each) for each in cells) + " |"
+
+
+def _cell(value: str) -> str:
+    return value.replace("|", "\\|").replace("\n", " ")
+
+
+def _share(share: ShareChange) -> dict[str, Any]:
+    before, after = (None if each is None else text(share.resource, each) for each in (share.before, share.after))
+    return {"kind": share.kind, "resource": share.resource, "before": before, "after": after, "gains": share.gains}

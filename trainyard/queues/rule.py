@@ -1,0 +1,54 @@
+"""One rule of the queue tree: what it asks for, who refuses a violation, and where it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
+
+__all__ = ["Rule", "Severity"]
+
+
+class Severity(StrEnum):
+    """Whether a finding stops the tree from being applied."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of the tree.
+
+    Parameters
+    ----------
+    id
+        Identifier that findings carry.
+    severity
+        What a violation means.
+    title
+        What the rule asks for, in one sentence.
+    meaning
+        What happens where it is violated.
+    refused_by
+        Volcano versions whose API refuses a violation; empty where the tree is accepted and goes wrong later.
+    versions
+        Volcano versions it holds for.
+    plugins
+        Plug-ins of which one must be on; empty for a rule that holds whatever shares out the cluster.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    meaning: str
+    refused_by: tuple[str, ...] = ()
+    versions: tuple[str, ...] = VOLCANO_VERSIONS
+    plugins: frozenset[Plugin] = frozenset()
+
+    def holds(self, scheduling: Scheduling) -> bool:
+        """Return whether the rule matters to a scheduler."""
+        if scheduling.version not in self.versions:
+            return False
+        return not self.plugins or bool(self.plugins & scheduling.plugins)

@@ -1,0 +1,78 @@
+"""What decides how a queue tree is read: the version of Volcano, and the plug-ins and actions of its scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["VOLCANO_VERSIONS", "Plugin", "Scheduling"]
+
+VOLCANO_VERSIONS = ("1.14.1", "1.15.1")
+"""Versions whose rules are known; those of the first were compared with the real webhook, the second was read."""
+
+
+class Plugin(StrEnum):
+    """Plug-ins that share out the cluster; more than one may be on."""
+
+    TREE = "hierarchy"
+    CAPACITY = "capacity"
+    PROPORTION = "proportion"
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """The scheduler that a tree is proved for.
+
+    Parameters
+    ----------
+    version
+        Version of Volcano, one of `VOLCANO_VERSIONS`.
+    plugins
+        Which plug-ins share out: capacity with its tree (``hierarchy``), capacity without, proportion, or several.
+    enqueue
+        Whether action enqueue is on.
+    reclaim
+        Whether action reclaim is on.
+    node_groups
+        Whether plug-in nodegroup is on.
+    """
+
+    version: str = VOLCANO_VERSIONS[0]
+    plugins: frozenset[Plugin] = field(default=frozenset({Plugin.TREE}))
+    enqueue: bool = False
+    reclaim: bool = True
+    node_groups: bool = False
+
+    @property
+    def tree(self) -> bool:
+        """Whether the edges of the tree are read at all."""
+        return Plugin.TREE in self.plugins
+
+    @classmethod
+    def of(
+        cls,
+        actions: Iterable[str],
+        plugins: Iterable[tuple[str, Mapping[str, Any]]],
+        version: str = VOLCANO_VERSIONS[0],
+    ) -> Scheduling:
+        """Return what a scheduler configuration comes to.
+
+        Parameters
+        ----------
+        actions
+            Names of its actions.
+        plugins
+            Names of its plug-ins with their switches, in order; of two of one name the first counts.
+        version
+            Version of Volcano.
+        """
+        first: dict[str, Mapping[str, Any]] = {}
+        for name, switches in plugins:
+            first.setdefault(name, switches)
+        on = {Plugin.PROPORTION} if "proportion" in first else set()
+        if "capacity" in first:
+            on.add(Plugin.TREE if first["capacity"].get("enableHierarchy") is True else Plugin.CAPACITY)
+        named = set(actions)
+        return cls(version, frozenset(on), "enqueue" in named, "reclaim" in named, "nodegroup" in first)
