@@ -8,6 +8,7 @@ through the queue webhooks and gives up after a minute without them, so it comes
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,9 @@ _CRDS = (
 )
 MANIFESTS = (*_CRDS, _INSTALLER)
 """Upstream files that this component reads."""
+
+_ADDED = {"volcano-admission": ({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},)}
+"""What upstream's roles lack: the webhook that the installer leaves out reads the queue of a PodGroup's namespace."""
 
 _CERTIFICATES = "/admission.local.config/certificates"
 _HEALTH = {"httpGet": {"path": "/healthz", "port": "health"}}
@@ -111,9 +115,10 @@ class Volcano(Component):
         admission, controllers, schedulers = _workloads(args, [_path(each) for each in configurations])
 
         permissions = {w.name: self._permissions(w, version) for w in (admission, controllers, schedulers)}
+        # A new configuration is a new object: the scheduler starts with it, and only when it runs the former one goes.
         conf = self.child(
             _config_map(
-                "volcano-scheduler-configmap",
+                _configuration_name(args.scheduler_configuration),
                 settings.namespace,
                 {
                     "volcano-scheduler.conf": args.scheduler_configuration,
@@ -200,7 +205,7 @@ def _rules(version: str, name: str) -> list[dict[str, Any]]:
     roles = upstream.documents("volcano", version, _INSTALLER, kinds=("ClusterRole",))
     rules: list[dict[str, Any]] = next(role["rules"] for role in roles if role["metadata"]["name"] == name)
     # Only upstream's installation hook signs certificates; here the trainer controller makes them.
-    return [rule for rule in rules if "certificates.k8s.io" not in rule["apiGroups"]]
+    return [*(rule for rule in rules if "certificates.k8s.io" not in rule["apiGroups"]), *_ADDED.get(name, ())]
 
 
 def _config_map(name: str, namespace_name: str, data: dict[str, str]) -> dict[str, Any]:
@@ -210,6 +215,10 @@ def _config_map(name: str, namespace_name: str, data: dict[str, str]) -> dict[st
         "metadata": {"name": name, "namespace": namespace_name},
         "data": data,
     }
+
+
+def _configuration_name(text: str) -> str:
+    return f"volcano-scheduler-configuration-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Workload, Workload]:
@@ -288,7 +297,7 @@ def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Work
         liveness=_HEALTH,
         cpu="500m",
         memory=("256Mi", "8Gi"),
-        volumes=(ConfigVolume("volcano-scheduler-configmap", "/volcano.scheduler"),),
+        volumes=(ConfigVolume(_configuration_name(args.scheduler_configuration), "/volcano.scheduler"),),
         env={"DEBUG_SOCKET_DIR": "/tmp/klog-socks"},  # noqa: S108 - a pod's own emptyDir
         single=not elect,
         node_selector=target.node_selector,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer import Typer
 from typer.testing import CliRunner
@@ -156,6 +156,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_whatever_the_file_holds_there_is_an_answer(document: Any) -> None:
     assert isinstance(lint(yaml.safe_dump(document)), list)

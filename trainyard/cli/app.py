@@ -20,8 +20,10 @@ _GROUPS = (
     "check",
     "crds",
     "policy",
+    "queues",
     "topology",
     "scheduler",
+    "simulate",
     "controller",
 )
 

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trainyard.cli.findings import CheckFormat, answer
+from trainyard.settings import load_stack
 
 __all__ = ["register"]
+
+_STACK = re.compile(r"^config:", re.MULTILINE)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="The Volcano scheduler's configuration.", no_args_is_help=True)
-    group.callback()(_group)
     group.command("check")(_check)
+    group.command("show")(_show)
     app.add_typer(group, name="scheduler")
 
 
-def _group() -> None:
-    pass
-
-
 def _check(
-    file: Annotated[typer.FileText, typer.Argument(help="volcano-scheduler.conf, or the ConfigMap that holds it")],
+    file: Annotated[
+        typer.FileText, typer.Argument(help="Stack settings, volcano-scheduler.conf, or the ConfigMap that holds it")
+    ],
     output: Annotated[CheckFormat, typer.Option("-o", "--output", help="Format")] = CheckFormat.TEXT,
 ) -> None:
     """Find what Volcano would ignore, replace by its default, or die of; exit 1 when there is anything."""
-    from trainyard.scheduler import lint
+    from trainyard.scheduler import check_stack, lint
 
-    answer(lint(file.read()), output, fine="Volcano does what this configuration says.")
+    text = file.read()
+    problems = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
+    answer(problems, output, fine="Volcano does what this configuration says.")
+
+
+def _show(
+    file: Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml")],
+) -> None:
+    """Print the configuration of a stack as the scheduler gets it, with the reason for each line."""
+    from trainyard.scheduler import configuration
+
+    typer.echo(configuration(load_stack(file)), nl=False)

@@ -2,6 +2,16 @@
 
 from trainyard.scheduler.lint import lint
 from trainyard.scheduler.model import Action, Plugin, SchedulerConfiguration
-from trainyard.scheduler.presets import configuration, preset
+from trainyard.scheduler.presets import preset
+from trainyard.scheduler.stack import check_stack, configuration, in_force
 
-__all__ = ["Action", "Plugin", "SchedulerConfiguration", "configuration", "lint", "preset"]
+__all__ = [
+    "Action",
+    "Plugin",
+    "SchedulerConfiguration",
+    "check_stack",
+    "configuration",
+    "in_force",
+    "lint",
+    "preset",
+]

@@ -1,7 +1,8 @@
 """Finds in a scheduler configuration what Volcano ignores in silence, replaces by its default, or dies of.
 
 A configuration that is wrong as a whole is dropped: a running scheduler keeps the old one, a starting one uses its
-built-in default, without a queue tree and without topology. Most smaller mistakes leave no trace at all.
+built-in default, without a queue tree and without topology, or ends where the default is forbidden
+(``--disable-default-scheduler-config``). Most smaller mistakes leave no trace at all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import Any
 import yaml
 
 from trainyard.problem import Problem
-from trainyard.scheduler.volcano import ACTION_ARGUMENTS, ACTIONS, PLUGINS, SWITCHES, TOP_LEVEL_KEYS, Kind
+from trainyard.scheduler.volcano import (
+    ACTION_ARGUMENTS,
+    ACTIONS,
+    ESSENTIAL_SWITCHES,
+    PLUGINS,
+    SWITCHES,
+    TOP_LEVEL_KEYS,
+    Kind,
+)
 
 __all__ = ["CONFIGURATION_KEY", "RULES", "lint"]
 
@@ -30,6 +39,9 @@ RULES: dict[str, str] = {
     "scheduler-key": "Keys are spelt as Volcano spells them: else they are ignored",
     "scheduler-plugin": "A plug-in exists: else it is skipped",
     "scheduler-structure": "The configuration can be read: else the whole of it is dropped",
+    "scheduler-no-effect": "What is configured has an effect",
+    "scheduler-switch-off": "A plug-in keeps the switch that it is there for",
+    "scheduler-tree": "A tree of queues is read by the scheduler: else limits of parents do not hold",
     "scheduler-switch-type": "A switch is true or false: else the whole configuration is dropped",
 }
 """What each rule asks for, by rule id."""
@@ -37,7 +49,11 @@ RULES: dict[str, str] = {
 CONFIGURATION_KEY = "volcano-scheduler.conf"
 """Key of the configuration in the scheduler's ConfigMap."""
 
-_DROPPED = "the whole configuration would be dropped, at start for the built-in default"
+_DROPPED = (
+    "the whole configuration would be dropped: a running scheduler keeps its old one, "
+    "one that starts uses the built-in default or ends"
+)
+_EXITS = "the scheduler would exit at once and again at each start"
 
 
 def lint(text: str) -> list[Problem]:
@@ -140,6 +156,9 @@ def _plugin(path: str, plugin: Mapping[str, Any]) -> Iterator[Problem]:
         if switch in plugin and not isinstance(plugin[switch], bool):
             message = f"{switch} is {plugin[switch]!r}, not true or false: {_DROPPED}"
             yield Problem(f"{path}.{switch}", message, "write true or false without quotes", "scheduler-switch-type")
+    for switch, effect in ESSENTIAL_SWITCHES.get(name, {}).items():
+        if plugin.get(switch) is False:
+            yield Problem(f"{path}.{switch}", f"{switch} is off: {effect}", "leave it on", "scheduler-switch-off")
     grammar = PLUGINS.get(name)
     if grammar is None:
         message = f"plug-in {name!r} is unknown and skipped"
@@ -166,7 +185,7 @@ def _plugin(path: str, plugin: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _wrong_type(where: str, key: str, value: Any, kind: Kind, *, fatal: bool) -> Problem:
-    effect = "the scheduler would exit, again at each start" if fatal else "it is ignored and the default used"
+    effect = _EXITS if fatal else "it is ignored and the default used"
     message = f"{key} is {value!r}, not {kind.value}: {effect}"
     rule = "scheduler-argument-fatal" if fatal else "scheduler-argument-type"
     return Problem(where, message, f"write {kind.value}{' without quotes' if isinstance(value, str) else ''}", rule)
@@ -187,9 +206,7 @@ def _device_sharing(path: str, arguments: Mapping[str, Any]) -> Iterator[Problem
         arguments.get(f"deviceshare.{name}") is True for name in ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable")
     )
     if (sharing and number) or ((sharing or number) and virtual):
-        message = (
-            "more than one of GPUSharingEnable, GPUNumberEnable, VGPUEnable: the scheduler would exit at each start"
-        )
+        message = f"more than one of GPUSharingEnable, GPUNumberEnable, VGPUEnable: {_EXITS}"
         yield Problem(f"{path}.arguments", message, "leave one of them on", "scheduler-argument-fatal")
 
 
@@ -246,3 +263,6 @@ def _together(actions: list[str], plugins: list[tuple[str, dict[str, Any]]]) -> 
             "enqueue with a queue tree: a full cluster keeps the owner's gang from taking its share back, for ever"
         )
         yield Problem("actions", message, "leave enqueue out", "scheduler-enqueue")
+    if "overcommit" in first and "enqueue" not in actions:
+        message = "plug-in overcommit only speaks in action enqueue, which is not there"
+        yield Problem("tiers", message, "remove the plug-in", "scheduler-no-effect")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
+
+from trainyard.scheduler.volcano import ESSENTIAL_SWITCHES
 
 __all__ = ["Action", "Plugin", "SchedulerConfiguration"]
 
@@ -48,7 +52,7 @@ class Plugin:
     name: str
     reason: str = ""
     switches: Mapping[str, bool] = field(default_factory=dict)
-    arguments: Mapping[str, int | float | bool | str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,25 @@ class SchedulerConfiguration:
         Plug-ins by tier, the first tier having the first word.
     title
         First comment of the text.
+    action_arguments
+        Value by argument, by action.
     """
 
     actions: tuple[Action, ...]
     tiers: tuple[tuple[Plugin, ...], ...]
     title: str = ""
+    action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the actions, and of the plug-ins that do what they are there for, sorted: what rules ask about."""
+        plugins = (plugin for tier in self.tiers for plugin in tier)
+        working = {
+            plugin.name
+            for plugin in plugins
+            if all(plugin.switches.get(switch, True) for switch in ESSENTIAL_SWITCHES.get(plugin.name, ()))
+        }
+        return sorted({action.name for action in self.actions} | working)
 
     def plugin(self, name: str) -> Plugin | None:
         """Return a plug-in by name."""
@@ -83,6 +101,11 @@ class SchedulerConfiguration:
             lines.append("- plugins:")
             for plugin in tier:
                 lines += _plugin(plugin)
+        if self.action_arguments:
+            lines.append("configurations:")
+        for name, arguments in self.action_arguments.items():
+            lines += [f"- name: {name}", "  arguments:"]
+            lines += [f"    {key}: {_value(value)}" for key, value in arguments.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -90,15 +113,16 @@ def _plugin(plugin: Plugin) -> Iterator[str]:
     yield from _comment(plugin.reason, "  ")
     yield f"  - name: {plugin.name}"
     for switch, value in plugin.switches.items():
-        yield f"    {switch}: {_scalar(value)}"
+        yield f"    {switch}: {_value(value)}"
     if plugin.arguments:
         yield "    arguments:"
         for name, argument in plugin.arguments.items():
-            yield f"      {name}: {_scalar(argument)}"
+            yield f"      {name}: {_value(argument)}"
 
 
-def _scalar(value: int | float | bool | str) -> str:
-    return yaml.safe_dump(value, default_flow_style=True).splitlines()[0]
+def _value(value: Any) -> str:
+    """Return any value on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("...\n").strip()
 
 
 def _comment(text: str, indent: str) -> list[str]:

@@ -10,8 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import get_args
 
-__all__ = ["ACTIONS", "ACTION_ARGUMENTS", "PLUGINS", "SWITCHES", "TOP_LEVEL_KEYS", "Kind", "PluginGrammar"]
+from trainyard.settings.scheduler import SchedulerAction, SwitchName
+
+__all__ = [
+    "ACTIONS",
+    "ACTION_ARGUMENTS",
+    "ESSENTIAL_SWITCHES",
+    "PLUGINS",
+    "SWITCHES",
+    "TOP_LEVEL_KEYS",
+    "Kind",
+    "PluginGrammar",
+]
 
 
 class Kind(StrEnum):
@@ -49,35 +61,15 @@ class PluginGrammar:
 
 TOP_LEVEL_KEYS = ("actions", "tiers", "configurations", "metrics")
 
-ACTIONS = ("enqueue", "allocate", "backfill", "reclaim", "preempt", "shuffle")
+ACTIONS: tuple[str, ...] = get_args(SchedulerAction)
 
-SWITCHES = (
-    "enableJobOrder",
-    "enableHierarchy",
-    "enableJobReady",
-    "enableJobPipelined",
-    "enableTaskOrder",
-    "enablePreemptable",
-    "enableReclaimable",
-    "enablePreemptive",
-    "enableQueueOrder",
-    "EnabledClusterOrder",
-    "enablePredicate",
-    "enableBestNode",
-    "enableNodeOrder",
-    "enableTargetJob",
-    "enableReservedNodes",
-    "enableJobEnqueued",
-    "enabledVictim",
-    "enableJobStarving",
-    "enabledOverused",
-    "enabledAllocatable",
-    "enabledHyperNodeOrder",
-    "enabledSubJobReady",
-    "enabledSubJobPipelined",
-    "enabledSubJobOrder",
-    "enabledHyperNodeGradient",
-)
+SWITCHES: tuple[str, ...] = get_args(SwitchName)
+
+ESSENTIAL_SWITCHES: Mapping[str, Mapping[str, str]] = {
+    "gang": {"enableJobReady": "gangs would be broken up"},
+    "network-topology-aware": {"enabledHyperNodeGradient": "hard topology would be ignored in silence"},
+}
+"""Switches without which a plug-in does not do what it is there for, and what happens then."""
 
 _PREDICATE_CACHE = {"predicateErrorCacheEnable": Kind.BOOLEAN}
 

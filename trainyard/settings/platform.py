@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from trainyard.settings.base import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
+from trainyard.settings.scheduler import SchedulerPreset, SchedulerSettings
 from trainyard.settings.versions import supported_versions
 
 __all__ = [
@@ -72,20 +73,6 @@ class TrainerSettings(SettingsModel):
     workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
 
 
-class SchedulerPreset(StrEnum):
-    """Scheduler configurations with a reason for each line."""
-
-    TRAINING = "training"
-
-
-class SchedulerSettings(SettingsModel):
-    """The Volcano scheduler's configuration."""
-
-    preset: SchedulerPreset = Field(
-        default=SchedulerPreset.TRAINING, description="training: gangs, hierarchical queues, topology, bin packing"
-    )
-
-
 class RuntimeSettings(SettingsModel):
     """Which training runtimes of the catalogue the cluster gets."""
 
@@ -131,6 +118,11 @@ class PolicySettings(SettingsModel):
         default=(), description="Further rule folders of the team, relative to the project"
     )
     preview: bool = Field(default=True, description="Judge the stack's own objects when `trainyard preview` runs")
+    reports: bool = Field(
+        default=False,
+        description="Install the kinds PolicyReport and ClusterPolicyReport, into which "
+        "`trainyard check --cluster --report` writes; leave it off where somebody else installs them",
+    )
     exempt_namespaces: tuple[DnsLabel, ...] = Field(
         default=("kube-system", "kube-public", "kube-node-lease"),
         description="Namespaces that tenant rules do not bind, beside the platform's own",

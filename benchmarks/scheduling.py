@@ -1,0 +1,152 @@
+"""Gangs scheduled per second: our presets beside Volcano's built-in configuration, in one run on one control plane.
+
+All gangs exist before the scheduler starts, and they fill the cluster exactly; the clock runs from its start to the
+last bound pod. Every contender gets the same gangs; `topology` lines ask for one rack each. Prints a line a contender
+and the ratio to Volcano's default.
+
+    python -m benchmarks.scheduling [--nodes 500] [--gangs 500] [--rounds 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.kube import Client
+from trainyard.progress import SilentProgress
+from trainyard.simulate.installation import NAMESPACE, until
+from trainyard.simulate.live import live_world
+from trainyard.simulate.resources import DEPLOYMENTS
+from trainyard.simulate.scenario import Scenario, load_scenario
+from trainyard.simulate.session import Session
+
+ROOT = Path(__file__).resolve().parent.parent
+NODES_IN_RACK = 10
+PODS = 4
+SCHEDULER = "volcano-scheduler"
+VOLCANO = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+CONTENDERS: dict[str, tuple[str | None, bool]] = {
+    "volcano": (None, False),
+    "training": ("training", False),
+    "hierarchical": ("hierarchical", False),
+    "preemption": ("preemption", False),
+    "training, topology": ("training", True),
+    "topology, topology": ("topology", True),
+}
+"""Preset (None: Volcano's own configuration) and whether the gangs ask for a topology, by name."""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--gangs", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRAINYARD_STATE_HOME"] = folder
+        session = Session("scheduling")
+        try:
+            session.open(SilentProgress())
+            seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+            for _ in range(options.rounds):
+                for name, (preset, topology) in CONTENDERS.items():
+                    scenario = _scenario(Path(folder), preset, options.nodes, options.gangs, topology=topology)
+                    configuration = VOLCANO if preset is None else None
+                    measured = session.connected(
+                        lambda client, s=scenario, c=configuration: _measure(session, client, s, c)
+                    )
+                    seconds[name].append(measured)
+                    print(f"{name}: {measured:.1f} s", flush=True)
+        finally:
+            session.close()
+    results = _results(seconds, options.nodes, options.gangs)
+    output = ROOT / "benchmarks" / "results" / f"scheduling-{options.nodes}.json"
+    output.parent.mkdir(exist_ok=True)
+    output.write_text(json.dumps(results, indent=2) + "\n")
+    for name, figures in results["contenders"].items():
+        print(name, json.dumps(figures))
+
+
+def _results(seconds: dict[str, list[float]], nodes: int, gangs: int) -> dict[str, Any]:
+    middle = {name: statistics.median(values) for name, values in seconds.items()}
+    contenders = {
+        name: {
+            "seconds": round(value, 1),
+            "gangs_per_second": round(gangs / value, 1),
+            "pods_per_second": round(gangs * PODS / value, 1),
+            "speed_against_volcano": round(middle["volcano"] / value, 2),
+        }
+        for name, value in middle.items()
+    }
+    return {"cores": os.cpu_count(), "nodes": nodes, "gangs": gangs, "pods_per_gang": PODS, "contenders": contenders}
+
+
+def _scenario(folder: Path, preset: str | None, nodes: int, gangs: int, *, topology: bool) -> Scenario:
+    devices = str(8 * nodes // (gangs * PODS))
+    racks = [{"name": "rack", "copies": nodes // NODES_IN_RACK, "nodes": NODES_IN_RACK}]
+    job: dict[str, Any] = {"queue": "team", "copies": gangs, "pods": PODS, "perPod": {"nvidia.com/gpu": devices}}
+    if topology:
+        job["topology"] = {"tier": "rack"}
+    document = {
+        "title": "Throughput",
+        "fabric": {"tierNames": ["rack"], "domains": racks},
+        "scheduler": {"preset": preset or "training"},
+        "queues": {"team": {"deserved": {"nvidia.com/gpu": str(8 * nodes)}}},
+        "jobs": {"gang": job},
+    }
+    path = folder / "throughput.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return load_scenario(path)
+
+
+async def _measure(session: Session, client: Client, scenario: Scenario, configuration: str | None) -> float:
+    await session.prepare(client, scenario, configuration=configuration)
+    await _scale(client, 0)
+    await until("the scheduler has stopped", lambda: _stopped(session))
+    expected = sum(job.pods for job in scenario.jobs.values())
+    async with live_world(client, scenario.settings.fabric) as world:
+        await asyncio.gather(*(world.submit(job) for job in scenario.jobs.values()))
+        started = time.monotonic()
+        await _scale(client, 1)
+
+        async def all_placed() -> bool:
+            return world.placed_pods >= expected
+
+        await until("every pod is placed", all_placed, patience=3600)
+        return time.monotonic() - started
+
+
+async def _scale(client: Client, replicas: int) -> None:
+    await client.merge_patch(DEPLOYMENTS, SCHEDULER, {"spec": {"replicas": replicas}}, namespace=NAMESPACE)
+
+
+async def _stopped(session: Session) -> bool:
+    status = await asyncio.to_thread(session.status)
+    return all(each.pid is None for each in status.processes if each.name == "vc-scheduler")
+
+
+if __name__ == "__main__":
+    main()

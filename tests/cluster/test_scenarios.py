@@ -1,0 +1,80 @@
+"""The scenarios hold on the real scheduler: one control plane, one replay after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support import ROOT, environment, require, trainyard
+from trainyard.progress import SilentProgress
+from trainyard.simulate.scenario import load_scenario
+from trainyard.simulate.session import Session
+
+pytestmark = pytest.mark.cluster
+
+CLUSTER = "scenarios"
+SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.yaml"))
+
+
+def by_fleet(path: Path) -> tuple[int, str, str]:
+    """Replays of one fleet and configuration follow each other: what they share is made once."""
+    loaded = load_scenario(path)
+    return len(loaded.fabric.nodes), loaded.settings.scheduler.preset, path.stem
+
+
+@pytest.fixture(scope="module")
+def session(state_home: Path) -> Iterator[Session]:
+    """A control plane with Volcano."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINYARD_STATE_HOME", str(state_home))
+        session = Session(CLUSTER)
+        try:
+            session.open(SilentProgress())
+            yield session
+        finally:
+            session.close()
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS, key=by_fleet), ids=lambda path: path.stem)
+def test_a_scenario_holds(session: Session, path: Path) -> None:
+    replay = session.replay(load_scenario(path))
+    assert [str(verdict) for verdict in replay.verdicts if not verdict.holds] == []
+
+
+def example(folder: Path) -> Path:
+    """Write the example of the documentation."""
+    text = (ROOT / "docs" / "simulate.md").read_text()
+    path = folder / "two-teams.yaml"
+    path.write_text(text.split("```yaml\n", 1)[1].split("```", 1)[0])
+    return path
+
+
+def test_the_example_of_the_documentation_holds_and_is_drawn(
+    session: Session, state_home: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "timeline.html"
+    command = ("simulate", str(example(tmp_path)), "--name", CLUSTER, "--out", str(page))
+    printed = require(trainyard(*command, env=environment(state_home)))
+    assert "5 expectations hold" in printed
+    assert "<svg" in page.read_text()
+    assert session.running
+
+
+def test_an_expectation_that_does_not_hold_exits_1_with_what_was_seen(
+    session: Session, state_home: Path, tmp_path: Path
+) -> None:
+    path = example(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    document["expect"] = [{"at": "1h", "job": "language", "nodes": 3}]
+    document["events"] = []
+    path.write_text(yaml.safe_dump(document))
+    result = trainyard("simulate", str(path), "--name", CLUSTER, "-o", "json", env=environment(state_home))
+    assert result.returncode == 1
+    answer = json.loads(result.stdout)
+    assert answer["ok"] is False
+    failed = [each for each in answer["expectations"] if not each["holds"]]
+    assert any(each["expected"] == "job language on 3 nodes" and each["observed"].startswith("4 on") for each in failed)

@@ -1,0 +1,70 @@
+"""`trainyard simulate`: a scenario replayed on a control plane of its own, judged and drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.common import Output, line_progress
+from trainyard.problem import TrainyardError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("simulate")(_simulate)
+
+
+def _simulate(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file; see docs/simulate.md")],
+    output: Annotated[Output, typer.Option("-o", "--output", help="How the answer is printed.")] = Output.TEXT,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the timeline: .svg, or .html with a table of the jobs.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the cluster that is used.")] = "simulate",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the control plane running, so that the next replay starts sooner.")
+    ] = False,
+) -> None:
+    """Replay a scenario with the real scheduler; exit 1 when an expectation does not hold."""
+    from rich.console import Console
+
+    from trainyard.simulate.report import as_json, as_text
+    from trainyard.simulate.scenario import load_scenario
+    from trainyard.simulate.session import Session
+
+    if out is not None and out.suffix not in (".svg", ".html"):
+        raise TrainyardError(
+            f"{out} is neither .svg nor .html", fix="name the file of the timeline with such an ending"
+        )
+    loaded = load_scenario(scenario)
+    progress = line_progress(Console(stderr=True, soft_wrap=True, highlight=False))
+    session = Session(name)
+    kept = keep or session.running
+    try:
+        session.open(progress)
+        with progress.step(f"Replay {loaded.name}") as step:
+            replay = session.replay(loaded, lambda instant, share: step.update(f"at {instant}", fraction=share))
+    finally:
+        if not kept:
+            session.close()
+    if out is not None:
+        _write(out, replay)
+    typer.echo(json.dumps(as_json(replay), indent=2) if output is Output.JSON else as_text(replay))
+    raise typer.Exit(0 if replay.holds else 1)
+
+
+def _write(path: Path, replay: object) -> None:
+    from trainyard.simulate.drawing import draw
+    from trainyard.simulate.replay import Replay
+    from trainyard.simulate.report import as_page
+
+    assert isinstance(replay, Replay)  # noqa: S101
+    try:
+        path.write_text(as_page(replay) if path.suffix == ".html" else draw(replay))
+    except OSError as error:
+        raise TrainyardError(f"{path} cannot be written: {error.strerror}", fix="check the folder") from error

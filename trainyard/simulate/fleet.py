@@ -1,0 +1,183 @@
+"""Makes a control plane the platform of a scenario: nodes, HyperNodes, namespaces, queues and scheduler configuration.
+
+What an earlier scenario left is removed first. What both have in common, as a rule the nodes, stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from trainyard import scheduler
+from trainyard.cluster import ClusterStatus, nodes
+from trainyard.kube import ApiError, Client, Resource
+from trainyard.queues import queue_objects
+from trainyard.settings import StackSettings
+from trainyard.simulate.installation import MANAGER, configure, queue_open, until
+from trainyard.simulate.jobs import DEFAULT_NAMESPACE
+from trainyard.simulate.resources import (
+    HYPER_NODES,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    SERVICE_ACCOUNTS,
+)
+from trainyard.topology import compile_fabric
+
+__all__ = ["clear", "delete_pods", "prepare"]
+
+_LABEL = "trainyard.dev/simulation"
+_OWN = {_LABEL: "true"}
+_VOLCANOS = ("root", "default")
+_AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+
+
+async def prepare(
+    client: Client,
+    kubeconfig: Path,
+    settings: StackSettings,
+    status: Callable[[], ClusterStatus],
+    *,
+    configuration: str | None = None,
+) -> None:
+    """Make the control plane a platform.
+
+    Parameters
+    ----------
+    client, kubeconfig
+        Of the administrator.
+    settings
+        Fabric, queues, tenants, scheduler and priority classes.
+    status
+        Looks at the cluster's processes.
+    configuration
+        Text of the scheduler's configuration where it is not that of the settings.
+    """
+    await clear(client)
+    await nodes.sync(kubeconfig, settings.fabric)
+    for node in await client.list(NODES):
+        if node["spec"].get("unschedulable"):
+            await client.merge_patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
+    count = settings.fabric.node_count + 1
+    await until(f"{count} nodes are ready", lambda: _ready(client, count))
+    fabric = compile_fabric(settings.fabric)
+    await _hyper_nodes(client, fabric.hyper_nodes)
+    for tenant in (DEFAULT_NAMESPACE, *settings.tenants):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant, "labels": _OWN}}
+        await client.apply(NAMESPACES, body, field_manager=MANAGER)
+        await until(f"namespace {tenant} is ready", partial(_account, client, tenant))
+    for name, each in settings.priority_classes.items():
+        await client.create(PRIORITY_CLASSES, _priority_class(name, each.value, preempts=each.preempts))
+    text = configuration or scheduler.configuration(settings)
+    mark = hashlib.sha256(json.dumps(fabric.hyper_nodes, sort_keys=True).encode()).hexdigest()[:16]
+    await configure(client, text, mark, status)
+    for body in queue_objects(settings):
+        await _insist(partial(client.create, QUEUES, body))
+    for name in settings.queues:
+        await until(f"queue {name} is open", partial(queue_open, client, name))
+
+
+async def clear(client: Client) -> None:
+    """Remove the jobs, queues and priority classes of an earlier scenario."""
+    for namespace in await client.list(NAMESPACES, label_selector=_LABEL):
+        name = namespace["metadata"]["name"]
+        for resource in (PODS, POD_GROUPS):
+            found = [each["metadata"]["name"] for each in await client.list(resource, namespace=name)]
+            if resource is PODS:
+                await delete_pods(client, name, found)
+            else:
+                await asyncio.gather(*(client.delete(resource, each, namespace=name) for each in found))
+    await until("the pods of an earlier scenario are gone", lambda: _nothing(client, PODS))
+    left = {each["metadata"]["name"]: each["spec"].get("parent") for each in await client.list(QUEUES)}
+    left = {name: parent for name, parent in left.items() if name not in _VOLCANOS}
+    while left:
+        leaves = [name for name in left if name not in left.values()]
+        for name in leaves:
+            await _insist(partial(client.delete, QUEUES, name))
+            del left[name]
+    await until("the queues of an earlier scenario are gone", lambda: _only_volcanos(client))
+    for each in await client.list(PRIORITY_CLASSES, label_selector=_LABEL):
+        await client.delete(PRIORITY_CLASSES, each["metadata"]["name"])
+    if await client.find(QUEUES, "root"):
+        emptied = {"spec": {"deserved": None, "guarantee": None, "capability": None}}
+        await _insist(lambda: client.merge_patch(QUEUES, "root", emptied))
+
+
+async def delete_pods(client: Client, namespace: str, names: Iterable[str]) -> None:
+    """Delete pods at once, without the time to end by themselves; side by side, as a collection is not."""
+
+    async def delete(name: str) -> None:
+        try:
+            await client.request("DELETE", PODS.path(namespace=namespace, name=name), resource=PODS, body=_AT_ONCE)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+    await asyncio.gather(*(delete(name) for name in names))
+
+
+async def _hyper_nodes(client: Client, wanted: list[dict[str, Any]]) -> None:
+    held = {each["metadata"]["name"]: each["spec"] for each in await client.list(HYPER_NODES)}
+    if held == {each["metadata"]["name"]: each["spec"] for each in wanted}:
+        return
+    # A member that its parent still lists must not go first, and an edit can stop the scheduler: all go, from the top.
+    for name in sorted(held, key=lambda name: -held[name]["tier"]):
+        await client.delete(HYPER_NODES, name)
+    for body in wanted:
+        await _insist(partial(client.create, HYPER_NODES, body))
+
+
+async def _insist(attempt: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """Do what a webhook may refuse at first, because it reads from a cache that lags."""
+    for _ in range(100):
+        try:
+            await attempt()
+            return
+        except ApiError as error:
+            if error.status not in (400, 403, 409, 500) or error.conflict:
+                raise
+            await asyncio.sleep(0.05)
+    await attempt()
+
+
+async def _ready(client: Client, count: int) -> bool:
+    found = await client.list(NODES, limit=0)
+    return len(found) == count and all(_is_ready(each) for each in found)
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions: Iterable[dict[str, Any]] = (node.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+async def _account(client: Client, namespace: str) -> bool:
+    return await client.find(SERVICE_ACCOUNTS, "default", namespace=namespace) is not None
+
+
+async def _nothing(client: Client, resource: Resource) -> bool:
+    for namespace in await client.list(NAMESPACES, label_selector=_LABEL):
+        if (await client.page(resource, namespace=namespace["metadata"]["name"], limit=1)).items:
+            return False
+    return True
+
+
+async def _only_volcanos(client: Client) -> bool:
+    return all(each["metadata"]["name"] in _VOLCANOS for each in await client.list(QUEUES))
+
+
+def _priority_class(name: str, value: int, *, preempts: bool) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name, "labels": _OWN},
+        "value": value,
+        "preemptionPolicy": "PreemptLowerPriority" if preempts else "Never",
+    }

@@ -1,0 +1,212 @@
+"""Volcano on a bare embedded control plane: upstream's own manifests, run as processes of this machine.
+
+Only what decides about gangs is installed: no platform, no Pulumi. The scheduler looks five times as often as by
+default, because a replay waits for its decisions; what it decides does not depend on that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from trainyard import pki, upstream
+from trainyard.cluster import ClusterAccess, ClusterStatus
+from trainyard.cluster.stages import HOST_PROCESS_LABEL
+from trainyard.kube import ApiError, Client
+from trainyard.problem import TrainyardError
+from trainyard.settings.versions import component_release, supported_versions
+from trainyard.simulate.resources import CONFIG_MAPS, DEPLOYMENTS, QUEUES, resource_of
+
+__all__ = ["MANAGER", "NAMESPACE", "configure", "install"]
+
+NAMESPACE = "volcano-system"
+MANAGER = "trainyard-simulate"
+CONFIGURATION = ("volcano-scheduler-configmap", "volcano-scheduler.conf")
+
+_SCHEDULER = "volcano-scheduler"
+_PROGRAMS = {
+    "volcano-admission": "vc-webhook-manager",
+    "volcano-controllers": "vc-controller-manager",
+    _SCHEDULER: "vc-scheduler",
+}
+_INSTALLER = "installer/volcano-development.yaml"
+_CRDS = (
+    "batch.volcano.sh_jobs",
+    "batch.volcano.sh_cronjobs",
+    "bus.volcano.sh_commands",
+    "config.volcano.sh_colocationconfigurations",
+    "nodeinfo.volcano.sh_numatopologies",
+    "scheduling.volcano.sh_podgroups",
+    "scheduling.volcano.sh_queues",
+    "shard.volcano.sh_nodeshards",
+    "topology.volcano.sh_hypernodes",
+)
+_JOB_FLOW_CRDS = ("flow.volcano.sh_jobflows", "flow.volcano.sh_jobtemplates")
+_KINDS = ("ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Deployment")
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_MARK = "trainyard.dev/scheduler-configuration"
+_PATIENCE = 120.0
+
+
+async def install(client: Client, access: ClusterAccess, status: Callable[[], ClusterStatus]) -> None:
+    """Install Volcano, or find it installed, and wait until it works.
+
+    Parameters
+    ----------
+    client
+        Of the administrator.
+    access
+        The cluster.
+    status
+        Looks at its processes.
+
+    Raises
+    ------
+    TrainyardError
+        It does not become healthy.
+    """
+    if await client.find(DEPLOYMENTS, _SCHEDULER, namespace=NAMESPACE) is None:
+        for body in _objects(access):
+            await client.apply(resource_of(body["kind"]), body, field_manager=MANAGER)
+    await _await_healthy(status)
+    await until("queue default is open", lambda: queue_open(client, "default"))
+
+
+async def configure(client: Client, text: str, mark: str, status: Callable[[], ClusterStatus]) -> None:
+    """Start the scheduler with a configuration, unless it runs with it.
+
+    Parameters
+    ----------
+    text
+        Text of ``volcano-scheduler.conf``.
+    mark
+        Whatever else the scheduler must be started anew for.
+    """
+    name, key = CONFIGURATION
+    held = await client.find(CONFIG_MAPS, name, namespace=NAMESPACE)
+    marked = ((held or {}).get("metadata", {}).get("annotations") or {}).get(_MARK)
+    if held is not None and held["data"].get(key) == text and marked == mark:
+        return
+    before = _pid(status())
+    patch = {"metadata": {"annotations": {_MARK: mark}}, "data": {key: text}}
+    await client.merge_patch(CONFIG_MAPS, name, patch, namespace=NAMESPACE)
+    stamp = {_MARK: datetime.datetime.now(datetime.UTC).isoformat()}
+    restarted = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
+    await client.merge_patch(DEPLOYMENTS, _SCHEDULER, restarted, namespace=NAMESPACE)
+
+    async def another() -> bool:
+        return (await asyncio.to_thread(lambda: _pid(status()))) not in (None, before)
+
+    await until("the scheduler starts with its new configuration", another)
+    await _await_healthy(status)
+
+
+async def queue_open(client: Client, name: str) -> bool:
+    """Tell whether a queue takes PodGroups."""
+    body = await client.find(QUEUES, name)
+    return body is not None and (body.get("status") or {}).get("state") == "Open"
+
+
+async def until(what: str, probe: Callable[[], Any], *, patience: float = _PATIENCE) -> None:
+    """Wait for a condition.
+
+    Raises
+    ------
+    TrainyardError
+        It does not become true in time.
+    """
+    deadline = time.monotonic() + patience
+    why = ""
+    while time.monotonic() < deadline:
+        try:
+            if await probe():
+                return
+        except ApiError as error:
+            why = f": {error}"
+        await asyncio.sleep(0.05)
+    raise TrainyardError(f"Waited {patience:.0f} s in vain until {what}{why}", fix="see `trainyard cluster status`")
+
+
+def _pid(status: ClusterStatus) -> int | None:
+    return next((each.pid for each in status.processes if each.name == "vc-scheduler"), None)
+
+
+async def _await_healthy(status: Callable[[], ClusterStatus]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        found = await asyncio.to_thread(status)
+        waiting = [each for each in found.processes if each.name in _PROGRAMS.values() and each.health != "healthy"]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            details = "; ".join(f"{each.name} is {each.health} ({each.detail})" for each in waiting)
+            fix = f"see `trainyard cluster logs {waiting[0].name} --name {found.name}`"
+            raise TrainyardError(f"Volcano does not become healthy: {details}", fix=fix)
+        await asyncio.sleep(0.1)
+
+
+def _objects(access: ClusterAccess) -> Iterator[dict[str, Any]]:
+    version = supported_versions("volcano")[0]
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    paths = [f"config/crd/volcano/bases/{name}.yaml" for name in _CRDS]
+    for path in (*paths, *(f"config/crd/jobflow/bases/{name}.yaml" for name in _JOB_FLOW_CRDS)):
+        for definition in upstream.documents("volcano", version, path):
+            yield upstream.without_descriptions(definition)
+    found = upstream.documents("volcano", version, _INSTALLER, kinds=_KINDS + _WEBHOOKS)
+    now, lifetime = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=365)
+    authority = pki.authority("trainyard-simulate", now=now, lifetime=lifetime)
+    server = pki.issue(authority, "volcano", now=now, lifetime=lifetime, ip_addresses=["127.0.0.1"], server=True)
+    files = {"tls.crt": server.certificate, "tls.key": server.key, "ca.crt": authority.certificate}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "volcano-admission-secret", "namespace": NAMESPACE},
+        "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
+    }
+    bundle = base64.b64encode(authority.certificate).decode()
+    for body in sorted(found, key=lambda body: (*_KINDS[:-1], *_WEBHOOKS, "Deployment").index(body["kind"])):
+        if body["metadata"].get("namespace", NAMESPACE) != NAMESPACE:
+            continue
+        if body["kind"] in _WEBHOOKS:
+            yield _webhooks(body, access, bundle)
+        elif body["kind"] != "Deployment":
+            yield body
+        elif body["metadata"]["name"] in _PROGRAMS:
+            yield _deployment(body, component_release("volcano", version).tag)
+
+
+def _webhooks(body: dict[str, Any], access: ClusterAccess, bundle: str) -> dict[str, Any]:
+    body = copy.deepcopy(body)
+    for webhook in body["webhooks"]:
+        service = webhook["clientConfig"]["service"]
+        webhook["clientConfig"] = {
+            **access.client_config(
+                "vc-webhook-manager", service=service["name"], namespace=NAMESPACE, path=service["path"]
+            ),
+            "caBundle": bundle,
+        }
+    return body
+
+
+def _deployment(body: dict[str, Any], tag: str) -> dict[str, Any]:
+    body = copy.deepcopy(body)
+    program = _PROGRAMS[body["metadata"]["name"]]
+    template = body["spec"]["template"]
+    for metadata in (body["metadata"], template["metadata"]):
+        metadata.setdefault("labels", {})[HOST_PROCESS_LABEL] = program
+    pod = template["spec"]
+    pod["serviceAccountName"] = body["metadata"]["name"]
+    pod["nodeSelector"] = {"trainyard.dev/platform": "true"}
+    container = pod["containers"][0]
+    container["image"] = f"{container['image'].rpartition(':')[0]}:{tag}"
+    changed = {"-v": "-v=2", "--schedule-period": "--schedule-period=200ms", "--kube-api-qps": "--kube-api-qps=2000"}
+    changed |= {"--kube-api-burst": "--kube-api-burst=2000"}
+    arguments = [changed.get(each.partition("=")[0], each) for each in container["args"] if each != "2>&1"]
+    command = [f"/{program}"]
+    container |= {"command": command, "args": arguments}
+    return body

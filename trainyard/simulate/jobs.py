@@ -1,0 +1,144 @@
+"""The jobs of a scenario: gangs of equal pods that arrive, run for a time and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import Field
+
+from trainyard.problem import Problem
+from trainyard.settings import StackSettings
+from trainyard.settings.base import DnsLabel, DnsSubdomain, Resources, SettingsModel
+from trainyard.simulate.clock import Duration
+
+__all__ = ["Job", "JobSettings", "TopologyMode", "TopologySettings"]
+
+DEFAULT_NAMESPACE = "default"
+
+
+class TopologyMode(StrEnum):
+    """How strict a job's topology request is."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+class TopologySettings(SettingsModel):
+    """Where the pods of a job must, or should, be together."""
+
+    mode: TopologyMode = Field(default=TopologyMode.HARD, description="hard: never across; soft: together if possible")
+    tier: DnsLabel | None = Field(default=None, description="Highest tier they may spread over; needed when hard")
+
+
+class JobSettings(SettingsModel):
+    """One job, or several equal ones."""
+
+    tenant: DnsLabel | None = Field(default=None, description="Tenant that submits it")
+    queue: DnsLabel | None = Field(default=None, description="Queue; the tenant's default one when absent")
+    at: Duration = Field(default=0, description="When it arrives")
+    duration: Duration | None = Field(
+        default=None, alias="for", description="How long it runs; to the end of the scenario when absent"
+    )
+    pods: int = Field(default=1, ge=1, le=10_000, description="Number of pods")
+    min_member: int | None = Field(
+        default=None, ge=1, description="Pods without which it does not run; all of them when absent"
+    )
+    per_pod: Resources | None = Field(
+        default=None, description="What one pod asks for; the accelerators of a whole node when absent"
+    )
+    priority_class: DnsSubdomain | None = Field(default=None, description="PriorityClass of the pods")
+    topology: TopologySettings | None = Field(default=None, description="Network topology request")
+    copies: int = Field(default=1, ge=1, le=10_000, description="Equal jobs; their names get -0, -1, …")
+    every: Duration = Field(default=0, description="Time between the arrivals of two copies")
+
+    def problems(self, path: str, settings: StackSettings, tiers: Sequence[str]) -> Iterator[Problem]:
+        """Yield what does not resolve."""
+        if self.tenant is not None and self.tenant not in settings.tenants:
+            known = ", ".join(settings.tenants) or "none"
+            yield Problem(f"{path}.tenant", f"there is no tenant {self.tenant!r}", f"declared tenants: {known}")
+        elif self.tenant is not None and self.queue not in (None, *settings.tenants[self.tenant].queues):
+            allowed = ", ".join(settings.tenants[self.tenant].queues)
+            message = f"tenant {self.tenant!r} may not use queue {self.queue!r}"
+            yield Problem(f"{path}.queue", message, f"use one of {allowed}")
+        if self.queue is not None and self.queue not in settings.leaf_queues:
+            message = f"{self.queue!r} is not a queue that jobs may use"
+            yield Problem(f"{path}.queue", message, f"use one of {', '.join(settings.leaf_queues)}")
+        if self.min_member is not None and self.min_member > self.pods:
+            message = f"minMember {self.min_member} is above the {self.pods} pods: it would never run"
+            yield Problem(f"{path}.minMember", message, "lower minMember")
+        if self.priority_class is not None and self.priority_class not in settings.priority_classes:
+            known = ", ".join(settings.priority_classes) or "none"
+            message = f"there is no priority class {self.priority_class!r}"
+            yield Problem(f"{path}.priorityClass", message, f"declared classes: {known}")
+        if self.per_pod is None and not settings.accelerator_resources:
+            yield Problem(f"{path}.perPod", "the nodes have no accelerators to ask for", "say what a pod asks for")
+        yield from self._topology_problems(path, tiers)
+
+    def _topology_problems(self, path: str, tiers: Sequence[str]) -> Iterator[Problem]:
+        if self.topology is None:
+            return
+        known = f"use one of {', '.join(tiers)}"
+        if self.topology.tier is None and self.topology.mode is TopologyMode.HARD:
+            yield Problem(f"{path}.topology.tier", "hard topology without a tier does not constrain anything", known)
+        if self.topology.tier is not None and self.topology.tier not in tiers:
+            yield Problem(f"{path}.topology.tier", f"there is no tier {self.topology.tier!r}", known)
+
+    def expanded(self, name: str, settings: StackSettings) -> dict[str, Job]:
+        """Return the single jobs by name."""
+        tiers = {tier: number for number, tier in enumerate(settings.fabric.tier_names, start=1)}
+        capacity = settings.fabric.node_shape.capacity
+        per_pod = self.per_pod or {each: capacity[each] for each in settings.accelerator_resources if each in capacity}
+        tenant = settings.tenants.get(self.tenant or "")
+        queue = self.queue or (tenant.default_queue or tenant.queues[0] if tenant else "default")
+        names = [name] if self.copies == 1 else [f"{name}-{number}" for number in range(self.copies)]
+        return {
+            each: Job(
+                name=each,
+                namespace=self.tenant or DEFAULT_NAMESPACE,
+                queue=queue,
+                arrival=self.at + number * self.every,
+                duration=self.duration,
+                pods=self.pods,
+                min_member=self.min_member or self.pods,
+                per_pod=dict(per_pod),
+                priority_class=self.priority_class,
+                mode=self.topology.mode if self.topology else None,
+                tier=tiers.get(self.topology.tier or "") if self.topology else None,
+            )
+            for number, each in enumerate(names)
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One gang.
+
+    Parameters
+    ----------
+    name, namespace, queue
+        Of its PodGroup; the namespace is the tenant's.
+    arrival, duration
+        Seconds of scenario time; no duration means to the end.
+    pods, min_member
+        How many pods there are, and how many it needs to run.
+    per_pod
+        Request of one pod by resource, in Kubernetes quantities.
+    priority_class
+        Name of its PriorityClass.
+    mode, tier
+        Topology request; the tier is a number.
+    """
+
+    name: str
+    namespace: str
+    queue: str
+    arrival: int
+    duration: int | None
+    pods: int
+    min_member: int
+    per_pod: Mapping[str, str]
+    priority_class: str | None = None
+    mode: TopologyMode | None = None
+    tier: int | None = None

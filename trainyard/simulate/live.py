@@ -1,0 +1,369 @@
+"""A scenario on a real control plane: PodGroups and pods as the platform makes them, and knowing when it is at rest.
+
+The scheduler says nowhere that it is done. A control does: a pod without requests in a gang of its own, submitted
+after everything else. When it is bound, a whole scheduling session has seen all the rest. Four of them in a row
+without any other change mean that there is nothing more to come: an eviction that is on its way shows until then.
+
+A gang that loses a pod starts again as a whole, as JobSet starts it; one that still has enough members gets new pods
+for the lost ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from trainyard import quantity
+from trainyard.cluster.nodes import desired_nodes
+from trainyard.kube import ApiError, Change, Client, Informer
+from trainyard.problem import TrainyardError
+from trainyard.settings.fabric import FabricSettings
+from trainyard.simulate.fleet import delete_pods
+from trainyard.simulate.installation import until
+from trainyard.simulate.jobs import DEFAULT_NAMESPACE, Job
+from trainyard.simulate.replay import Settled
+from trainyard.simulate.resources import NODES, POD_GROUPS, PODS, QUEUES
+
+__all__ = ["LiveWorld", "live_world"]
+
+_ROLE, _JOB = "trainyard.dev/simulated", "trainyard.dev/simulated-job"
+_GROUP = "scheduling.k8s.io/group-name"
+_CONTROL_PATIENCE = 60.0
+_ROUNDS = 60
+_QUIET = 4
+
+
+@dataclass
+class _Gang:
+    """A job that is there: its present pods, and how many were made before."""
+
+    job: Job
+    pods: set[str] = field(default_factory=set)
+    made: int = 0
+    lost: bool = False
+
+
+class LiveWorld:
+    """The World of a real control plane.
+
+    Parameters
+    ----------
+    client
+        Of the administrator.
+    fabric
+        What nodes that come back look like.
+    pods
+        Informer of the replay's pods.
+    complaint
+        Returns what the scheduler last complained of.
+    """
+
+    def __init__(
+        self, client: Client, fabric: FabricSettings, pods: Informer, complaint: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._client, self._fabric, self._pods, self._complaint = client, fabric, pods, complaint
+        self._gangs: dict[str, _Gang] = {}
+        self._restarts: defaultdict[str, int] = defaultdict(int)
+        self._changes = 0
+        self._controls = count()
+        self._control: tuple[str, asyncio.Event] | None = None
+        pods.subscribe(self._seen)
+
+    def _seen(self, change: Change) -> None:
+        body = change.new or change.old
+        assert body is not None  # noqa: S101
+        metadata = body["metadata"]
+        if metadata["labels"][_ROLE] == "control":
+            bound = change.new is not None and change.new["spec"].get("nodeName")
+            if self._control and metadata["name"] == self._control[0] and bound:
+                self._control[1].set()
+            return
+        if _standing(change.old) == _standing(change.new):
+            return
+        self._changes += 1
+        gang = self._gangs.get(metadata["labels"][_JOB])
+        gone = change.new is None or change.new["metadata"].get("deletionTimestamp")
+        if gang is not None and gone and metadata["name"] in gang.pods:
+            gang.pods.discard(metadata["name"])
+            gang.lost = True
+
+    async def submit(self, job: Job) -> None:
+        """Make the PodGroup and the pods of a job."""
+        gang = self._gangs[job.name] = _Gang(job)
+        await self._create_group(_pod_group(job))
+        await self._create_pods(gang, job.pods)
+
+    async def withdraw(self, name: str) -> None:
+        """Remove the pods and the PodGroup of a job."""
+        gang = self._gangs.pop(name)
+        await delete_pods(self._client, gang.job.namespace, gang.pods)
+        await self._client.delete(POD_GROUPS, name, namespace=gang.job.namespace)
+
+    async def restart(self, name: str) -> None:
+        """Make all pods of a job anew, as JobSet does: the PodGroup stays."""
+        await self._renew(self._gangs[name])
+
+    async def fail(self, nodes: list[str]) -> None:
+        """Take nodes away, with their pods."""
+        gone = set(nodes)
+        await asyncio.gather(*(self._client.delete(NODES, name) for name in nodes))
+        for gang in self._gangs.values():
+            lost = [pod for pod, node in self._placed(gang) if node in gone]
+            gang.pods -= set(lost)
+            gang.lost = gang.lost or bool(lost)
+            await delete_pods(self._client, gang.job.namespace, lost)
+
+    async def repair(self, nodes: list[str]) -> None:
+        """Bring nodes back."""
+        desired = desired_nodes(self._fabric)
+        for name in nodes:
+            with _existing_is_fine():
+                await self._client.create(NODES, desired[name])
+
+        async def ready() -> bool:
+            found = [await self._client.get(NODES, name) for name in nodes]
+            return all(
+                any(
+                    each["type"] == "Ready" and each["status"] == "True"
+                    for each in node["status"].get("conditions", ())
+                )
+                for node in found
+            )
+
+        await until("the repaired nodes are ready", ready)
+
+    async def cordon(self, nodes: list[str], *, on: bool) -> None:
+        """Stop nodes from taking pods, or let them again; those that are away are left out."""
+        patch = {"spec": {"unschedulable": True if on else None}}
+        for name in nodes:
+            with _missing_is_fine():
+                await self._client.merge_patch(NODES, name, patch)
+
+    async def change_queue(self, body: Mapping[str, Any]) -> None:
+        """Give a Queue another spec; what the new one leaves out is removed."""
+        name = body["metadata"]["name"]
+        held = (await self._client.get(QUEUES, name))["spec"]
+        removed = dict.fromkeys(key for key in ("deserved", "guarantee", "capability") if key in held)
+        await self._client.json_patch(
+            QUEUES,
+            name,
+            [
+                *({"op": "remove", "path": f"/spec/{key}"} for key in removed),
+                *({"op": "add", "path": f"/spec/{key}", "value": value} for key, value in body["spec"].items()),
+            ],
+        )
+
+    async def settle(self) -> Settled:
+        """Wait until four controls in a row were placed without any other change.
+
+        Raises
+        ------
+        TrainyardError
+            The scheduler places nothing, or never comes to rest.
+        """
+        quiet = 0
+        for _ in range(_ROUNDS):
+            before = self._changes
+            await self._run_control()
+            await self._replace_lost()
+            quiet = quiet + 1 if self._changes == before and self._at_rest() else 0
+            if quiet == _QUIET:
+                placed = {name: dict(self._placed(gang)) for name, gang in self._gangs.items()}
+                restarts, self._restarts = dict(self._restarts), defaultdict(int)
+                return Settled(placed, restarts)
+        moving = ", ".join(f"{name} ({times} times)" for name, times in self._restarts.items()) or "pods"
+        raise TrainyardError(
+            f"The scheduler does not come to rest: it keeps moving {moving}",
+            fix="jobs take each other's place in turn: give them priorities or queues that decide who stays",
+        )
+
+    async def _run_control(self) -> None:
+        name = f"control-{next(self._controls)}"
+        event = asyncio.Event()
+        self._control = (name, event)
+        group = {"minMember": 1, "queue": "default"}
+        await self._create_group(_group(name, DEFAULT_NAMESPACE, group))
+        spec = {"nodeSelector": {"trainyard.dev/platform": "true"}}
+        await self._client.create(PODS, _pod(name, DEFAULT_NAMESPACE, name, {_ROLE: "control"}, {}, spec))
+        try:
+            async with asyncio.timeout(_CONTROL_PATIENCE):
+                await event.wait()
+        except TimeoutError as error:
+            complaint = self._complaint()
+            raise TrainyardError(
+                f"The scheduler placed nothing for {_CONTROL_PATIENCE:.0f} s, not even a pod without requests"
+                + (f"; it says: {complaint}" if complaint else ""),
+                fix="check the queues and the scheduler configuration of the scenario",
+            ) from error
+        finally:
+            self._control = None
+            await delete_pods(self._client, DEFAULT_NAMESPACE, [name])
+            await self._client.delete(POD_GROUPS, name, namespace=DEFAULT_NAMESPACE)
+
+    async def _replace_lost(self) -> None:
+        await asyncio.gather(*(self._replace(gang) for gang in self._gangs.values() if gang.lost))
+
+    async def _replace(self, gang: _Gang) -> None:
+        if len(gang.pods) < gang.job.min_member:
+            await self._renew(gang)
+        else:
+            gang.lost = False
+            await self._create_pods(gang, gang.job.pods - len(gang.pods))
+
+    async def _renew(self, gang: _Gang) -> None:
+        job, former = gang.job, gang.pods
+        gang.pods, gang.lost = set(), False
+        self._restarts[job.name] += 1
+        await delete_pods(self._client, job.namespace, former)
+        await self._create_pods(gang, job.pods)
+
+    async def _create_pods(self, gang: _Gang, number: int) -> None:
+        job = gang.job
+        names = [f"{job.name}-{gang.made + index}" for index in range(number)]
+        gang.made += number
+        gang.pods |= set(names)
+        labels = {_ROLE: "job", _JOB: job.name}
+        spec = {"priorityClassName": job.priority_class} if job.priority_class else {}
+        bodies = [_pod(name, job.namespace, job.name, labels, job.per_pod, spec) for name in names]
+        await asyncio.gather(*(self._client.create(PODS, body) for body in bodies))
+
+    async def _create_group(self, body: dict[str, Any]) -> None:
+        for _ in range(100):
+            try:
+                await self._client.create(POD_GROUPS, body)
+                return
+            except ApiError as error:
+                # The webhook knows a queue only when its cache does.
+                if "queue" not in error.message.lower() and error.status < 500:
+                    raise
+                await asyncio.sleep(0.05)
+        await self._client.create(POD_GROUPS, body)
+
+    @property
+    def placed_pods(self) -> int:
+        """Number of pods that have a node."""
+        return sum(len(self._placed(gang)) for gang in self._gangs.values())
+
+    def _placed(self, gang: _Gang) -> list[tuple[str, str]]:
+        found = []
+        for name in sorted(gang.pods, key=lambda name: (len(name), name)):
+            body = self._pods.store.get(gang.job.namespace, name)
+            if body is not None and (node := body["spec"].get("nodeName")):
+                found.append((name, node))
+        return found
+
+    def _at_rest(self) -> bool:
+        wanted = {(gang.job.namespace, name) for gang in self._gangs.values() for name in gang.pods}
+        held = {}
+        for body in self._pods.store:
+            if body["metadata"]["labels"][_ROLE] == "job":
+                held[body["metadata"]["namespace"], body["metadata"]["name"]] = body
+        return held.keys() == wanted and all(
+            (body["status"].get("phase") == "Running") == bool(body["spec"].get("nodeName")) for body in held.values()
+        )
+
+
+@contextlib.asynccontextmanager
+async def live_world(
+    client: Client, fabric: FabricSettings, complaint: Callable[[], str] = lambda: ""
+) -> AsyncIterator[LiveWorld]:
+    """Watch the pods of a control plane that was prepared, for one replay."""
+    informer = Informer(client, PODS, label_selector=_ROLE)
+    task = asyncio.create_task(informer.run())
+    try:
+        await informer.wait_synced()
+        yield LiveWorld(client, fabric, informer, complaint)
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@contextlib.contextmanager
+def _missing_is_fine() -> Any:
+    try:
+        yield
+    except ApiError as error:
+        if not error.not_found:
+            raise
+
+
+@contextlib.contextmanager
+def _existing_is_fine() -> Any:
+    try:
+        yield
+    except ApiError as error:
+        if not error.conflict:
+            raise
+
+
+def _standing(pod: Mapping[str, Any] | None) -> tuple[object, ...] | None:
+    """Return what a step of a pod is judged by: the scheduler also writes on every waiting pod why it waits."""
+    if pod is None:
+        return None
+    metadata = pod["metadata"]
+    return metadata["uid"], pod["spec"].get("nodeName"), pod["status"].get("phase"), metadata.get("deletionTimestamp")
+
+
+def _pod_group(job: Job) -> dict[str, Any]:
+    total = {name: quantity.parse(amount) * job.min_member for name, amount in job.per_pod.items()}
+    spec: dict[str, Any] = {
+        "minMember": job.min_member,
+        "queue": job.queue,
+        "minResources": {name: quantity.format(amount, name) for name, amount in total.items()},
+    }
+    if job.priority_class:
+        spec["priorityClassName"] = job.priority_class
+    if job.mode:
+        topology: dict[str, Any] = {"mode": str(job.mode)}
+        if job.tier is not None:
+            topology["highestTierAllowed"] = job.tier
+        spec["networkTopology"] = topology
+    return _group(job.name, job.namespace, spec)
+
+
+def _group(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": dict(spec),
+    }
+
+
+def _pod(
+    name: str,
+    namespace: str,
+    group: str,
+    labels: Mapping[str, str],
+    requests: Mapping[str, str],
+    spec: Mapping[str, Any],
+) -> dict[str, Any]:
+    amounts = dict(requests)
+    container: dict[str, Any] = {"name": "node", "image": "registry.invalid/simulated:1"}
+    if amounts:
+        container["resources"] = {"requests": amounts, "limits": amounts}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": dict(labels),
+            "annotations": {_GROUP: group},
+        },
+        "spec": {
+            "schedulerName": "volcano",
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 1,
+            "restartPolicy": "Never",
+            "containers": [container],
+            **spec,
+        },
+    }

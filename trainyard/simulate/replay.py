@@ -1,0 +1,191 @@
+"""Replays a scenario: the clock jumps from one instant at which something is due to the next.
+
+At each instant everything that is due happens, the real scheduler is left alone until it has nothing more to do, and
+what it decided is noted. Hours of scenario time so take as long as the scheduler needs to decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol
+
+from trainyard.queues import queue_objects
+from trainyard.settings.tenancy import QueueSettings
+from trainyard.simulate.clock import shown
+from trainyard.simulate.expectation import Verdict, judge
+from trainyard.simulate.jobs import Job
+from trainyard.simulate.scenario import Event, Scenario
+from trainyard.simulate.timeline import JobState, Timeline
+
+__all__ = ["Replay", "Settled", "World", "replay"]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What the scheduler made of an instant.
+
+    Parameters
+    ----------
+    placed
+        Node by pod, by job; every job that is there is named.
+    restarts
+        How often each job was started again because it lost pods.
+    """
+
+    placed: Mapping[str, Mapping[str, str]]
+    restarts: Mapping[str, int] = field(default_factory=dict)
+
+
+class World(Protocol):
+    """Where a scenario happens."""
+
+    async def submit(self, job: Job) -> None:
+        """Make the PodGroup and the pods of a job."""
+
+    async def withdraw(self, name: str) -> None:
+        """Remove the pods and the PodGroup of a job."""
+
+    async def restart(self, name: str) -> None:
+        """Make all pods of a job anew."""
+
+    async def fail(self, nodes: list[str]) -> None:
+        """Take nodes away, with their pods."""
+
+    async def repair(self, nodes: list[str]) -> None:
+        """Bring nodes back."""
+
+    async def cordon(self, nodes: list[str], *, on: bool) -> None:
+        """Stop nodes from taking pods, or let them again."""
+
+    async def change_queue(self, body: Mapping[str, Any]) -> None:
+        """Give a Queue another spec."""
+
+    async def settle(self) -> Settled:
+        """Wait until the scheduler has nothing more to do."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A replayed scenario: what happened, and what was expected."""
+
+    scenario: Scenario
+    timeline: Timeline
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every expectation held."""
+        return all(verdict.holds for verdict in self.verdicts)
+
+
+async def replay(scenario: Scenario, world: World, progress: Callable[[str, float], None] | None = None) -> Replay:
+    """Replay a scenario.
+
+    Parameters
+    ----------
+    scenario
+        What happens.
+    world
+        Where; prepared with the scenario's platform.
+    progress
+        Told the instant and the share of the known instants that is done.
+    """
+    return await _Run(scenario, world, progress or (lambda _text, _fraction: None)).run()
+
+
+class _Run:
+    def __init__(self, scenario: Scenario, world: World, progress: Callable[[str, float], None]) -> None:
+        self._scenario, self._world, self._progress = scenario, world, progress
+        parents = {name: queue.parent for name, queue in scenario.settings.queues.items()}
+        self._timeline = Timeline(scenario.fabric, scenario.jobs, parents)
+        self._queues = dict(scenario.settings.queues)
+        self._there: dict[str, Job] = {}
+        self._ends: dict[str, int] = {}
+        self._agenda: list[tuple[int, int]] = []
+        self._order = count()
+        self._verdicts: list[Verdict] = []
+
+    async def run(self) -> Replay:
+        file = self._scenario.file
+        instants = {job.arrival for job in self._scenario.jobs.values()} | {event.at for event in file.events}
+        instants |= {each.at for each in file.expect if each.at is not None}
+        for at in sorted(instants):
+            heapq.heappush(self._agenda, (at, next(self._order)))
+        done = at = 0
+        while self._agenda:
+            at = heapq.heappop(self._agenda)[0]
+            while self._agenda and self._agenda[0][0] == at:
+                heapq.heappop(self._agenda)
+            self._progress(shown(at), done / (done + len(self._agenda) + 1))
+            await self._instant(at)
+            done += 1
+        self._judge(None)
+        self._timeline.close(at)
+        return Replay(self._scenario, self._timeline, tuple(self._verdicts))
+
+    async def _instant(self, at: int) -> None:
+        self._timeline.now = at
+        due = [name for name, end in self._ends.items() if end <= at]
+        await asyncio.gather(*(self._leave(name, at, finished=True) for name in due))
+        for event in self._scenario.file.events:
+            if event.at == at:
+                self._timeline.marks.append((at, event.label))
+                await self._happen(event, at)
+        arriving = [job for job in self._scenario.jobs.values() if job.arrival == at]
+        for job in arriving:
+            self._there[job.name] = job
+            self._timeline.arrive(job.name, at)
+        await asyncio.gather(*(self._world.submit(job) for job in arriving))
+        settled = await self._world.settle()
+        self._timeline.observe(at, settled.placed, settled.restarts)
+        self._plan_ends(at, settled)
+        self._judge(at)
+
+    async def _leave(self, name: str, at: int, *, finished: bool) -> None:
+        self._ends.pop(name, None)
+        del self._there[name]
+        await self._world.withdraw(name)
+        self._timeline.leave(name, at, finished=finished)
+
+    async def _happen(self, event: Event, at: int) -> None:
+        world, nodes = self._world, self._scenario.nodes
+        if event.fail:
+            await world.fail(nodes(event.fail))
+        if event.repair:
+            await world.repair(nodes(event.repair))
+        if event.cordon or event.uncordon:
+            await world.cordon(nodes(event.cordon or event.uncordon), on=bool(event.cordon))
+        for pattern in (*event.delete, *event.restart):
+            for name in [name for name in self._scenario.matching(pattern) if name in self._there]:
+                if event.delete:
+                    await self._leave(name, at, finished=False)
+                else:
+                    await world.restart(name)
+        if event.queue:
+            await self._change_queue(event.queue, event.change)
+
+    async def _change_queue(self, name: str, change: Mapping[str, Any]) -> None:
+        values = self._queues[name].model_dump(by_alias=True, mode="json", exclude_defaults=True)
+        self._queues[name] = QueueSettings.model_validate({**values, **change})
+        settings = self._scenario.settings.model_copy(update={"queues": self._queues})
+        await self._world.change_queue(
+            next(body for body in queue_objects(settings) if body["metadata"]["name"] == name)
+        )
+
+    def _plan_ends(self, at: int, settled: Settled) -> None:
+        for name, job in self._there.items():
+            running = self._timeline.state(name) is JobState.RUNNING
+            if not running or settled.restarts.get(name):
+                self._ends.pop(name, None)
+            if running and job.duration is not None and name not in self._ends:
+                self._ends[name] = at + max(1, job.duration)
+                heapq.heappush(self._agenda, (self._ends[name], next(self._order)))
+
+    def _judge(self, at: int | None) -> None:
+        for index, expectation in enumerate(self._scenario.file.expect):
+            if expectation.at == at:
+                self._verdicts += judge(index, expectation, self._scenario, self._timeline)

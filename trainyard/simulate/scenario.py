@@ -1,0 +1,215 @@
+"""A scenario: the fleet, the queues, the jobs that arrive, what happens to them, and what is expected of the scheduler.
+
+The sections ``fabric``, ``queues``, ``tenants``, ``scheduler`` and ``priorityClasses`` are those of a stack's settings;
+``stack`` takes them from a stack's file, so that a platform can be replayed as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings import StackSettings, load_stack
+from trainyard.settings.base import DnsLabel, SettingsModel
+from trainyard.settings.loader import parse_stack, read_yaml
+from trainyard.settings.messages import CONFIG_NAMESPACE, problems_of
+from trainyard.settings.tenancy import QueueSettings
+from trainyard.simulate.clock import Duration
+from trainyard.simulate.expectation import Expectation
+from trainyard.simulate.jobs import Job, JobSettings
+from trainyard.simulate.names import Names
+from trainyard.topology import Fabric, compile_fabric
+
+__all__ = ["Event", "Scenario", "ScenarioFile", "load_scenario"]
+
+_STACK_SECTIONS = ("fabric", "queues", "tenants", "scheduler", "priorityClasses")
+_ACTIONS = ("fail", "repair", "cordon", "uncordon", "delete", "restart", "queue")
+
+
+class Event(SettingsModel):
+    """Something that happens to the platform or to a job; exactly one action."""
+
+    at: Duration = Field(description="When")
+    fail: Names = Field(default=(), description="Nodes, or domains with all their nodes, that go away")
+    repair: Names = Field(default=(), description="Nodes or domains that come back")
+    cordon: Names = Field(default=(), description="Nodes or domains that take no further pods")
+    uncordon: Names = Field(default=(), description="Nodes or domains that take pods again")
+    delete: Names = Field(default=(), description="Jobs, or patterns of jobs, that are deleted")
+    restart: Names = Field(default=(), description="Jobs, or patterns of jobs, whose pods are all made anew")
+    queue: DnsLabel | None = Field(default=None, description="Queue that is changed")
+    change: dict[str, Any] = Field(default={}, description="Settings of the queue that get another value")
+
+    @model_validator(mode="after")
+    def _one_action(self) -> Event:
+        named = [name for name in _ACTIONS if getattr(self, name)]
+        if len(named) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(_ACTIONS)}")
+        if bool(self.queue) != bool(self.change):
+            raise ValueError("queue and change go together")
+        return self
+
+    @property
+    def label(self) -> str:
+        """A few words for the timeline."""
+        if self.queue:
+            return f"queue {self.queue} changes"
+        action = next(name for name in _ACTIONS if getattr(self, name))
+        return f"{action} {', '.join(getattr(self, action))}"
+
+
+class ScenarioFile(SettingsModel):
+    """What a scenario file says beside the sections of a stack."""
+
+    title: str = Field(min_length=1, max_length=200, description="What the scenario shows, in one line")
+    about: str = Field(default="", description="Why it matters")
+    jobs: dict[DnsLabel, JobSettings] = Field(min_length=1, description="Jobs by name")
+    events: tuple[Event, ...] = Field(default=(), description="What happens meanwhile")
+    expect: tuple[Expectation, ...] = Field(default=(), description="What must hold")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario whose references resolve.
+
+    Parameters
+    ----------
+    name
+        Name of the file without its ending.
+    file
+        What the file says of jobs, events and expectations.
+    settings
+        The platform: fabric, queues, tenants, scheduler and priority classes.
+    jobs
+        Every single job by name, copies included, in the order of the file.
+    """
+
+    name: str
+    file: ScenarioFile
+    settings: StackSettings
+    jobs: Mapping[str, Job]
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """The fabric, compiled."""
+        return compile_fabric(self.settings.fabric)
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the names of the jobs that a pattern means."""
+        return [name for name in self.jobs if fnmatchcase(name, pattern)]
+
+    def nodes(self, names: Names) -> list[str]:
+        """Return the nodes that names of nodes and domains mean."""
+        return [node.name for node in self.fabric.nodes if node.name in names or set(node.path) & set(names)]
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    TrainyardError
+        It cannot be read or something in it is wrong; every finding is listed with its path.
+    """
+    document = read_yaml(path)
+    if not isinstance(document, dict):
+        raise TrainyardError(f"{path} is not a scenario", fix="write title:, fabric:, jobs: and expect:")
+    try:
+        settings = _settings(path, document)
+        file = ScenarioFile.model_validate({k: v for k, v in document.items() if k not in (*_STACK_SECTIONS, "stack")})
+    except ValidationError as error:
+        problems = problems_of(error, model=ScenarioFile, namespace="")
+        raise TrainyardError(f"The scenario {path} is wrong", problems=problems) from error
+    fabric = compile_fabric(settings.fabric)
+    problems = list(_problems(file, settings, fabric))
+    if problems:
+        raise TrainyardError(f"The scenario {path} is wrong", problems=problems)
+    jobs = {name: job for base, each in file.jobs.items() for name, job in each.expanded(base, settings).items()}
+    scenario = Scenario(path.stem, file, settings, jobs)
+    problems = list(_unknown_jobs(scenario))
+    if problems:
+        raise TrainyardError(f"The scenario {path} is wrong", problems=problems)
+    return scenario
+
+
+def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
+    values: dict[str, Any] = {"cluster": {"provider": "embedded"}}
+    stack = document.get("stack")
+    if stack is not None:
+        if not isinstance(stack, str):
+            problem = Problem("stack", f"must be a path (value: {stack!r})", "name a file such as Pulumi.local.yaml")
+            raise TrainyardError(f"The scenario {path} is wrong", problems=[problem])
+        platform = load_stack(path.parent / stack).model_dump(by_alias=True, mode="json")
+        values |= {section: platform[section] for section in _STACK_SECTIONS}
+    values |= {section: document[section] for section in _STACK_SECTIONS if section in document}
+    try:
+        return parse_stack(values, source=str(path))
+    except TrainyardError as error:
+        prefix = f"{CONFIG_NAMESPACE}:"
+        problems = [replace(problem, path=problem.path.removeprefix(prefix)) for problem in error.problems]
+        raise TrainyardError(f"The scenario {path} is wrong", problems=problems) from error
+
+
+def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> Iterator[Problem]:
+    tiers = [name for name, _ in fabric.tiers]
+    if not fabric.nodes:
+        yield Problem("fabric", "there are no nodes", "add domains with nodes")
+    for name, job in file.jobs.items():
+        yield from job.problems(f"jobs.{name}", settings, tiers)
+    places = {node.name for node in fabric.nodes} | {domain.name for domain in fabric.domains}
+    for index, event in enumerate(file.events):
+        for action in ("fail", "repair", "cordon", "uncordon"):
+            yield from _unknown(f"events[{index}].{action}", "node or domain", getattr(event, action), places)
+        if event.queue:
+            yield from _unknown(f"events[{index}].queue", "queue", (event.queue,), set(settings.queues))
+            yield from _wrong_change(f"events[{index}].change", event.change)
+    for index, expectation in enumerate(file.expect):
+        path = f"expect[{index}]"
+        yield from _unknown(f"{path}.onlyOn", "node or domain", expectation.only_on, places)
+        if expectation.within:
+            yield from _unknown(f"{path}.within", "tier", (expectation.within,), set(tiers))
+        if expectation.queue:
+            known = {*settings.queues, "default"}
+            yield from _unknown(f"{path}.queue", "queue", (expectation.queue,), known)
+
+
+def _wrong_change(path: str, change: Mapping[str, Any]) -> Iterator[Problem]:
+    try:
+        QueueSettings.model_validate(change)
+    except ValidationError as error:
+        for problem in problems_of(error, model=QueueSettings, namespace=""):
+            yield Problem(f"{path}.{problem.path}", problem.message, problem.fix)
+
+
+def _unknown_jobs(scenario: Scenario) -> Iterator[Problem]:
+    for index, event in enumerate(scenario.file.events):
+        for action in ("delete", "restart"):
+            for pattern in getattr(event, action):
+                if not scenario.matching(pattern):
+                    yield _no_such(f"events[{index}].{action}", "job", pattern, set(scenario.jobs))
+    for index, expectation in enumerate(scenario.file.expect):
+        if expectation.job and not scenario.matching(expectation.job):
+            yield _no_such(f"expect[{index}].job", "job", expectation.job, set(scenario.jobs))
+
+
+def _unknown(path: str, kind: str, names: Names, known: set[str]) -> Iterator[Problem]:
+    for name in names:
+        if name not in known:
+            yield _no_such(path, kind, name, known)
+
+
+def _no_such(path: str, kind: str, name: str, known: set[str]) -> Problem:
+    close = difflib.get_close_matches(name, known, n=1) or sorted(known)[:8]
+    return Problem(path, f"there is no {kind} {name!r}", f"use for instance {', '.join(close)}" if close else "add one")

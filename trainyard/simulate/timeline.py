@@ -1,0 +1,219 @@
+"""What happened: who ran where and when, who waited, and what each queue used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from trainyard import quantity
+from trainyard.simulate.jobs import Job
+from trainyard.topology import Fabric
+
+__all__ = ["Ending", "JobState", "PodRun", "Timeline", "Wait"]
+
+
+class JobState(StrEnum):
+    """What a job is doing, judged by its placed pods."""
+
+    ABSENT = "absent"
+    WAITING = "waiting"
+    PARTIAL = "partial"
+    RUNNING = "running"
+    FINISHED = "finished"
+    DELETED = "deleted"
+
+
+class Ending(StrEnum):
+    """Why a pod stopped running."""
+
+    FINISHED = "finished"
+    DELETED = "deleted"
+    LOST = "lost"
+    OPEN = "open"
+
+
+@dataclass
+class PodRun:
+    """One pod on one node.
+
+    Parameters
+    ----------
+    job, pod, node
+        Which, and where.
+    began, ended
+        Seconds of scenario time; no end while it runs.
+    ending
+        Why it ended: finished, deleted, or lost to an eviction, a failure or the restart of its gang.
+    """
+
+    job: str
+    pod: str
+    node: str
+    began: int
+    ended: int | None = None
+    ending: Ending = Ending.OPEN
+
+
+@dataclass
+class Wait:
+    """A time in which a job had arrived and did not run."""
+
+    job: str
+    began: int
+    ended: int | None = None
+
+
+@dataclass
+class Timeline:
+    """The record of a replay.
+
+    Parameters
+    ----------
+    fabric
+        Where nodes are.
+    jobs
+        Every job by name.
+    parents
+        Queue above each queue.
+    runs, waits
+        What happened, in the order it began.
+    marks
+        Events by instant, for the drawing.
+    """
+
+    fabric: Fabric
+    jobs: Mapping[str, Job]
+    parents: Mapping[str, str] = field(default_factory=dict)
+    runs: list[PodRun] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    marks: list[tuple[int, str]] = field(default_factory=list)
+    now: int = 0
+
+    def __post_init__(self) -> None:
+        self._open: dict[str, dict[str, PodRun]] = {}
+        self._states: dict[str, JobState] = {}
+        self._waiting: dict[str, Wait] = {}
+        self._restarts: defaultdict[str, int] = defaultdict(int)
+        self._started: dict[str, int] = {}
+        self._paths = {node.name: dict(zip(self.fabric.levels, node.path, strict=True)) for node in self.fabric.nodes}
+
+    def arrive(self, name: str, at: int) -> None:
+        """Note that a job was submitted."""
+        self._open[name] = {}
+        self._states[name] = JobState.WAITING
+        self._begin_wait(name, at)
+
+    def leave(self, name: str, at: int, *, finished: bool) -> None:
+        """Note that a job ended, by itself or because it was deleted."""
+        self._states[name] = JobState.FINISHED if finished else JobState.DELETED
+        for run in self._open.get(name, {}).values():
+            run.ended, run.ending = at, Ending.FINISHED if finished else Ending.DELETED
+        self._open[name] = {}
+        if wait := self._waiting.pop(name, None):
+            wait.ended = at
+
+    def observe(self, at: int, placed: Mapping[str, Mapping[str, str]], restarts: Mapping[str, int]) -> None:
+        """Note what the scheduler made of an instant.
+
+        Parameters
+        ----------
+        at
+            The instant.
+        placed
+            Node by pod, by job; every job that is there is named.
+        restarts
+            How often each job was started again since the last instant.
+        """
+        for name, pods in placed.items():
+            held = self._open[name]
+            for pod in [pod for pod, run in held.items() if pods.get(pod) != run.node]:
+                run = held.pop(pod)
+                run.ended, run.ending = at, Ending.LOST
+            for pod, node in pods.items():
+                if pod not in held:
+                    held[pod] = PodRun(name, pod, node, at)
+                    self.runs.append(held[pod])
+            self._restarts[name] += restarts.get(name, 0)
+            self._update(name, at)
+
+    def _update(self, name: str, at: int) -> None:
+        count, needed = len(self._open[name]), self.jobs[name].min_member
+        state = JobState.RUNNING if count >= needed else JobState.PARTIAL if count else JobState.WAITING
+        self._states[name] = state
+        if state is JobState.RUNNING:
+            self._started.setdefault(name, at)
+            if wait := self._waiting.pop(name, None):
+                wait.ended = at
+        else:
+            self._begin_wait(name, at)
+
+    def _begin_wait(self, name: str, at: int) -> None:
+        if name not in self._waiting:
+            self._waiting[name] = Wait(name, at)
+            self.waits.append(self._waiting[name])
+
+    def close(self, at: int) -> None:
+        """Note when the replay ended."""
+        self.now = max(self.now, at)
+
+    def state(self, name: str) -> JobState:
+        """Return what a job is doing."""
+        return self._states.get(name, JobState.ABSENT)
+
+    def places(self, name: str) -> dict[str, str]:
+        """Return node by placed pod of a job."""
+        return {pod: run.node for pod, run in self._open.get(name, {}).items()}
+
+    def domains(self, name: str, tier: str) -> list[str]:
+        """Return the domains of a tier that a job's pods are in, sorted; nodes outside the fabric count as one each."""
+        return sorted({self._paths.get(node, {}).get(tier, node) for node in self.places(name).values()})
+
+    def restarts(self, name: str) -> int:
+        """Return how often a job was started again."""
+        return self._restarts[name]
+
+    def started(self, name: str) -> int | None:
+        """Return when a job first ran, None where it never did."""
+        return self._started.get(name)
+
+    @property
+    def free_nodes(self) -> list[str]:
+        """Nodes of the fabric without a pod."""
+        used = {run.node for held in self._open.values() for run in held.values()}
+        return [node.name for node in self.fabric.nodes if node.name not in used]
+
+    def used(self, queue: str) -> dict[str, Fraction]:
+        """Return what the placed pods of a queue and of all queues below it ask for, by resource."""
+        total: defaultdict[str, Fraction] = defaultdict(Fraction)
+        for name, held in self._open.items():
+            if queue in self._above(self.jobs[name].queue):
+                for resource, amount in self.jobs[name].per_pod.items():
+                    total[resource] += quantity.parse(amount) * len(held)
+        return dict(total)
+
+    def _above(self, queue: str) -> list[str]:
+        found = [queue]
+        while (parent := self.parents.get(found[-1])) and parent not in found:
+            found.append(parent)
+        return found
+
+    def usage(self, resource: str) -> dict[str, list[tuple[int, Fraction]]]:
+        """Return what each queue used as steps: (from when, how much), the last one up to the end."""
+        changes: defaultdict[str, defaultdict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        for run in self.runs:
+            job = self.jobs[run.job]
+            amount = quantity.parse(job.per_pod.get(resource, 0))
+            changes[job.queue][run.began] += amount
+            if run.ended is not None:
+                changes[job.queue][run.ended] -= amount
+        found: dict[str, list[tuple[int, Fraction]]] = {}
+        for queue in dict.fromkeys(job.queue for job in self.jobs.values()):
+            level, steps = Fraction(0), [(0, Fraction(0))]
+            for at in sorted(changes[queue]):
+                level += changes[queue][at]
+                steps.append((at, level))
+            found[queue] = steps
+        return found
