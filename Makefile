@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SEEDS ?= 8
 
-.PHONY: up down clean test lint unit cluster-test bench lock help
+.PHONY: up down clean test lint unit cluster-test equivalence queue-verdicts bench mutation lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,8 +39,17 @@ unit: $(READY)  ## the fast tests; need no cluster
 cluster-test: $(READY)  ## the tests on the embedded control plane
 	@$(BIN)/pytest -m cluster
 
+equivalence: $(READY)  ## judge more than 20,000 mutated objects by every policy gate and compare the verdicts
+	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
+
+queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the verdicts
+	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py
+
 bench: $(READY)  ## measure the figures in the README
 	@$(BIN)/python -m benchmarks.figures
+
+mutation: $(READY)  ## change every admission rule in every place and see that a case notices
+	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py
 
 lock: $(READY)  ## renew requirements.lock, and controller.lock for the image, from pyproject.toml
 	@$(BIN)/pip install --quiet uv

@@ -10,6 +10,8 @@ import pulumi
 from components.objects import Component, KubernetesObject
 from trainyard.data import checkout, data_folder
 from trainyard.policy import admission_objects, load_rules
+from trainyard.policy.check.report_kinds import report_definitions
+from trainyard.policy.stack import policy_settings
 from trainyard.settings import StackSettings
 
 __all__ = ["Policies"]
@@ -26,7 +28,7 @@ class Policies(Component):
     Attributes
     ----------
     ready
-        Every policy and binding.
+        Every policy and binding; not the kinds of reports, which nothing waits for.
     """
 
     def __init__(
@@ -40,11 +42,15 @@ class Policies(Component):
         super().__init__("policies", name, opts)
         edges = list(after)
         folders = [data_folder("policies"), *(checkout() / folder for folder in settings.policies.folders)]
+        if settings.policies.reports:
+            for definition in report_definitions():
+                self.child(definition)
         policies: dict[str, KubernetesObject] = {}
         self.ready: list[KubernetesObject] = []
         today = datetime.datetime.now(datetime.UTC).date()
         exempt = settings.exempt_namespaces
-        for manifest in admission_objects(load_rules(*folders), settings.policies, exempt, today=today):
+        rules = load_rules(*folders)
+        for manifest in admission_objects(rules, policy_settings(settings, rules), exempt, today=today):
             policy = policies.get(manifest["spec"].get("policyName", ""))
             made = self.child(manifest, after=[*edges, *([policy] if policy else [])])
             if manifest["kind"] == "ValidatingAdmissionPolicy":

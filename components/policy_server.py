@@ -20,6 +20,7 @@ from trainyard.data import checkout, data_folder
 from trainyard.policy import load_rules
 from trainyard.policy.admission import rule_state
 from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
+from trainyard.policy.stack import policy_settings
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
@@ -65,9 +66,9 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     TrainyardError
         A rule is wrong, or all of them do not fit into a ConfigMap.
     """
-    policies = settings.policies
-    folders = [checkout() / folder for folder in policies.folders]
+    folders = [checkout() / folder for folder in settings.policies.folders]
     rules = load_rules(data_folder("policies"), *folders)
+    policies = policy_settings(settings, rules)
     bundle = build_bundle(*folders, rules=rules)
     files = {
         _BUNDLE: bundle.archive(),

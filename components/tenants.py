@@ -104,6 +104,7 @@ def role_rules(role_name: Role) -> list[dict[str, Any]]:
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": _READ},
         {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": _READ},
+        {"apiGroups": ["wgpolicyk8s.io"], "resources": ["policyreports"], "verbs": _READ},
     ]
     author = [{"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainingruntimes"], "verbs": _WRITE}]
     raw = [

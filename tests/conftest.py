@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cluster.bypass import stack_settings
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
 
 
@@ -43,18 +45,17 @@ def platform_output() -> dict[str, str]:
 def platform(
     state_home: Path, tmp_path_factory: pytest.TempPathFactory, platform_output: dict[str, str]
 ) -> Iterator[LiveCluster]:
-    """A whole platform as `make up` makes it, with one tenant more whose queue is small."""
+    """A whole platform as `make up` makes it, with a tenant whose queue is small and one that attacks the others."""
 
-    def with_a_small_queue(config: dict[str, object]) -> None:
+    def with_more_tenants(config: dict[str, Any]) -> None:
         queues, tenants = config["trainyard:queues"], config["trainyard:tenants"]
-        assert isinstance(queues, dict)
-        assert isinstance(tenants, dict)
         queues["small"] = {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "8"}}
         tenants["small"] = {"queues": ["small"]}
+        stack_settings(config)
 
     env, config = (
         environment(state_home),
-        stack_file(tmp_path_factory.mktemp("platform"), "platform", with_a_small_queue),
+        stack_file(tmp_path_factory.mktemp("platform"), "platform", with_more_tenants),
     )
     try:
         platform_output["quickstart"] = require(trainyard("quickstart", "--config-file", str(config), env=env))

@@ -16,6 +16,12 @@ default decision := {
 }
 
 decision := {
+	"allowed": true,
+	"violations": [], "warnings": [], "audits": [], "undecided": [], "exempted": [],
+} if {
+	well_formed
+	count(findings) == 0
+} else := {
 	"allowed": count(denials) == 0,
 	"violations": denials,
 	"warnings": [finding | some finding in decided; finding.state == "warn"],
@@ -36,15 +42,13 @@ well_formed if {
 	is_object(input.request.namespaceLabels)
 	is_string(input.request.user.name)
 	is_array(input.request.user.groups)
-	every name in ["platform", "tenantPolicy"] {
-		type_name(input.params[name]) in ["object", "null"]
-	}
-	every name in ["parameters", "states"] {
-		is_object(input[name])
-	}
-	every name in ["exemptNamespaces", "exemptions", "unknown"] {
-		is_array(input[name])
-	}
+	type_name(input.params.platform) in ["object", "null"]
+	type_name(input.params.tenantPolicy) in ["object", "null"]
+	is_object(input.parameters)
+	is_object(input.states)
+	is_array(input.exemptNamespaces)
+	is_array(input.exemptions)
+	is_array(input.unknown)
 	type_name(input.only) in ["array", "null"]
 	is_string(input.now)
 }
@@ -69,9 +73,7 @@ decided := [finding |
 
 findings contains finding_of(id, violation) if {
 	some id in judging
-	rule := data.trainyard.catalogue[id]
-	rule.source in readable
-	some violation in data.trainyard.rules[rule.package].violation
+	some violation in data.trainyard.rules[data.trainyard.catalogue[id].package].violation
 }
 
 # What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
@@ -79,9 +81,8 @@ findings contains finding_of(id, violation) if {
 findings contains finding_of(id, violation) if {
 	request.operation == "CREATE"
 	not exempt_namespace
-	some id in judging
+	some id in lacking
 	rule := data.trainyard.catalogue[id]
-	not rule.source in readable
 	not ordinary(rule)
 	state(id, rule) == "deny"
 	violation := {"path": "parameters", "message": sprintf("there is no %s to judge by", [rule.source])}
@@ -102,20 +103,48 @@ state(id, _) := value if {
 	value := input.states[id]
 } else := data.trainyard.catalogue[id].state
 
-judging contains id if {
-	not being_deleted
-	some id in candidates
-	rule := data.trainyard.catalogue[id]
-	rule.reach in reaches
-	state(id, rule) != "off"
-	not passes_by(rule)
+# The rules that concern the request, by the object that they read: those that can judge, and those that lack theirs.
+# The index holds ids by what does not change from request to request, so that no other rule is even looked at.
+judging := asked - silent if not being_deleted
+
+asked := {id |
+	some reach in reaches
+	some source in readable
+	some id in indexed[reach][source]
 }
 
-candidates := indexed if input.only == null
+lacking contains id if {
+	not being_deleted
+	some source in ({"Platform", "TenantPolicy"} - readable)
+	some reach in reaches
+	some id in indexed[reach][source]
+	not id in silent
+}
 
-candidates := [id | some id in indexed; id in input.only] if is_array(input.only)
+indexed := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation]
 
-indexed := data.trainyard.index[request.api_group][request.kind][request.operation]
+# Rules that are switched off, not asked for, or passed by.
+silent contains id if {
+	some id, value in input.states
+	value == "off"
+}
+
+silent contains id if {
+	some id in data.trainyard.off
+	not input.states[id]
+}
+
+silent contains id if {
+	is_array(input.only)
+	some id in indexed[_][_]
+	not id in input.only
+}
+
+silent contains id if {
+	request.operation == "UPDATE"
+	some id in indexed[_][_]
+	passes_by(data.trainyard.catalogue[id])
+}
 
 # Whom the request concerns, in the words of the rules. What is asked of a request is asked once and not for every rule.
 reaches contains "everywhere"
@@ -148,19 +177,28 @@ passes_by(rule) if {
 	not rule.stopping
 }
 
-nothing_touched if {
-	request.operation == "UPDATE"
-	old := request.old_object
-	request.object_get(request.object, "spec", null) == request.object_get(old, "spec", null)
-	every part in ["labels", "annotations"] {
-		request.object_get(request.metadata, part, null) == request.object_get(object.get(old, "metadata", {}), part, null)
+# An update of none of the parts that the rule judges of this kind.
+passes_by(rule) if {
+	every part in rule.touching[request.api_group][request.kind] {
+		untouched(part)
 	}
 }
 
-suspending if {
-	request.operation == "UPDATE"
-	request.spec.suspend == true
+nothing_touched if {
+	every part in ["spec", "labels", "annotations"] {
+		untouched(part)
+	}
 }
+
+untouched("spec") if request.object_get(request.object, "spec", null) == request.object_get(request.old_object, "spec", null)
+
+untouched(part) if {
+	part != "spec"
+	old := object.get(request.old_object, "metadata", {})
+	request.object_get(request.metadata, part, null) == request.object_get(old, part, null)
+}
+
+suspending if request.spec.suspend == true
 
 readable contains "none"
 

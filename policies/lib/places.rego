@@ -6,26 +6,28 @@ import rego.v1
 # Where the kinds of this platform hold Job templates, pod templates and metadata: entries {path, ...} with the field
 # path people write. The first step of a path is empty for the object itself.
 
-join(prefix, field) := field if prefix == ""
-
-join(prefix, field) := sprintf("%s.%s", [prefix, field]) if prefix != ""
-
 # Lists of replicatedJobs: of a JobSet, of a runtime, of each patch of a TrainJob.
 replicated_jobs contains {"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} if {
-	some i, job in request.list(request.spec, "replicatedJobs")
+	jobs := request.spec.replicatedJobs
+	is_array(jobs)
+	some i, job in jobs
 }
 
 replicated_jobs contains {"path": sprintf("spec.template.spec.replicatedJobs[%d]", [i]), "job": job} if {
-	template := request.map(request.spec, "template")
-	some i, job in request.list(request.map(template, "spec"), "replicatedJobs")
+	jobs := request.spec.template.spec.replicatedJobs
+	is_array(jobs)
+	some i, job in jobs
 }
 
 replicated_jobs contains {"path": path, "job": job} if {
-	some i, patch in request.list(request.spec, "runtimePatches")
-	template := request.map(request.map(patch, "trainingRuntimeSpec"), "template")
-	some k, job in request.list(request.map(template, "spec"), "replicatedJobs")
+	some i, patch in patches
+	jobs := patch.trainingRuntimeSpec.template.spec.replicatedJobs
+	is_array(jobs)
+	some k, job in jobs
 	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.spec.replicatedJobs[%d]", [i, k])
 }
+
+patches := request.list(request.spec, "runtimePatches")
 
 # Pod templates, and what changes pod templates: entries {path, metadata, spec}; specPath is where spec lies, and copies
 # the number of pods made of it at a time.
@@ -41,7 +43,9 @@ pods contains template_entry("spec.template", template, request.copies(request.s
 }
 
 pods contains template_entry(sprintf("spec.tasks[%d].template", [i]), template, request.copies(task, "replicas")) if {
-	some i, task in request.list(request.spec, "tasks")
+	tasks := request.spec.tasks
+	is_array(tasks)
+	some i, task in tasks
 	template := request.map(task, "template")
 }
 
@@ -53,11 +57,15 @@ pods contains template_entry(sprintf("%s.template.spec.template", [entry.path]),
 }
 
 pods contains template_entry(sprintf("spec.podTemplateOverrides[%d]", [i]), override, 0) if {
-	some i, override in request.list(request.spec, "podTemplateOverrides")
+	overrides := request.spec.podTemplateOverrides
+	is_array(overrides)
+	some i, override in overrides
 }
 
 pods contains {"path": path, "specPath": path, "metadata": {}, "spec": override, "copies": 0} if {
-	some i, override in request.list(request.spec, "podSpecOverrides")
+	overrides := request.spec.podSpecOverrides
+	is_array(overrides)
+	some i, override in overrides
 	path := sprintf("spec.podSpecOverrides[%d]", [i])
 }
 
@@ -98,7 +106,9 @@ metadatas contains {"path": sprintf("%s.metadata", [pod.path]), "metadata": pod.
 containers contains {"path": path, "field": field, "container": container, "pod": pod} if {
 	some pod in pods
 	some field in ["containers", "initContainers", "ephemeralContainers"]
-	some i, container in request.list(pod.spec, field)
+	listed := pod.spec[field]
+	is_array(listed)
+	some i, container in listed
 	path := sprintf("%s.%s[%d]", [pod.specPath, field, i])
 }
 

@@ -15,6 +15,9 @@ old_object := input.request.oldObject if is_object(input.request.oldObject)
 
 operation := input.request.operation
 
+# The part of the object that is written; empty for the object itself.
+subresource := object_get(input.request, "subResource", "")
+
 # The runtime a TrainJob names; undefined where it is not known.
 runtime := input.request.runtime if is_object(input.request.runtime)
 
@@ -51,17 +54,27 @@ object_get(subject, name, otherwise) := value if {
 	value != null
 } else := otherwise
 
+# What a field says, as text; empty where it is absent or null. A number or a list where text belongs is no error of the
+# rule: a cluster's schema refuses it, and the rule judges what it says.
+text(subject, name) := sprintf("%v", [object_get(subject, name, "")])
+
 # The number of pods or Jobs a field asks for: one where it is absent, null or something else.
-copies(subject, name) := value if {
+copies(subject, name) := number(subject, name, 1)
+
+# The number that a field says; the given one where it is absent, null or something else.
+number(subject, name, otherwise) := value if {
 	value := subject[name]
 	is_number(value)
-} else := 1
+} else := otherwise
 
 # The items of a list field; nothing where it is absent, null or something else.
 list(subject, name) := value if {
 	value := subject[name]
 	is_array(value)
 } else := []
+
+# The items of a list field, as text.
+texts(subject, name) := [sprintf("%v", [item]) | some item in list(subject, name)]
 
 # The entries of a map field; nothing where it is absent, null or something else.
 map(subject, name) := value if {

@@ -11,12 +11,12 @@ trainer := request.map(request.spec, "trainer")
 # Entries {path, image}; a field that is absent or empty names no image.
 images contains {"path": sprintf("%s.image", [entry.path]), "image": image} if {
 	some entry in places.containers
-	image := request.object_get(entry.container, "image", "")
+	image := request.text(entry.container, "image")
 	image != ""
 }
 
 images contains {"path": "spec.trainer.image", "image": image} if {
-	image := request.object_get(trainer, "image", "")
+	image := request.text(trainer, "image")
 	image != ""
 }
 
@@ -33,14 +33,16 @@ resource_entry(path, resources) := {
 	"requests": request.map(resources, "requests"),
 }
 
-# Entries {path, name} of the environment variables of containers, and of those of a TrainJob's trainer.
-environment contains {"path": sprintf("%s.env[%v]", [entry.path, variable.name]), "name": variable.name} if {
+# Entries {place, name} of the environment variables of containers, and of those of a TrainJob's trainer.
+environment contains {"place": entry.path, "name": name} if {
 	some entry in places.containers
 	some variable in request.list(entry.container, "env")
+	name := request.text(variable, "name")
 }
 
-environment contains {"path": sprintf("spec.trainer.env[%v]", [variable.name]), "name": variable.name} if {
+environment contains {"place": "spec.trainer", "name": name} if {
 	some variable in request.list(trainer, "env")
+	name := request.text(variable, "name")
 }
 
 # Whether the platform, or the name itself, says that a resource is an accelerator.

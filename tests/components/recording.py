@@ -16,6 +16,7 @@ from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
 
 from components.objects import KubernetesObject
 from trainyard.cluster import ClusterAccess
+from trainyard.live.queues import LiveQueues
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003}
@@ -36,6 +37,7 @@ class Registered:
     retain: bool
     deleted_with: str
     provider: str
+    hooks: frozenset[str]
 
     @property
     def label(self) -> str:
@@ -98,6 +100,7 @@ class _Monitor(MockMonitor):
                 retain=request.retainOnDelete,
                 deleted_with=request.deletedWith,
                 provider=request.provider,
+                hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
             )
         return response
 
@@ -118,6 +121,13 @@ class _WithoutSchemas(KubernetesObject):
             versions = [{**version, "schema": {}} for version in manifest["spec"]["versions"]]
             manifest = {**manifest, "spec": {**manifest["spec"], "versions": versions}}
         super().__init__(name, manifest, opts)
+
+
+class _Callbacks:
+    """Takes hooks and never calls them."""
+
+    def register_resource_hook(self, hook: pulumi.ResourceHook) -> None:
+        pass
 
 
 class FakeProvider:
@@ -173,6 +183,8 @@ def record(
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "look", lambda *_: live)
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
+    monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
+    monkeypatch.setattr(components.stack, "live_queues", lambda *_: LiveQueues())
     pulumi.runtime.set_all_config(
         {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     )

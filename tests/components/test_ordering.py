@@ -112,3 +112,8 @@ def test_policies_come_after_the_objects_they_read(local: Recording) -> None:
         assert {"Platform/platform", "CustomResourceDefinition/tenantpolicies.trainyard.dev"} <= before
     for each in local.of("ValidatingAdmissionPolicyBinding"):
         assert f"ValidatingAdmissionPolicy/{each.inputs['spec']['policyName']}" in local.before(each)
+
+
+def test_queues_and_the_fabric_are_made_fit_before_they_change(local: Recording) -> None:
+    assert {each.inputs["kind"] for each in local.objects if each.hooks} == {"Queue", "HyperNode"}
+    assert all(each.hooks for each in local.of("Queue"))

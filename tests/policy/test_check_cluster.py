@@ -10,6 +10,7 @@ from tests.policy.decisions import NOW, QUEUE, RULES, Decisions, surroundings
 from trainyard.policy.check.audit import existing
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.policy_reports import policy_reports, write_reports
+from trainyard.policy.check.report_kinds import report_definitions
 from trainyard.policy.check.results import Report, Result
 from trainyard.policy.check.world import World
 from trainyard.problem import TrainyardError
@@ -135,4 +136,21 @@ async def test_a_cluster_without_the_kind_says_how_to_get_it() -> None:
     async with serving(api), api.client() as client:
         with pytest.raises(TrainyardError, match="does not have wgpolicyk8s") as caught:
             await write_reports(client, [])
-    assert "install the CRDs" in caught.value.fix
+    assert "policies.reports" in caught.value.fix
+
+
+def test_the_kinds_take_the_reports_that_are_written() -> None:
+    definitions = {body["spec"]["names"]["kind"]: body for body in report_definitions()}
+    for body in policy_reports(report(), RULES, ["vision"], NOW):
+        definition = definitions[body["kind"]]
+        group, version = body["apiVersion"].split("/")
+        (served,) = definition["spec"]["versions"]
+        assert (definition["spec"]["group"], served["name"]) == (group, version)
+        assert definition["spec"]["scope"] == ("Namespaced" if "namespace" in body["metadata"] else "Cluster")
+        schema = served["schema"]["openAPIV3Schema"]["properties"]
+        assert set(body) <= set(schema)
+        entry = schema["results"]["items"]["properties"]
+        for result in body["results"]:
+            assert set(result) <= set(entry)
+            assert result["severity"] in entry["severity"]["enum"]
+            assert result["result"] in entry["result"]["enum"]

@@ -56,6 +56,8 @@ RELEASED = {
     "TEN-004": "tenancy",
     "TEN-005": "tenancy",
     "TEN-006": "tenancy",
+    "TEN-007": "tenancy",
+    "TEN-008": "tenancy",
     "TOP-001": "topology",
 }
 """Ids once given stay; a rule that is withdrawn keeps its line here."""

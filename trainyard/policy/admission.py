@@ -12,7 +12,7 @@ from typing import Any, Final
 from trainyard.api.constants import PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.policy.catalogue import fragments
 from trainyard.policy.parameters import ParameterValue, cel_literal
-from trainyard.policy.rule import Cel, Fragment, Gate, Match, ParameterSource, Reach, Rule, Validation
+from trainyard.policy.rule import PARTS, Cel, Fragment, Gate, Match, ParameterSource, Part, Reach, Rule, Validation
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.platform import PolicySettings, PolicyState
 
@@ -256,15 +256,23 @@ def _conditions(rule: Rule, cel: Cel) -> list[dict[str, str]]:
     if operations & {"CREATE", "UPDATE"}:
         conditions.append(("not-being-deleted", "object == null || !has(object.metadata.deletionTimestamp)"))
     if "UPDATE" in operations and not cel.unchanged:
-        parts = ("spec", "metadata.?labels", "metadata.?annotations")
-        changed = " || ".join(f"dyn(object).?{part} != dyn(oldObject).?{part}" for part in parts)
-        conditions.append(("changed", f'request.operation != "UPDATE" || {changed}'))
+        conditions.append(("changed", f'request.operation != "UPDATE" || {_changed(PARTS)}'))
+    for match in rule.matches:
+        if "UPDATE" in match.operations and match.touching != PARTS:
+            other = f'request.kind.group != "{match.group}" || request.kind.kind != "{match.kind}"'
+            touched = f'request.operation != "UPDATE" || {other} || {_changed(match.touching)}'
+            conditions.append((f"touched-{match.kind.lower()}", touched))
     if "UPDATE" in operations and not cel.stopping:
         conditions.append(
             ("not-stopping", 'request.operation != "UPDATE" || dyn(object).?spec.?suspend.orValue(false) != true')
         )
     conditions.extend((condition.name, condition.expression) for condition in cel.when)
     return [{"name": name, "expression": _one_line(expression)} for name, expression in conditions]
+
+
+def _changed(parts: Iterable[Part]) -> str:
+    fields = {"spec": "spec", "labels": "metadata.?labels", "annotations": "metadata.?annotations"}
+    return " || ".join(f"dyn(object).?{fields[part]} != dyn(oldObject).?{fields[part]}" for part in parts)
 
 
 def _exemptions(rule: Rule, settings: PolicySettings, today: datetime.date | None) -> list[dict[str, str]]:
@@ -276,11 +284,11 @@ def _exemptions(rule: Rule, settings: PolicySettings, today: datetime.date | Non
     ]
     conditions = []
     for number, exemption in enumerate(holding):
-        terms = [f"request.namespace == {cel_literal(exemption.namespace)}"]
+        terms = [f'request.?namespace.orValue("") == {cel_literal(exemption.namespace)}']
         if exemption.kind is not None:
             terms.append(f"request.kind.kind == {cel_literal(exemption.kind)}")
         if exemption.name is not None:
-            terms.append(f"request.name == {cel_literal(exemption.name)}")
+            terms.append(f'request.?name.orValue("") == {cel_literal(exemption.name)}')
         conditions.append({"name": f"exemption-{number}", "expression": f"!({' && '.join(terms)})"})
     return conditions
 
@@ -327,15 +335,20 @@ def _validation(rule: Rule, validation: Validation) -> dict[str, str]:
     path = (
         cel_literal(f"{rule.id} {validation.path}: ")
         if validation.paths is None
-        else f'{cel_literal(f"{rule.id} ")} + ({_one_line(validation.paths)}) + ": "'
+        else f'{cel_literal(f"{rule.id} ")} + {_in_a_message(validation.paths)} + ": "'
     )
     parts = [path]
     for index, part in enumerate(_PLACEHOLDER.split(validation.message)):
         if index % 2:
-            parts.append(f"({_one_line(validation.values[part])})")
+            parts.append(_in_a_message(validation.values[part]))
         elif part:
             parts.append(cel_literal(part))
     return {**result, "messageExpression": " + ".join([*parts, cel_literal(fix)])}
+
+
+def _in_a_message(expression: str) -> str:
+    """Return an expression whose text is of one line: of a longer one the API server says the rule's title instead."""
+    return f'({_one_line(expression)}).replace("\\n", " ")'
 
 
 def _one_line(text: str) -> str:

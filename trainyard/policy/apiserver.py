@@ -17,13 +17,13 @@ from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
 from trainyard.policy.session import Answer, Session, awaited
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["ApiServerEngine"]
+__all__ = ["ApiServerEngine", "findings_of"]
 
 _MISSING = "missing"
 _PLATFORM_NAMESPACE = "kube-system"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
-_FINDING = re.compile(r"^([A-Z]{3}-[0-9]{3}) (.+?): ", re.DOTALL)
+_RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
 _METHODS = {"CREATE": "POST", "UPDATE": "PATCH", "DELETE": "DELETE"}
 
@@ -286,17 +286,41 @@ class _Request:
         return result
 
 
+def findings_of(text: str) -> tuple[str | None, frozenset[str]]:
+    """Return the rule and the field paths that the message of a generated policy names; None where it names no rule.
+
+    A path may hold any text in brackets: the key of a map.
+    """
+    start = _RULE.match(text)
+    if start is None:
+        return None, frozenset()
+    paths, depth, begin = [], 0, start.end()
+    for index in range(begin, len(text)):
+        depth += {"[": 1, "]": -1}.get(text[index], 0)
+        if depth <= 0 and text[index : index + 2] in (", ", ": "):
+            paths.append(text[begin:index])
+            begin = index + 2
+            if text[index] == ":":
+                return start[1], frozenset(paths)
+    return None, frozenset()
+
+
 def _fits(match: Match, judged: tuple[str | None, str | None], operation: str) -> bool:
     return (match.api_version, match.kind) == judged and operation in match.operations
 
 
 def _judgement(case: Case, answer: Answer) -> Judgement:
+    if case.content.refused:
+        # What the rule says of such an object counts where no schema stands before it.
+        if answer.status in (400, 422):
+            return Judgement(case.verdict, frozenset(case.content.paths))
+        return Judgement(None, problem=f"the schema does not refuse it: {answer.status} {answer.message}")
     paths: set[str] = set()
     for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
-        finding = _FINDING.match(text)
-        if finding is None or finding[1] != case.rule.id:
+        rule, named = findings_of(text)
+        if rule != case.rule.id:
             return Judgement(None, problem=f"the rule could not be evaluated: {text}")
-        paths.update(finding[2].split(", "))
+        paths |= named
     if answer.ok:
         return Judgement(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
     if case.rule.gate is Gate.CRD:

@@ -77,6 +77,9 @@ class CaseFile(SettingsModel):
     parameters: dict[str, Any] = Field(default={}, description="Parameters of the rule that differ from its defaults")
     user: User = User()
     paths: tuple[str, ...] = ()
+    refused: bool = Field(
+        default=False, description="Whether the kind's schema refuses the object before the API server asks any policy"
+    )
 
     @model_validator(mode="after")
     def _some_object(self) -> CaseFile:

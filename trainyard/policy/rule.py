@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -13,12 +13,14 @@ from trainyard.settings.base import SettingsModel
 from trainyard.settings.platform import PolicyState
 
 __all__ = [
+    "PARTS",
     "Cel",
     "Expression",
     "Fragment",
     "Gate",
     "Match",
     "ParameterSource",
+    "Part",
     "Reach",
     "Rule",
     "Severity",
@@ -28,6 +30,10 @@ __all__ = [
 ]
 
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
+
+Part = Literal["spec", "labels", "annotations"]
+PARTS: Final[tuple[Part, ...]] = ("spec", "labels", "annotations")
+"""What rules judge of an object."""
 
 RuleId = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}-[0-9]{3}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z]*$")]
@@ -83,6 +89,11 @@ class Match(SettingsModel):
     )
     operations: tuple[Literal["CREATE", "UPDATE", "DELETE"], ...] = Field(default=("CREATE", "UPDATE"), min_length=1)
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+    touching: tuple[Part, ...] = Field(
+        default=PARTS,
+        min_length=1,
+        description="An update is judged where it changes one of these; fewer where the platform writes the rest",
+    )
 
     @property
     def built_in(self) -> bool:

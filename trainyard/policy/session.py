@@ -18,6 +18,10 @@ from trainyard.problem import TrainyardError
 
 __all__ = ["Answer", "Session", "awaited"]
 
+_FORMS = {"apply-patch": "yaml"}
+"""How the API server names the form of a patch where that is not JSON; what is JSON is YAML too."""
+_SECONDS: Any = 60.0
+"""For one request: webhooks have their own, shorter limits, and one that does not answer is to be seen."""
 _WARNING = re.compile(r'^299 \S+ "(.*)"$')
 
 
@@ -61,7 +65,7 @@ class Session:
             config = KubeConfig.from_file(kubeconfig).get(context)
             if config is None:
                 raise ConfigError("it names no current context")
-            self._client = Client(config, ConnectionParams(trust_env=False))
+            self._client = Client(config, ConnectionParams(timeout=_SECONDS, trust_env=False))
             self._client.get("/version").raise_for_status()
         except Exception as error:
             reason = str(error) or type(error).__name__
@@ -81,18 +85,19 @@ class Session:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         *,
         dry_run: bool = False,
         headers: Sequence[tuple[str, str]] = (),
+        patch: str = "merge-patch",
     ) -> Answer:
-        """Make one request; a PATCH is a JSON merge patch."""
-        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        """Make one request; ``patch`` is the kind of a PATCH."""
+        content_type = f"application/{patch}+{_FORMS.get(patch, 'json')}" if method == "PATCH" else "application/json"
         response = self._client.request(
             method,
             path,
-            json=None if body is None else dict(body),
-            params={"dryRun": "All"} if dry_run else {},
+            json=dict(body) if isinstance(body, Mapping) else body,
+            params={"dryRun": "All"} if dry_run else None,
             headers=[("Content-Type", content_type), *headers],
         )
         try:

@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.data import checkout, data_folder
 from trainyard.policy.admission import TENANT_LABEL
-from trainyard.scheduler import preset
+from trainyard.policy.rule import Rule
+from trainyard.scheduler import in_force
 from trainyard.settings import StackSettings
-from trainyard.settings.tenancy import TenantSettings
+from trainyard.settings.platform import PolicySettings
+from trainyard.settings.tenancy import QueueState, TenantSettings
 from trainyard.topology import compile_fabric
 
 __all__ = [
     "default_queue",
     "namespace_labels",
     "platform_object",
+    "policy_settings",
     "rule_catalogues",
     "runtime_catalogues",
     "scheduler_features",
     "tenant_policy",
 ]
 
+_CEILING: Final = "ACC-002"
+"""The rule that counts accelerators; it reads the TenantPolicy and so cannot read from the Platform which these are."""
+
+
+def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySettings:
+    """Return what a stack says of rules; the accelerators of its nodes count towards the ceiling, whatever their name.
+
+    Parameters
+    ----------
+    settings
+        The stack's settings.
+    rules
+        The catalogue.
+    """
+    policies = settings.policies
+    rule = next((rule for rule in rules if rule.id == _CEILING), None)
+    given = policies.parameters.get(_CEILING, {})
+    counted = given.get("resources", rule.parameters["resources"].default if rule else None)
+    if not isinstance(counted, list | tuple):
+        return policies
+    missing = [name for name in settings.accelerator_resources if "gpu" not in name and name not in counted]
+    if not missing:
+        return policies
+    parameters = {**policies.parameters, _CEILING: {**given, "resources": [*counted, *missing]}}
+    return policies.model_copy(update={"parameters": parameters})
+
 
 def platform_object(settings: StackSettings) -> dict[str, Any]:
     """Return the object that tells rules what the platform offers."""
     spec = PlatformSpec(
         leaf_queues=list(settings.leaf_queues),
+        closed_queues=_in_state(settings, QueueState.CLOSED),
+        retired_queues=_in_state(settings, QueueState.RETIRED),
         accelerator_resources=list(settings.accelerator_resources),
         tiers=[Tier(name=name, tier=number) for name, number in compile_fabric(settings.fabric).tiers],
         scheduler_features=scheduler_features(settings),
@@ -38,11 +70,13 @@ def platform_object(settings: StackSettings) -> dict[str, Any]:
     return {**body, "metadata": {"name": PLATFORM_NAME}}
 
 
+def _in_state(settings: StackSettings, state: QueueState) -> list[str]:
+    return sorted(name for name, queue in settings.queues.items() if queue.state is state)
+
+
 def scheduler_features(settings: StackSettings) -> list[str]:
     """Return the names of the scheduler's actions and plug-ins that are on, sorted."""
-    chosen = preset(settings.scheduler.preset, accelerators=settings.accelerator_resources)
-    names = {action.name for action in chosen.actions} | {plugin.name for tier in chosen.tiers for plugin in tier}
-    return sorted(names)
+    return in_force(settings).features
 
 
 def tenant_policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:

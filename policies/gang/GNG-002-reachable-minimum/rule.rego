@@ -5,7 +5,7 @@ import rego.v1
 
 tasks := request.list(request.spec, "tasks") if request.kind == "Job"
 
-pods := sum([request.object_get(task, "replicas", 0) | some task in tasks])
+pods := sum([request.number(task, "replicas", 0) | some task in tasks])
 
 violation contains {"path": "spec.minAvailable", "message": message} if {
 	request.object_get(request.spec, "minAvailable", 0) > pods

@@ -46,11 +46,11 @@ violation contains {"path": sprintf("spec.tasks[%d].dependsOn", [i]), "message":
 
 least := request.spec.minAvailable if request.object_get(request.spec, "minAvailable", 0) > 0
 
-least := sum([request.object_get(task, "minAvailable", request.object_get(task, "replicas", 0)) | some task in tasks]) if {
+least := sum([request.number(task, "minAvailable", request.number(task, "replicas", 0)) | some task in tasks]) if {
 	request.object_get(request.spec, "minAvailable", 0) == 0
 }
 
-startable := sum([request.object_get(task, "replicas", 0) | some task in tasks; count(needs(task)) == 0])
+startable := sum([request.number(task, "replicas", 0) | some task in tasks; count(needs(task)) == 0])
 
 violation contains {"path": "spec.minAvailable", "message": message} if {
 	count(endless) == 0

@@ -7,7 +7,7 @@ date := `^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
 
 deprecated if request.map(request.metadata, "labels")["trainer.kubeflow.org/support"] == "deprecated"
 
-annotation(name) := request.object_get(request.map(request.metadata, "annotations"), sprintf("trainyard.dev/%s", [name]), "")
+annotation(name) := request.text(request.map(request.metadata, "annotations"), sprintf("trainyard.dev/%s", [name]))
 
 path(name) := sprintf("metadata.annotations[trainyard.dev/%s]", [name])
 

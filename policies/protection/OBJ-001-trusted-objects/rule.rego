@@ -19,7 +19,7 @@ violation contains {"path": "metadata", "message": message} if {
 
 trusted if {
 	some suffix in reserved[request.kind]
-	endswith(request.metadata.name, suffix)
+	endswith(request.text(request.metadata, "name"), suffix)
 }
 
 trusted if {
@@ -27,14 +27,14 @@ trusted if {
 	some subject in [request.object, request.old_object]
 	some owner in request.list(request.map(subject, "metadata"), "ownerReferences")
 	owner.kind == "TrainJob"
-	startswith(owner.apiVersion, "trainer.kubeflow.org/")
+	startswith(request.text(owner, "apiVersion"), "trainer.kubeflow.org/")
 }
 
 trusted if {
 	not reserved[request.kind]
 	some owner in request.list(request.metadata, "ownerReferences")
 	owner.kind == "TrainJob"
-	startswith(owner.apiVersion, "trainer.kubeflow.org/")
+	startswith(request.text(owner, "apiVersion"), "trainer.kubeflow.org/")
 }
 
 by_platform if request.user.name in request.parameter("OBJ-001", "users")

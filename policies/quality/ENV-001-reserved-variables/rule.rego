@@ -5,7 +5,8 @@ import data.trainyard.lib.request
 import data.trainyard.lib.workloads
 import rego.v1
 
-violation contains {"path": variable.path, "message": sprintf("the framework itself sets %s", [variable.name])} if {
+violation contains {"path": path, "message": sprintf("the framework itself sets %s", [variable.name])} if {
 	some variable in workloads.environment
 	environment.taken(variable.name, request.map(request.spec, "mlPolicy"), request.parameter("ENV-001", "reserved"))
+	path := sprintf("%s.env[%v]", [variable.place, variable.name])
 }

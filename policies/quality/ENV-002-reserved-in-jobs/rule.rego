@@ -7,7 +7,8 @@ import rego.v1
 
 policy := request.map(request.map(request.runtime, "spec"), "mlPolicy")
 
-violation contains {"path": variable.path, "message": sprintf("the runtime's framework itself sets %s", [variable.name])} if {
+violation contains {"path": path, "message": sprintf("the runtime's framework itself sets %s", [variable.name])} if {
 	some variable in workloads.environment
 	environment.taken(variable.name, policy, request.parameter("ENV-002", "reserved"))
+	path := sprintf("%s.env[%v]", [variable.place, variable.name])
 }

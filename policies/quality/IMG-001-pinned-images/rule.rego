@@ -23,8 +23,8 @@ pinned(image) if {
 }
 
 floating(image) if {
-	some tag in request.parameter("IMG-001", "floatingTags")
-	endswith(lower(image), sprintf(":%s", [tag]))
+	parts := split(lower(image), ":")
+	parts[count(parts) - 1] in request.parameter("IMG-001", "floatingTags")
 }
 
 violation contains {"path": entry.path, "message": message} if {

@@ -72,7 +72,7 @@ bounded(entry) if {
 
 violation contains {"path": path, "message": "such restarts have no bound"} if {
 	some i, rule in request.list(failure_policy, "rules")
-	endswith(request.object_get(rule, "action", ""), "AndIgnoreMaxRestarts")
+	endswith(request.text(rule, "action"), "AndIgnoreMaxRestarts")
 	path := sprintf("%s.failurePolicy.rules[%d].action", [job_set.path, i])
 }
 

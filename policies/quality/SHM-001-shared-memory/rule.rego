@@ -9,7 +9,6 @@ import rego.v1
 # Containers that ask for several accelerators, with their mounts at /dev/shm.
 hungry contains {"path": entry.path, "container": entry.container, "mounts": mounts(entry)} if {
 	some entry in places.containers
-	entry.field in ["containers", "initContainers"]
 	some kind in ["limits", "requests"]
 	several(amounts(request.map(request.map(entry.container, "resources"), kind)))
 }
@@ -30,7 +29,7 @@ several(asked) if {
 
 mounts(entry) := [{"mount": mount, "volumes": volumes} |
 	some mount in request.list(entry.container, "volumeMounts")
-	regex.match(`^/+dev/+shm/*$`, request.object_get(mount, "mountPath", ""))
+	regex.match(`^/+dev/+shm/*$`, request.text(mount, "mountPath"))
 	volumes := [empty_dir |
 		some volume in request.list(entry.pod.spec, "volumes")
 		volume.name == mount.name

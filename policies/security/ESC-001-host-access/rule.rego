@@ -25,8 +25,26 @@ violation contains {"path": path, "message": "a container may not take a port of
 	path := sprintf("%s.ports[%d].hostPort", [entry.path, i])
 }
 
+violation contains {"path": path, "message": "a probe or hook may call its own container only"} if {
+	some entry in places.containers
+	some name in ["livenessProbe", "readinessProbe", "startupProbe"]
+	some field in ["httpGet", "tcpSocket"]
+	host := entry.container[name][field].host
+	not host in ["", null]
+	path := sprintf("%s.%s.%s.host", [entry.path, name, field])
+}
+
+violation contains {"path": path, "message": "a probe or hook may call its own container only"} if {
+	some entry in places.containers
+	some name in ["postStart", "preStop"]
+	some field in ["httpGet", "tcpSocket"]
+	host := entry.container.lifecycle[name][field].host
+	not host in ["", null]
+	path := sprintf("%s.lifecycle.%s.%s.host", [entry.path, name, field])
+}
+
 violation contains {"path": path, "message": "a container may not run as a process of the host"} if {
 	some entry in places.security_contexts
-	request.map(entry.context, "windowsOptions").hostProcess == true
+	entry.context.windowsOptions.hostProcess == true
 	path := sprintf("%s.windowsOptions.hostProcess", [entry.path])
 }

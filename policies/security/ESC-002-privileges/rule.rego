@@ -13,7 +13,7 @@ violation contains {"path": sprintf("%s.privileged", [entry.path]), "message": "
 
 violation contains {"path": sprintf("%s.capabilities.add", [entry.path]), "message": "a container may not add this capability"} if {
 	some entry in places.security_contexts
-	some name in request.list(request.map(entry.context, "capabilities"), "add")
+	some name in request.list(entry.context.capabilities, "add")
 	not name in request.parameter("ESC-002", "capabilities")
 }
 
@@ -25,18 +25,18 @@ violation contains {"path": sprintf("%s.procMount", [entry.path]), "message": "a
 violation contains {"path": sprintf("%s.%s.type", [entry.path, field]), "message": "a pod may not switch off its profile"} if {
 	some entry in places.security_contexts
 	some field in ["seccompProfile", "appArmorProfile"]
-	request.map(entry.context, field).type == "Unconfined"
+	entry.context[field].type == "Unconfined"
 }
 
 violation contains {"path": path, "message": "a pod may not choose this SELinux type, or a user or role"} if {
 	some entry in places.security_contexts
-	relabelled(request.map(entry.context, "seLinuxOptions"))
+	relabelled(entry.context.seLinuxOptions)
 	path := sprintf("%s.seLinuxOptions", [entry.path])
 }
 
 violation contains {"path": path, "message": "a pod may not set this kernel parameter"} if {
 	some pod in places.pods
-	some i, each in request.list(request.map(pod.spec, "securityContext"), "sysctls")
+	some i, each in request.list(pod.spec.securityContext, "sysctls")
 	not request.object_get(each, "name", "") in request.parameter("ESC-002", "sysctls")
 	path := sprintf("%s.securityContext.sysctls[%d]", [pod.specPath, i])
 }

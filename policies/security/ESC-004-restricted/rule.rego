@@ -28,7 +28,7 @@ violation contains {"path": path, "message": "a pod should not take tokens for o
 	some pod in places.pods
 	some i, volume in request.list(pod.spec, "volumes")
 	some source in request.list(request.map(volume, "projected"), "sources")
-	foreign(request.object_get(request.map(source, "serviceAccountToken"), "audience", ""))
+	foreign(request.text(request.map(source, "serviceAccountToken"), "audience"))
 	path := sprintf("%s.volumes[%d].projected", [pod.specPath, i])
 }
 

@@ -41,14 +41,25 @@ accelerators(pod) := array.concat(
 		some name in request.list(request.platform, "acceleratorResources")
 		asks(pod, name)
 	],
-	["resourceClaims" | count(request.list(pod.spec, "resourceClaims")) > 0],
+	array.concat(
+		["device classes" | names_device_class(pod)],
+		["resourceClaims" | count(request.list(pod.spec, "resourceClaims")) > 0],
+	),
 )
+
+names_device_class(pod) if {
+	some field in ["containers", "initContainers"]
+	some container in request.list(pod.spec, field)
+	some kind in ["limits", "requests"]
+	some name, _ in request.map(container.resources, kind)
+	startswith(name, "deviceclass.resource.kubernetes.io/")
+}
 
 asks(pod, name) if {
 	some field in ["containers", "initContainers"]
 	some container in request.list(pod.spec, field)
 	some kind in ["limits", "requests"]
-	amount := request.map(request.map(container, "resources"), kind)[name]
+	amount := container.resources[kind][name]
 	amount != null
 	not sprintf("%v", [amount]) in ["0", ""]
 }

@@ -16,6 +16,7 @@ violation contains {"path": "spec", "message": "the accelerators of this job can
 }
 
 violation contains {"path": "spec", "message": message} if {
+	is_number(ceiling)
 	countable
 	asked > ceiling
 	message := sprintf("it asks for %v accelerators; a job of this namespace may ask for %v", [asked, ceiling])
@@ -46,6 +47,8 @@ accelerator(name) if contains(name, "gpu")
 accelerator(name) if contains(name, "/mig-")
 
 accelerator(name) if name in request.parameter("ACC-002", "resources")
+
+accelerator(name) if startswith(name, "deviceclass.resource.kubernetes.io/")
 
 countable if {
 	every unit in units {

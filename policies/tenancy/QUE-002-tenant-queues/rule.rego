@@ -4,7 +4,7 @@ import data.trainyard.lib.queues
 import data.trainyard.lib.request
 import rego.v1
 
-allowed := request.list(request.tenant_policy, "queues")
+allowed := request.texts(request.tenant_policy, "queues")
 
 violation contains {"path": entry.path, "message": message} if {
 	some entry in queues.named

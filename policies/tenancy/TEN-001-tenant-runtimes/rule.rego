@@ -7,7 +7,7 @@ reference := request.map(request.spec, "runtimeRef")
 
 runtime := request.object_get(reference, "name", "")
 
-runtimes := request.list(request.tenant_policy, "runtimes")
+runtimes := request.texts(request.tenant_policy, "runtimes")
 
 violation contains {"path": "spec.runtimeRef.name", "message": message} if {
 	request.object_get(reference, "kind", "ClusterTrainingRuntime") != "TrainingRuntime"

@@ -4,7 +4,7 @@ import data.trainyard.lib.places
 import data.trainyard.lib.request
 import rego.v1
 
-classes := array.concat(request.list(request.tenant_policy, "priorityClasses"), request.parameter("TEN-003", "defaults"))
+classes := array.concat(request.texts(request.tenant_policy, "priorityClasses"), request.parameter("TEN-003", "defaults"))
 
 violation contains {"path": entry.path, "message": "this priority class is for the system's own pods"} if {
 	some entry in named
@@ -22,13 +22,13 @@ of_the_system(name) if startswith(name, "system-")
 
 named contains {"path": "spec.priorityClassName", "name": name} if {
 	request.kind != "Pod"
-	name := request.object_get(request.spec, "priorityClassName", "")
+	name := request.text(request.spec, "priorityClassName")
 	name != ""
 }
 
 named contains {"path": sprintf("%s.priorityClassName", [pod.specPath]), "name": name} if {
 	some pod in places.pods
-	name := request.object_get(pod.spec, "priorityClassName", "")
+	name := request.text(pod.spec, "priorityClassName")
 	name != ""
 }
 

@@ -4,7 +4,7 @@ import data.trainyard.lib.places
 import data.trainyard.lib.request
 import rego.v1
 
-accounts := request.list(request.tenant_policy, "serviceAccounts")
+accounts := request.texts(request.tenant_policy, "serviceAccounts")
 
 violation contains {"path": sprintf("%s.serviceAccountName", [pod.specPath]), "message": message} if {
 	some pod in places.pods
@@ -13,6 +13,17 @@ violation contains {"path": sprintf("%s.serviceAccountName", [pod.specPath]), "m
 	not name in accounts
 	message := sprintf("service account \"%v\" is not one of this namespace's (%s)", [name, listed])
 }
+
+violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "message": message} if {
+	request.kind == "Secret"
+	request.object.type == "kubernetes.io/service-account-token"
+	name := request.object_get(request.map(request.metadata, "annotations"), annotation, "")
+	name != ""
+	not name in accounts
+	message := sprintf("service account \"%v\" is not one of this namespace's (%s)", [name, listed])
+}
+
+annotation := "kubernetes.io/service-account.name"
 
 account(spec) := spec.serviceAccountName if {
 	not request.object_get(spec, "serviceAccountName", "") == ""

@@ -20,7 +20,7 @@ violation contains {"path": path, "message": "tenants may not select nodes by th
 
 violation contains {"path": path, "message": "it selects nodes by a label or field that tenants may not use"} if {
 	some pod in places.pods
-	some term in terms(request.map(request.map(pod.spec, "affinity"), "nodeAffinity"))
+	some term in terms(pod.spec.affinity.nodeAffinity)
 	some field in ["matchExpressions", "matchFields"]
 	some each in request.list(term, field)
 	not request.object_get(each, "key", "") in node_labels

@@ -24,7 +24,7 @@ violation contains {"path": "spec.runtimePatches", "message": "the patch of a re
 
 reserved(patch) if {
 	some start in request.parameter("TEN-006", "managers")
-	startswith(patch.manager, start)
+	startswith(request.text(patch, "manager"), start)
 }
 
 unchanged(patch) if {

@@ -1,0 +1,221 @@
+"""Whoever has a tenant's rights gets its share and nothing more, whatever they try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.bypass import GROUPS, TENANT, Attempt, Cluster, load_attempts
+from tests.support import LiveCluster, awaited
+from trainyard.policy.session import Answer, Session
+
+pytestmark = pytest.mark.cluster
+
+LISTED = load_attempts()
+ATTEMPTS = [each for each in LISTED if each.refusals]
+RIGHTS = [each for each in LISTED if not each.refusals]
+GPUS = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+ACCOUNTS = ("operator", "trainer")
+"""Accounts of the namespace: one that pods may run as, and one that somebody needs for something else."""
+CARELESS = {
+    "": ["pods", "pods/ephemeralcontainers", "configmaps", "secrets", "namespaces"],
+    "scheduling.volcano.sh": ["podgroups"],
+    "bus.volcano.sh": ["commands"],
+    "trainyard.dev": ["*"],
+    "admissionregistration.k8s.io": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+}
+"""What somebody gave away: all but the policies themselves, which the API server lets no policy protect."""
+
+
+def required(answer: Answer) -> Answer:
+    assert answer.ok, answer.message
+    return answer
+
+
+@pytest.fixture(scope="module")
+def attacked(platform: LiveCluster) -> Iterator[Cluster]:
+    """The platform with objects of the tenant that can be attacked, and with a role that is much too wide."""
+    api = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [group], "resources": names, "verbs": ["*"]} for group, names in CARELESS.items()]
+    reference = {"apiGroup": api, "kind": "ClusterRole", "name": "careless"}
+    subjects = [{"apiGroup": api, "kind": "Group", "name": name} for name in GROUPS["careless"]]
+    common = {"apiVersion": f"{api}/v1", "metadata": {"name": "careless"}}
+    with Session(platform.kubeconfig) as session:
+        cluster = Cluster(session)
+        session.create(f"/apis/{api}/v1/clusterroles", {**common, "kind": "ClusterRole", "rules": rules})
+        binding = {**common, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects}
+        session.create(f"/apis/{api}/v1/clusterrolebindings", binding)
+        try:
+            for name in ACCOUNTS:
+                body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+                session.create(f"/api/v1/namespaces/{TENANT}/serviceaccounts", body)
+            required(cluster.create("author", "runtime", "good"))
+            required(cluster.create("author", "runtime", "eights", container=GPUS))
+            required(cluster.create("submit", "train-job", "held"))
+            required(cluster.create("raw", "job-set", "own"))
+            required(cluster.create("raw", "pod", "waiting"))
+            unbound = {"nodeSelector": {"kubernetes.io/os": "none"}}
+            required(cluster.create("raw", "volcano-job", "waiting", pod=unbound, container=GPUS))
+            awaited("the JobSet of the held TrainJob", lambda: cluster.object("JobSet", "held"))
+            awaited("the PodGroup of the held TrainJob", lambda: cluster.object("PodGroup", "held"))
+            awaited("its snapshot", lambda: cluster.object("ConfigMap", "held-runtime-snapshot"))
+            awaited("a role that is known", lambda: cluster.send("careless", "GET", "/api/v1/namespaces").ok)
+            yield cluster
+        finally:
+            for kind, name in (
+                *(("TrainJob", "held"), ("TrainingRuntime", "good"), ("TrainingRuntime", "eights")),
+                *(("JobSet", "own"), ("VolcanoJob", "waiting"), ("Pod", "waiting")),
+                *(("ClusterRoleBinding", "careless"), ("ClusterRole", "careless")),
+                *(("ServiceAccount", name) for name in ACCOUNTS),
+            ):
+                cluster.delete(kind, name)
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=[f"{each.number:03}" for each in ATTEMPTS])
+def test_an_attempt_is_refused_by_name_and_leaves_nothing(attacked: Cluster, attempt: Attempt) -> None:
+    answer, unchanged = attacked.try_it(attempt)
+    told = f"{attempt.name}\nexpected {attempt.content['refused']}, got {answer.status}: {answer.message}"
+    assert attempt.refused(answer), told
+    assert unchanged, f"{attempt.name}\nsomething was made or changed"
+
+
+@pytest.mark.parametrize("right", RIGHTS, ids=[f"{each.number:03}" for each in RIGHTS])
+def test_what_is_legitimate_succeeds(attacked: Cluster, right: Attempt) -> None:
+    kind, called, answer = attacked.make(right)
+    try:
+        assert answer.ok, f"{right.name}: {answer.message}"
+    finally:
+        attacked.delete(kind, called)
+    awaited("its end", lambda: attacked.object(kind, called) is None)
+
+
+def test_the_tenant_may_stop_and_remove_what_is_its_own(attacked: Cluster) -> None:
+    required(attacked.create("submit", "train-job", "passing"))
+    path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/red/trainjobs/passing"
+    required(attacked.send("submit", "PATCH", path, {"metadata": {"labels": {"mine": "yes"}}}))
+    required(attacked.send("submit", "DELETE", path))
+    awaited("its end", lambda: attacked.object("TrainJob", "passing") is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "changes"),
+    [
+        ("job", "Job", {"podMetadata": {"annotations": {"scheduling.volcano.sh/queue-name": "vision"}}}),
+        ("job-set", "JobSet", {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "vision"}}}),
+    ],
+)
+def test_what_is_changed_while_it_is_held_is_judged_when_it_resumes(
+    attacked: Cluster, name: str, kind: str, changes: dict[str, Any]
+) -> None:
+    called = "changed-later"
+    answer = required(attacked.create("raw", name, called))
+    path = f"/apis/{answer.body['apiVersion']}/namespaces/{TENANT}/{kind.lower()}s/{called}"
+    change = {"spec": {"template": {"metadata": changes["podMetadata"]}}} if "podMetadata" in changes else changes
+    try:
+        held = attacked.send("raw", "PATCH", path, change)
+        resumed = attacked.send("raw", "PATCH", path, {"spec": {"suspend": False}})
+        assert not resumed.ok or not held.ok
+        assert "QUE-002" in (held.message or resumed.message)
+        stored = attacked.object(kind, called)
+        assert stored is not None
+        assert stored["spec"]["suspend"] is True
+    finally:
+        attacked.delete(kind, called)
+
+
+def test_a_runtime_that_is_going_away_may_be_changed_but_not_used(attacked: Cluster) -> None:
+    collection = f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{TENANT}/trainingruntimes"
+    path = f"{collection}/leaving"
+    required(attacked.create("author", "runtime", "leaving", metadata={"finalizers": ["example.com/stay"]}))
+    try:
+        required(attacked.send("author", "DELETE", path))
+        change = [
+            {
+                "op": "add",
+                "path": "/spec/template/spec/replicatedJobs/0/template/spec/template/spec/hostPID",
+                "value": True,
+            }
+        ]
+        attacked.send("author", "PATCH", path, change, patch="json-patch")
+        reference = {"runtimeRef": {"name": "leaving", "kind": "TrainingRuntime"}}
+
+        def refused() -> str | None:
+            answer = attacked.create("submit", "train-job", "on-leaving", spec=reference)
+            if answer.ok:
+                attacked.delete("TrainJob", "on-leaving")
+            return None if answer.ok else answer.message
+
+        assert "ESC-001" in str(awaited("a refusal", refused))
+        assert attacked.object("JobSet", "on-leaving") is None
+    finally:
+        attacked.send("author", "PATCH", path, {"metadata": {"finalizers": None}})
+
+
+def test_a_jobset_that_was_there_before_does_not_become_the_jobs(attacked: Cluster) -> None:
+    called = "early"
+    required(attacked.create("raw", "job-set", called))
+    try:
+        job = required(attacked.create("submit", "train-job", called)).body
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": called, "uid": job["metadata"]["uid"]}
+        forged = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+        path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{TENANT}/jobsets/{called}"
+        attacked.send("raw", "PATCH", path, forged)
+
+        def told() -> bool:
+            events = attacked.session.request("GET", f"/api/v1/namespaces/{TENANT}/events").body["items"]
+            return any(
+                event["involvedObject"].get("uid") == job["metadata"]["uid"]
+                and "not to this TrainJob" in event["message"]
+                for event in events
+            )
+
+        awaited("an event that says so", told)
+        stored = attacked.object("JobSet", called)
+        assert stored is not None
+        assert "TrainJob" not in str(stored["metadata"].get("ownerReferences"))
+        assert len(stored["spec"]["replicatedJobs"]) == 1
+        assert stored["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"].get("volumes") is None
+    finally:
+        attacked.delete("TrainJob", called)
+        attacked.delete("JobSet", called)
+
+
+@pytest.mark.parametrize("who", ["submit", "author", "raw"])
+@pytest.mark.parametrize(
+    ("verb", "group", "resource"),
+    [
+        ("impersonate", "", "users"),
+        ("impersonate", "", "groups"),
+        ("impersonate", "", "serviceaccounts"),
+        ("impersonate", "authentication.k8s.io", "uids"),
+        ("escalate", "rbac.authorization.k8s.io", "roles"),
+        ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+        ("approve", "certificates.k8s.io", "signers"),
+        ("create", "", "serviceaccounts/token"),
+        ("create", "", "pods/exec"),
+        ("create", "", "pods/attach"),
+        ("create", "", "pods/portforward"),
+        ("get", "", "nodes/proxy"),
+        ("patch", "", "nodes"),
+        ("create", "resource.k8s.io", "resourceclaims"),
+        ("create", "", "persistentvolumes"),
+        ("create", "node.k8s.io", "runtimeclasses"),
+        ("create", "scheduling.k8s.io", "priorityclasses"),
+        ("delete", "", "events"),
+        ("update", "coordination.k8s.io", "leases"),
+    ],
+)
+def test_no_role_of_a_tenant_may_take_anothers_place(
+    attacked: Cluster, who: str, verb: str, group: str, resource: str
+) -> None:
+    name, _, subresource = resource.partition("/")
+    attributes = {"namespace": TENANT, "verb": verb, "group": group, "resource": name, "subresource": subresource}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = required(attacked.send(who, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body))
+    assert answer.body["status"]["allowed"] is False

@@ -1,0 +1,62 @@
+"""A control plane with the kinds that the rules judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.support import LiveCluster, require
+from trainyard.api import crds
+from trainyard.upstream import read
+
+UPSTREAM = (
+    ("volcano", "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"),
+    ("volcano", "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml"),
+    ("volcano", "config/crd/volcano/bases/bus.volcano.sh_commands.yaml"),
+    ("jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+)
+
+COSCHEDULING_POD_GROUP = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "podgroups.scheduling.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, stands in for the plug-in's own"},
+    },
+    "spec": {
+        "group": "scheduling.x-k8s.io",
+        "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def judged(cluster: LiveCluster) -> Iterator[LiveCluster]:
+    """The bare control plane with the kinds that the rules judge."""
+    from trainyard.settings.versions import supported_versions
+
+    upstream = [yaml.safe_load(read(component, supported_versions(component)[0], path)) for component, path in UPSTREAM]
+    definitions = [*upstream, COSCHEDULING_POD_GROUP, *crds.build(upstream[-1])]
+    text = "\n---\n".join(json.dumps(each) for each in definitions)
+    require(cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text))
+    names = [f"crd/{each['metadata']['name']}" for each in definitions]
+    require(cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names))
+    yield cluster
+    require(cluster.kubectl("delete", "--timeout=60s", *names))

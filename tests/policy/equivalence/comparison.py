@@ -1,0 +1,209 @@
+"""What the gates say, side by side: every difference that no rule explains, and how often each rule spoke."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.policy.equivalence.gates import Checked
+from tests.policy.equivalence.judged import Finding, Judged
+from tests.policy.equivalence.worlds import Worlds
+from trainyard.policy.cases import MISSING_PARAMETER
+from trainyard.policy.judge import Decision
+from trainyard.policy.rule import Gate, Reach, Rule
+
+
+@dataclass
+class Tally:
+    """What became of the subjects.
+
+    Parameters
+    ----------
+    differences
+        One line for each thing on which two gates disagree.
+    counts
+        Subjects by what became of them.
+    kinds
+        Judged subjects by kind and operation.
+    refusals
+        What refused subjects before the policies.
+    violated, kept
+        Judged subjects by rule that violated it, and that it judged and let pass.
+    """
+
+    differences: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    violated: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+
+    def differ(self, judged: Judged, text: str) -> None:
+        """Note a difference."""
+        subject = judged.subject
+        where = f"{subject.operation} {subject.shape['kind']} by {subject.user} in {subject.home}, {subject.platform}"
+        self.differences.append(f"{subject.number} ({subject.origin}; {where}): {text}")
+
+    def add(self, other: Tally) -> None:
+        """Count in what became of other subjects."""
+        self.differences += other.differences
+        for name in ("counts", "kinds", "refusals", "violated", "kept"):
+            getattr(self, name).update(getattr(other, name))
+
+    def lines(self) -> list[str]:
+        """Return the summary."""
+        total = self.counts["subjects"]
+        names = ("judged", "refused earlier", "not begun", "denied", "warned", "allowed", "checked")
+        lines = [f"{total} objects: " + ", ".join(f"{self.counts[name]} {name}" for name in names)]
+        lines.append("by kind: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items())))
+        rules = sorted({*self.violated, *self.kept})
+        lines.append(
+            "by rule (violated/kept): " + ", ".join(f"{rule} {self.violated[rule]}/{self.kept[rule]}" for rule in rules)
+        )
+        return lines
+
+
+class Comparison:
+    """Compares the gates in the sense in which verdicts are equal: allowed or denied, and the set of rule and path.
+
+    Parameters
+    ----------
+    rules
+        The catalogue; it says which gate sees what.
+    worlds
+        Where the subjects live.
+    """
+
+    def __init__(self, rules: Iterable[Rule], worlds: Worlds) -> None:
+        self._rules = {rule.id: rule for rule in rules}
+        self._worlds = worlds
+        self.tally = Tally()
+
+    def count(self, judged: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
+        """Count the subjects and return those that reached the policies and those that were refused before."""
+        reached, refused = [], []
+        for each in judged:
+            self.tally.counts["subjects"] += 1
+            if each.problem.startswith("start was refused"):
+                self.tally.counts["not begun"] += 1
+            elif each.problem:
+                self.tally.differ(each, each.problem)
+            elif each.refused:
+                refused.append(each)
+                self.tally.counts["refused earlier"] += 1
+                self.tally.refusals[each.refused.partition(":")[0]] += 1
+            else:
+                reached.append(each)
+                self.tally.counts["judged"] += 1
+                self.tally.kinds[f"{each.subject.shape['kind']} {each.subject.operation}"] += 1
+        return reached, refused
+
+    def policy_server(self, judged: Judged, decision: Decision) -> None:
+        """Compare the policies of the API server with the policy server, about one and the same object."""
+        tally = self.tally
+        for text in judged.unjudged:
+            tally.differ(judged, f"the API server could not evaluate a rule: {text}")
+        seen = self._of_the_api_server((finding.rule, finding.path) for finding in decision.findings)
+        if judged.complete and judged.findings != seen:
+            tally.differ(judged, _difference("API server", judged.findings, "policy server", seen))
+        if judged.allowed != decision.allowed:
+            tally.differ(judged, f"API server allows: {judged.allowed}, policy server: {decision.allowed}")
+        violations = {(finding.rule, finding.path) for finding in decision.violations}
+        if judged.denial is not None:
+            rule, paths = judged.denial
+            named = {(rule, path) for path in paths}
+            if rule not in {each for each, _ in violations} or not named <= violations:
+                tally.differ(judged, f"the denial names {sorted(named)}, which the policy server does not")
+        warnings = self._of_the_api_server((finding.rule, finding.path) for finding in decision.warnings)
+        if judged.complete and judged.warned != warnings:
+            tally.differ(judged, _difference("API server warns", judged.warned, "policy server", warnings))
+        tally.counts["denied" if not decision.allowed else "warned" if decision.warnings else "allowed"] += 1
+        broken = {rule for rule, _ in seen}
+        tally.violated.update(broken)
+        tally.kept.update(rule.id for rule in self._judging(judged) if rule.id not in broken)
+
+    def check(self, judged: Judged, decision: Decision, checked: Checked) -> None:
+        """Compare what the check says of what was sent with the decision about what came of it.
+
+        Each gate names paths in the object that it judged: what the API server filled in was not sent, and what it
+        dropped is not stored.
+        """
+        self.tally.counts["checked"] += 1
+        blind = {rule.id for rule in self._rules.values() if rule.gate is Gate.OPA}
+        for name, own, findings in (
+            ("denials", checked.errors, decision.violations),
+            ("warnings", checked.warnings, decision.warnings),
+        ):
+            mine = {(rule, path) for rule, path in own if rule not in blind}
+            theirs = {(finding.rule, finding.path) for finding in findings if finding.rule not in blind}
+            made = {each for each in theirs - mine if _only_in(each[1], judged.body, judged.sent)}
+            dropped = {each for each in mine - theirs if _only_in(each[1], judged.sent, judged.body)}
+            self.tally.counts["about what the API server filled in"] += len(made)
+            self.tally.counts["about what the API server dropped"] += len(dropped)
+            if mine - dropped != theirs - made:
+                self.tally.differ(judged, f"{name}: " + _difference("check", mine - dropped, "cluster", theirs - made))
+
+    def refused(self, judged: Judged, checked: Checked) -> None:
+        """Compare what the check says with the rules by which a CustomResourceDefinition refuses an object."""
+        missing = judged.shape_rules - checked.rules
+        if missing:
+            self.tally.differ(judged, f"the schema refuses it by {sorted(missing)}, which the check does not name")
+        if judged.shape_rules:
+            self.tally.counts["refused by a shape rule"] += 1
+        self.tally.counts["refused by the check too" if checked.refused else "left to the schema"] += 1
+
+    def _of_the_api_server(self, findings: Iterable[tuple[str | None, str]]) -> frozenset[Finding]:
+        """Return the findings that warnings of the API server show: a missing parameter is a denial."""
+        return frozenset(
+            (rule or "?", path)
+            for rule, path in findings
+            if path != MISSING_PARAMETER and (rule not in self._rules or self._rules[rule].gate is not Gate.OPA)
+        )
+
+    def _judging(self, judged: Judged) -> Sequence[Rule]:
+        subject = judged.subject
+        home, shape = self._worlds.homes[subject.home], subject.shape
+        return [
+            rule
+            for rule in self._rules.values()
+            if rule.gate is Gate.ADMISSION
+            and any(
+                (match.api_version, match.kind) == (shape["apiVersion"], shape["kind"])
+                and subject.operation in match.operations
+                for match in rule.matches
+            )
+            and (rule.reach is Reach.EVERYWHERE or not judged.namespace or not home.exempt)
+            and (rule.reach is not Reach.LABELLED or not judged.namespace or home.labelled)
+        ]
+
+
+_STEP = re.compile(r"\.?([^.\[]+)|\[([^\]]*)\]")
+
+
+def _only_in(path: str, one: Any, other: Any) -> bool:
+    """Whether a path leads to something in one object and to nothing in the other."""
+    return _at(path, one) is not None and _at(path, other) is None
+
+
+def _at(path: str, value: Any) -> Any:
+    """Return what a path leads to; None where that is nothing. Items of a list go by number or by name."""
+    for name, key in _STEP.findall(path):
+        step = name or key
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal():
+            value = value[int(step)] if int(step) < len(value) else None
+        elif isinstance(value, list):
+            value = next((item for item in value if isinstance(item, dict) and item.get("name") == step), None)
+        else:
+            return None
+    return value
+
+
+def _difference(one: str, left: Iterable[Finding], other: str, right: Iterable[Finding]) -> str:
+    first, second = set(left), set(right)
+    only = {one: sorted(first - second), other: sorted(second - first)}
+    return "; ".join(f"{name} alone: {found}" for name, found in only.items() if found)

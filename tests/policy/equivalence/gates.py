@@ -1,0 +1,166 @@
+"""The other gates: the policy server as the webhook asks it, and ``trainyard check`` as people run it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.policy.equivalence.judged import Finding, Judged
+from tests.policy.equivalence.stage import Stage
+from tests.policy.equivalence.worlds import NOW, USERS, Worlds
+from trainyard.api.constants import PLATFORM_API_VERSION
+from trainyard.policy.admission import TENANT_LABEL
+from trainyard.policy.check.run import check_paths, opened
+from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.opa.adapter import OpaClient
+from trainyard.policy.opa.address import OpaAddress
+
+_BATCH = 50
+
+
+def decisions(address: OpaAddress, judged: Sequence[Judged], stage: Stage, worlds: Worlds) -> list[Decision]:
+    """Return what the policy server says about the very objects that the policies of the API server saw."""
+    surroundings = Surroundings(stage.settings, stage.exempt, NOW)
+
+    async def answers() -> list[Decision]:
+        found: list[Decision] = []
+        async with OpaClient(address, timeout=60) as client:
+            for start in range(0, len(judged), _BATCH):
+                reviews = [_review(each, worlds) for each in judged[start : start + _BATCH]]
+                answer = await client.decide_all(documents_of(reviews, surroundings))
+                found += [decision_of(each) for each in answer]
+        return found
+
+    return asyncio.run(answers())
+
+
+def _review(judged: Judged, worlds: Worlds) -> Review:
+    subject = judged.subject
+    home = worlds.homes[subject.home]
+    user = USERS[subject.user]
+    clustered = not judged.namespace
+    return Review(
+        subject.operation,
+        judged.body,
+        judged.before,
+        namespace=judged.namespace,
+        namespace_labels=_labels(subject.home, worlds) if not clustered else {},
+        user=user.name.format(home=judged.namespace),
+        groups=[group.format(home=judged.namespace) for group in user.groups],
+        administrator=user.administrator,
+        platform=worlds.platforms[subject.platform],
+        tenant_policy=None if clustered else home.policy,
+        subresource=subject.subresource,
+    )
+
+
+def _labels(home: str, worlds: Worlds) -> dict[str, str]:
+    return {TENANT_LABEL: "vision"} if worlds.homes[home].labelled else {}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What ``trainyard check`` says about an object."""
+
+    errors: frozenset[Finding]
+    warnings: frozenset[Finding]
+    other: tuple[str, ...]
+    """What else it finds wrong: schema, admission, and what the object becomes."""
+
+    refused: bool
+    """Whether the schema, a rule of a CustomResourceDefinition or a policy refuses it."""
+
+    rules: frozenset[str]
+    """Ids of all rules that it names."""
+
+
+def checked(
+    program: Callable[[], Path],
+    judged: Sequence[Judged],
+    stage: Stage,
+    worlds: Worlds,
+    folder: Path,
+    shape: frozenset[str],
+) -> dict[int, Checked]:
+    """Run the check over what was sent, and return what it says by the number of the subject.
+
+    Parameters
+    ----------
+    program
+        Returns the ``opa`` program.
+    judged
+        Creations by somebody without rights of the platform.
+    stage, worlds
+        Where they live.
+    folder
+        An empty folder.
+    shape
+        Ids of the rules that CustomResourceDefinitions carry.
+    """
+    found: dict[int, Checked] = {}
+    with ExitStack() as stack:
+        rulebook = opened(stack, None, program=program, now=NOW)
+        rulebook = replace(rulebook, surroundings=Surroundings(stage.settings, stage.exempt, NOW))
+        for platform in worlds.platforms:
+            part = [each for each in judged if each.subject.platform == platform]
+            if not part:
+                continue
+            place = folder / platform
+            place.mkdir()
+            (place / "world.json").write_text(_list(_surroundings(platform, stage, worlds)))
+            (place / "objects.json").write_text(_list(_manifest(each) for each in part))
+            report = check_paths(rulebook, [str(place)], stdin=str)
+            results: dict[str, list[Any]] = {}
+            for result in report.results:
+                results.setdefault(result.object, []).append(result)
+            for each in part:
+                found[each.subject.number] = _checked(each, results, shape)
+    return found
+
+
+def _checked(judged: Judged, results: Mapping[str, list[Any]], shape: frozenset[str]) -> Checked:
+    kind = judged.subject.shape["kind"]
+    label = f"{kind} {judged.namespace}/{judged.name}" if judged.namespace else f"{kind} {judged.name}"
+    own = results.get(label, [])
+    rules = [result for result in own if result.rule is not None and result.rule not in shape]
+    made = [result for name, each in results.items() if name.endswith(f"(from {label})") for result in each]
+    rest = [result for result in own if result.rule is None or result.rule in shape]
+    return Checked(
+        frozenset((result.rule, result.path) for result in rules if result.severity == "error"),
+        frozenset((result.rule, result.path) for result in rules if result.severity == "warning"),
+        tuple(f"{result.severity} {result.object} {result.path} {result.message}" for result in (*rest, *made)),
+        any(result.severity == "error" for result in own),
+        frozenset(result.rule for result in own if result.rule is not None),
+    )
+
+
+def _manifest(judged: Judged) -> dict[str, Any]:
+    assert judged.sent is not None
+    return {**judged.sent, "metadata": {**judged.sent["metadata"], "namespace": judged.namespace}}
+
+
+def _surroundings(platform: str, stage: Stage, worlds: Worlds) -> Iterator[dict[str, Any]]:
+    spec = worlds.platforms[platform]
+    if spec is not None:
+        yield {"apiVersion": PLATFORM_API_VERSION, "kind": "Platform", "metadata": {"name": "platform"}, "spec": spec}
+    for home in worlds.homes.values():
+        name = stage.namespace(home.name)
+        labels = _labels(home.name, worlds)
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        if home.policy is not None:
+            metadata = {"name": "tenant", "namespace": name}
+            yield {
+                "apiVersion": PLATFORM_API_VERSION,
+                "kind": "TenantPolicy",
+                "metadata": metadata,
+                "spec": home.policy,
+            }
+
+
+def _list(bodies: Iterable[Mapping[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(bodies)})

@@ -1,0 +1,124 @@
+"""The whole comparison: makes the objects of a seed, puts them through every gate, and says where these differ."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.policy.equivalence.anatomy import Body
+from tests.policy.equivalence.comparison import Comparison, Tally
+from tests.policy.equivalence.gates import checked, decisions
+from tests.policy.equivalence.generator import Generator, Subject
+from tests.policy.equivalence.judged import Judged
+from tests.policy.equivalence.stage import Stage
+from tests.policy.equivalence.worlds import Worlds, own_settings
+from trainyard.data import data_folder
+from trainyard.policy.cases import Case, load_cases, load_world
+from trainyard.policy.catalogue import load_rules
+from trainyard.policy.check.sources import Manifest, SourceFile
+from trainyard.policy.check.train_jobs import resolved
+from trainyard.policy.check.world import World
+from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.rule import Gate
+from trainyard.policy.session import Session
+from trainyard.runtimes import load_catalogue
+from trainyard.settings.platform import PolicySettings
+
+OWN_SHARE = 4
+"""Every fourth object is judged by the settings of a stack that sets all it can."""
+
+
+@cache
+def corpus() -> tuple[list[Case], dict[str, Body], Worlds]:
+    """Return what objects are made from: the cases, what the runtimes become, and where all of it lives."""
+    folder = data_folder("policies")
+    cases = load_cases(folder, load_rules())
+    return cases, dict(_rendered()), Worlds(cases, load_world(folder))
+
+
+def _rendered() -> Iterator[tuple[str, Body]]:
+    """Yield the runtimes of the catalogue, a TrainJob on each, and the objects that it becomes."""
+    world = World(None)
+    for runtime in load_catalogue((data_folder("runtimes"),), ("*",)).runtimes:
+        for body in runtime.objects():
+            name = body["metadata"]["name"]
+            job = {
+                "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                "kind": "TrainJob",
+                "metadata": {"name": "job", "namespace": "vision", "uid": "5f0c1f4e-0000-4000-8000-000000000000"},
+                "spec": {
+                    "runtimeRef": {"name": name},
+                    "trainer": {"image": "registry.example/train:1.0", "numNodes": 2},
+                },
+            }
+            yield name, body
+            outcome = resolved(Manifest(SourceFile("job", ""), 0, (), job), world)
+            yield f"{name}/TrainJob", {**outcome.body, "metadata": {"name": "job"}}
+            for made in outcome.objects:
+                yield f"{name}/{made['kind']}", made
+
+
+def subjects_of(seed: int, count: int) -> tuple[list[Subject], Worlds]:
+    """Return the subjects of a seed: the cases as they are (seed 1) and mutated ones to make the number full."""
+    cases, others, worlds = corpus()
+    generator = Generator(cases, others, worlds, seed)
+    unchanged = list(generator.unchanged()) if seed == 1 else []
+    return [*unchanged, *generator.mutated(len(unchanged), max(0, count - len(unchanged)))], worlds
+
+
+def prove(session: Session, program: Callable[[], Path], folder: Path, *, seed: int, count: int) -> Tally:
+    """Return what the gates say about the objects of a seed.
+
+    Parameters
+    ----------
+    session
+        Connection of an administrator to an API server that has the kinds of the rules, and nothing else.
+    program
+        Returns the ``opa`` program.
+    folder
+        An empty folder.
+    seed, count
+        Which objects, and how many.
+    """
+    rules = load_rules()
+    subjects, worlds = subjects_of(seed, count)
+    comparison = Comparison(rules, worlds)
+    shape = frozenset(rule.id for rule in rules if rule.gate is Gate.CRD)
+    shipped = [subject for subject in subjects if subject.number % OWN_SHARE]
+    own = [subject for subject in subjects if not subject.number % OWN_SHARE]
+    with OpaServer(program, build_bundle(rules=rules)) as address:
+        for name, part in (("shipped", shipped), ("own", own)):
+            run = f"t{uuid.uuid4().hex[:6]}"
+
+            def settings(
+                namespace: Callable[[str], str], name: str = name, run: str = run, part: Sequence[Subject] = part
+            ) -> PolicySettings:
+                if name == "shipped":
+                    return PolicySettings()
+                names = [f"{run}-{subject.number}{subject.ending}" for subject in part]
+                return own_settings(rules, namespace("tenant"), names)
+
+            stage = Stage(session, rules, worlds, run, settings, brief=name == "shipped")
+            reached, refused = comparison.count(stage.judged(part))
+            answers = dict(
+                zip((each.subject.number for each in reached), decisions(address, reached, stage, worlds), strict=True)
+            )
+            for each in reached:
+                comparison.policy_server(each, answers[each.subject.number])
+            (folder / name).mkdir()
+            files = [each for each in (*reached, *refused) if _by_anybody(each)]
+            results = checked(program, files, stage, worlds, folder / name, shape)
+            for each in files:
+                if each.subject.number in answers:
+                    comparison.check(each, answers[each.subject.number], results[each.subject.number])
+                else:
+                    comparison.refused(each, results[each.subject.number])
+    return comparison.tally
+
+
+def _by_anybody(judged: Judged) -> bool:
+    """Whether the check can know of the request: it judges creations by somebody without rights of the platform."""
+    return judged.subject.operation == "CREATE" and judged.subject.user == "author"

@@ -1,0 +1,390 @@
+"""The API server as a gate: the generated policies, judging each subject twice.
+
+Once with bindings that warn of every violation, because a denial names the first one only; once with the bindings as
+they are, because their outcome is what must hold. Both judge by policies that match only what this run has made.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import Any, Final
+
+from tests.policy.equivalence.generator import Start, Subject
+from tests.policy.equivalence.judged import Finding, Judged
+from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
+from trainyard.policy.admission import TENANT_LABEL, admission_objects
+from trainyard.policy.apiserver import findings_of
+from trainyard.policy.rule import Match, Rule
+from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
+from trainyard.policy.session import Answer, Session, awaited
+from trainyard.settings.platform import PolicySettings
+
+WORKERS: Final = 8
+EXHAUSTIVE, FAITHFUL = "exhaustive", "faithful"
+_WARNINGS: Final = 3600
+"""Most characters of the warnings about one request, below the 4096 at which the API server cuts them."""
+_CONTROL: Final = re.compile(r"\\[bfnrt]|\\u00[01]")
+"""Control characters as JSON writes them: what a warning with one of them says does not arrive."""
+
+_AT_ONCE: Final = "gracePeriodSeconds=0&propagationPolicy=Background"
+_DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
+_WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
+_NO_PARAMETER: Final = "no params found"
+
+
+class Stage:
+    """The worlds on an API server, and the policies of a stack.
+
+    Parameters
+    ----------
+    session
+        Connection of an administrator.
+    rules
+        The catalogue.
+    worlds
+        Where the subjects live.
+    run
+        Name of the run; no other has it.
+    settings
+        Gives the stack's settings; asked once the namespaces have names.
+    brief
+        Whether the policies say nothing but the rule and the paths, so that no warning is lost: the API server drops
+        what goes beyond the size of an answer.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        rules: Sequence[Rule],
+        worlds: Worlds,
+        run: str,
+        settings: Callable[[Callable[[str], str]], PolicySettings],
+        *,
+        brief: bool,
+    ) -> None:
+        self._session, self._rules, self._worlds, self.run = session, rules, worlds, run
+        self._scratch, self._brief = Scratch(run), brief
+        self._matches = [match for rule in rules for match in rule.matches]
+        self.settings = settings(self.namespace)
+        self.exempt = sorted(
+            {
+                *self.settings.exempt_namespaces,
+                *(self.namespace(home.name) for home in worlds.homes.values() if home.exempt),
+            }
+        )
+        self._starts: dict[tuple[int, str], dict[str, Any] | str] = {}
+
+    def namespace(self, home: str) -> str:
+        """Return the namespace that a home is."""
+        return PLATFORM_NAMESPACE if home == PLATFORM_NAMESPACE else f"{self.run}-{home}"
+
+    def name(self, subject: Subject) -> str:
+        """Return the name of a subject's object."""
+        return f"{self.run}-{subject.number}{subject.ending}"
+
+    def match(self, subject: Subject) -> Match:
+        """Return how a subject's kind is served."""
+        shape = subject.shape
+        return next(
+            match
+            for match in self._matches
+            if (match.api_version, match.kind) == (shape["apiVersion"], shape["kind"])
+            and match.resource.partition("/")[2] == subject.subresource
+        )
+
+    def judged(self, subjects: Sequence[Subject]) -> list[Judged]:
+        """Return what the API server says about each subject, in order; what is made for them is removed again."""
+        with ThreadPoolExecutor(WORKERS) as workers, ExitStack() as stack:
+            stack.enter_context(self._surroundings())
+            stack.enter_context(self._begun(subjects, workers))
+            stack.enter_context(self._policies(workers))
+            return list(workers.map(self._judge, subjects))
+
+    @contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        homes = [home for home in self._worlds.homes.values() if home.name != PLATFORM_NAMESPACE]
+        api = f"/apis/{self._scratch.group}/v1alpha1"
+        namespaces: list[Placed] = [("/api/v1/namespaces", self._namespace(home)) for home in homes]
+        accounts: list[Placed] = [
+            (f"/api/v1/namespaces/{self.namespace(home.name)}/serviceaccounts", _named("ServiceAccount", "v1", name))
+            for home in homes
+            for name in ("default", "trainer", "builder")
+        ]
+        policies = [
+            (
+                f"{api}/namespaces/{self.namespace(home.name)}/tenantpolicies",
+                self._scratch.parameter("TenantPolicy", "tenant", home.policy),
+            )
+            for home in homes
+            if home.policy is not None
+        ]
+        platforms = [
+            (f"{api}/platforms", self._scratch.parameter("Platform", name, spec))
+            for name, spec in self._worlds.platforms.items()
+            if spec is not None
+        ]
+        classes: list[Placed] = [
+            (
+                "/apis/scheduling.k8s.io/v1/priorityclasses",
+                {**_named("PriorityClass", "scheduling.k8s.io/v1", name), "value": 1},
+            )
+            for name in ("normal", "high")
+        ]
+        with self._created([*self._scratch.definitions(), *namespaces]):
+            for plural in PLURALS.values():
+                awaited(f"serving {plural}", lambda plural=plural: self._session.request("GET", f"{api}/{plural}").ok)
+            for path, body in accounts:
+                self._session.request("POST", path, body)
+            with self._created([*policies, *platforms]), self._created(classes), self._created(self._roles()):
+                user = [("Impersonate-User", "probe"), ("Impersonate-Group", self._scratch.users)]
+                awaited(
+                    "the role of the test's users",
+                    lambda: self._session.request("GET", "/api/v1/configmaps?limit=1", headers=user).ok,
+                )
+                yield
+
+    def _namespace(self, home: Home) -> dict[str, Any]:
+        body = _named("Namespace", "v1", self.namespace(home.name))
+        body["metadata"]["labels"] = {TENANT_LABEL: "vision"} if home.labelled else {}
+        return body
+
+    def _roles(self) -> list[Placed]:
+        grants = [
+            {
+                "apiGroups": [match.group],
+                "resources": [match.resource, match.resource.partition("/")[0]],
+                "verbs": ["*"],
+            }
+            for match in self._matches
+        ]
+        editors = f"{self.run}-editors"
+        api = "rbac.authorization.k8s.io"
+        rule = {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["validatingadmissionpolicies"],
+            "verbs": ["update"],
+        }
+        reference = {"apiGroup": api, "kind": "ClusterRole", "name": editors}
+        subjects = [{"apiGroup": api, "kind": "Group", "name": "policy-editors"}]
+        binding = {"roleRef": reference, "subjects": subjects}
+        return [
+            *self._scratch.role(grants),
+            (f"/apis/{api}/v1/clusterroles", {**_named("ClusterRole", f"{api}/v1", editors), "rules": [rule]}),
+            (f"/apis/{api}/v1/clusterrolebindings", {**_named("ClusterRoleBinding", f"{api}/v1", editors), **binding}),
+        ]
+
+    @contextmanager
+    def _created(self, objects: Sequence[Placed], workers: ThreadPoolExecutor | None = None) -> Iterator[None]:
+        mapped: Any = map if workers is None else workers.map
+        try:
+            list(mapped(lambda placed: self._session.create(*placed), objects))
+            yield
+        finally:
+            paths = [f"{path}/{body['metadata']['name']}" for path, body in reversed(objects)]
+            list(mapped(lambda path: self._session.request("DELETE", path), paths))
+
+    @contextmanager
+    def _begun(self, subjects: Sequence[Subject], workers: ThreadPoolExecutor) -> Iterator[None]:
+        """Make what updates and deletions start from, before any policy of the run exists."""
+        wanted = {
+            (subject.start.number, mode): (subject, subject.start)
+            for subject in subjects
+            for mode in (EXHAUSTIVE, FAITHFUL)
+            if subject.start is not None
+        }  # fmt: skip
+
+        def begin(key: tuple[int, str]) -> None:
+            subject, start = wanted[key]
+            body = self._labelled(start.body, key[1], start.platform)
+            body["metadata"]["name"] = self._start_name(subject, start, key[1])
+            answer = self._session.request("POST", self._collection(subject), body)
+            self._starts[key] = dict(answer.body) if answer.ok else answer.message
+            if answer.ok and start.terminating:
+                self._session.request("DELETE", self._item(subject, body["metadata"]["name"]))
+                now = self._session.request("GET", self._item(subject, body["metadata"]["name"]))
+                self._starts[key] = dict(now.body) if now.ok else now.message
+
+        def end(key: tuple[int, str]) -> None:
+            subject, start = wanted[key]
+            item = self._item(subject, self._start_name(subject, start, key[1]))
+            self._session.request("PATCH", item, {"metadata": {"finalizers": None}})
+            self._session.request("DELETE", f"{item}?{_AT_ONCE}")
+
+        try:
+            list(workers.map(begin, wanted))
+            yield
+        finally:
+            list(workers.map(end, [key for key in wanted if isinstance(self._starts.get(key), dict)]))
+
+    def _start_name(self, subject: Subject, start: Start, mode: str) -> str:
+        return f"{self.run}-old-{start.number}-{mode}{subject.ending}"
+
+    def _collection(self, subject: Subject) -> str:
+        match = self.match(subject)
+        root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
+        scope = f"/namespaces/{self.namespace(subject.home)}" if match.scope == "Namespaced" else ""
+        return f"{root}{scope}/{match.resource.partition('/')[0]}"
+
+    def _item(self, subject: Subject, name: str) -> str:
+        return f"{self._collection(subject)}/{name}"
+
+    def _labelled(self, body: Mapping[str, Any], mode: str, platform: str) -> dict[str, Any]:
+        result = copy.deepcopy(dict(body))
+        metadata = result.setdefault("metadata", {})
+        labels = metadata.get("labels")
+        if labels is None or isinstance(labels, dict):
+            metadata["labels"] = {**(labels or {}), **self._selected(mode, platform)}
+        owners = metadata.get("ownerReferences")
+        for owner in owners if isinstance(owners, list) else ():
+            # The owners do not exist; of a version that is not served the garbage collector lets them be.
+            if isinstance(owner, dict) and isinstance(owner.get("apiVersion"), str):
+                owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
+        for name in ("deletionTimestamp", "namespace"):
+            metadata.pop(name, None)
+        return result
+
+    def _selected(self, mode: str, platform: str = "") -> dict[str, str]:
+        return {key: value for key, value in self._scratch.labels(mode, platform).items() if value}
+
+    @contextmanager
+    def _policies(self, workers: ThreadPoolExecutor) -> Iterator[None]:
+        rules = [_briefly(rule) for rule in self._rules] if self._brief else self._rules
+        policies: list[Placed] = []
+        bindings: list[Placed] = []
+        for manifest in admission_objects(rules, self.settings, self.exempt, today=TODAY):
+            if manifest["kind"] == "ValidatingAdmissionPolicy":
+                policies.append((f"{ADMISSION}/validatingadmissionpolicies", self._scratch.policy(manifest)))
+            else:
+                bindings += [placed for mode in (EXHAUSTIVE, FAITHFUL) for placed in self._bound(manifest, mode)]
+        sentinels = [placed for source in PLURALS for placed in self._scratch.sentinel(source)]
+        with self._created(policies, workers), self._created(bindings, workers), self._created(sentinels):
+            for source in PLURALS:
+                metadata = {"name": "probe", "labels": self._scratch.probe_labels(source)}
+                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+                awaited("activation of the policies", lambda body=body: self._probed(body))
+            yield
+
+    def _probed(self, body: Mapping[str, Any]) -> bool:
+        path = f"/api/v1/namespaces/{PLATFORM_NAMESPACE}/configmaps"
+        return _NO_PARAMETER in self._session.request("POST", path, body, dry_run=True).message
+
+    def _bound(self, manifest: Mapping[str, Any], mode: str) -> Iterator[Placed]:
+        spec, name = manifest["spec"], manifest["metadata"]["name"]
+        reads_platform = spec.get("paramRef", {}).get("name") == "platform"
+        for variant in self._worlds.platforms if reads_platform else ("",):
+            each = copy.deepcopy(dict(manifest))
+            spec = each["spec"]
+            each["metadata"] = {"name": f"{self.run}-{mode[0]}{variant and f'.{variant}'}.{name}"}
+            spec["policyName"] = f"{self.run}.{spec['policyName']}"
+            spec["matchResources"]["objectSelector"] = {"matchLabels": self._selected(mode, variant)}
+            if reads_platform:
+                spec["paramRef"]["name"] = variant
+            if mode == EXHAUSTIVE:
+                spec["validationActions"] = ["Warn"]
+                if "paramRef" in spec:
+                    spec["paramRef"]["parameterNotFoundAction"] = "Allow"
+            yield f"{ADMISSION}/validatingadmissionpolicybindings", each
+
+    def _judge(self, subject: Subject) -> Judged:
+        judged = Judged(subject, "" if self.match(subject).scope == "Cluster" else self.namespace(subject.home), "")
+        answer = self._sent(judged, EXHAUSTIVE)
+        if answer is None:
+            return judged
+        if not answer.ok and "ValidatingAdmissionPolicy" not in answer.message:
+            judged.refused = answer.message
+            judged.shape_rules = _shape_rules(answer)
+            return judged
+        if subject.operation != "DELETE":
+            judged.body = dict(answer.body)
+        judged.findings = self._read(judged, answer)
+        if not answer.ok:
+            judged.unjudged.append(answer.message)
+        before, body = judged.before, judged.body
+        answer = self._sent(judged, FAITHFUL)
+        judged.before, judged.body = before, body
+        if answer is None:
+            return judged
+        judged.warned = self._read(judged, answer)
+        judged.allowed = answer.ok
+        denied = _DENIED.search(answer.message)
+        if denied:
+            rule, paths = findings_of(denied[2])
+            judged.denial = (rule or self._rule(denied[1]), paths)
+        elif not answer.ok:
+            judged.problem = f"refused by something else: {answer.message}"
+        return judged
+
+    def _sent(self, judged: Judged, mode: str) -> Answer | None:
+        subject = judged.subject
+        name, before = self.name(subject), None
+        if subject.start is not None:
+            begun = self._starts[subject.start.number, mode]
+            if isinstance(begun, str):
+                judged.problem = f"start was refused: {begun}"
+                return None
+            name, before = begun["metadata"]["name"], begun
+        body = None if subject.body is None else self._labelled(subject.body, mode, subject.platform)
+        if body is not None:
+            body["metadata"]["name"] = name
+            if before is not None and not self.match(subject).built_in:
+                body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+        judged.name, judged.sent, judged.before = name, body, before
+        user = USERS[subject.user]
+        home = self.namespace(subject.home)
+        groups = (*(group.format(home=home) for group in user.groups), self._scratch.users, "system:authenticated")
+        headers = [
+            ("Impersonate-User", user.name.format(home=home)),
+            *(("Impersonate-Group", group) for group in groups),
+        ]
+        method = {"CREATE": "POST", "UPDATE": "PUT", "DELETE": "DELETE"}[subject.operation]
+        path = self._collection(subject) if subject.operation == "CREATE" else self._item(subject, name)
+        path += f"/{subject.subresource}" if subject.subresource else ""
+        answer = self._session.request(method, path, body, dry_run=True, headers=headers)
+        if answer.status in (404, 409, 429, 500, 503, 504):
+            judged.problem = f"{answer.status} {answer.message}"
+            return None
+        return answer
+
+    def _read(self, judged: Judged, answer: Answer) -> frozenset[Finding]:
+        """Return the violations that the warnings name."""
+        found = set()
+        lost = not self._brief and _CONTROL.search(json.dumps(answer.body if answer.ok else judged.sent))
+        judged.complete &= sum(map(len, answer.warnings)) < _WARNINGS and not lost
+        for text in (match[2] for warning in answer.warnings if (match := _WARNED.match(warning))):
+            rule, paths = findings_of(text)
+            if rule is None:
+                judged.unjudged.append(text)
+            found |= {(rule, path) for path in paths if rule}
+        return frozenset(found)
+
+    def _rule(self, policy: str) -> str:
+        return self._ids[policy.removeprefix(f"{self.run}.").partition(".")[0]]
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {rule.id.lower(): rule.id for rule in self._rules}
+
+
+def _named(kind: str, version: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+
+
+def _briefly(rule: Rule) -> Rule:
+    """Return a rule that says nothing but its id and the paths, so that warnings about many of them fit an answer."""
+    if rule.cel is None:
+        return rule
+    validations = [each.model_copy(update={"message": "-", "values": {}}) for each in rule.cel.validations]
+    cel = rule.cel.model_copy(update={"validations": tuple(validations)})
+    return rule.model_copy(update={"cel": cel, "fix": "-", "title": "-"})
+
+
+def _shape_rules(answer: Answer) -> frozenset[str]:
+    causes = answer.body.get("details", {}).get("causes", []) if isinstance(answer.body.get("details"), dict) else []
+    texts = [str(cause.get("message", "")) for cause in causes]
+    return frozenset(rule for text in texts for rule in re.findall(r"\b([A-Z]{3}-[0-9]{3})\b", text))

@@ -1,0 +1,54 @@
+"""The proof: the API server, the policy server and the check judge thousands of mutated objects alike.
+
+``TRAINYARD_EQUIVALENCE=NUMBER`` judges the objects of so many seeds.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.policy.equivalence.comparison import Tally
+from tests.policy.equivalence.proof import prove
+from tests.support import LiveCluster
+from trainyard.cluster.toolchain import program_path
+from trainyard.policy import load_rules
+from trainyard.policy.rule import Gate
+from trainyard.policy.session import Session
+
+pytestmark = pytest.mark.cluster
+
+OBJECTS = 3000
+"""Objects of each seed."""
+
+ENOUGH = 2000
+"""How many of them must reach the policies."""
+
+LEAST = 3
+"""How often every rule must be broken and kept."""
+
+
+@pytest.fixture(scope="module")
+def tally(judged: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Tally:
+    total = Tally()
+    with Session(judged.kubeconfig) as session:
+        for seed in range(1, 1 + int(os.environ.get("TRAINYARD_EQUIVALENCE", "1"))):
+            folder = tmp_path_factory.mktemp("equivalence")
+            total.add(prove(session, lambda: program_path("opa"), folder, seed=seed, count=OBJECTS))
+    return total
+
+
+def test_every_gate_says_the_same(tally: Tally) -> None:
+    print("\n".join(tally.lines()))
+    assert not tally.differences, "\n".join(["", *tally.differences[:40], *tally.lines()])
+
+
+def test_enough_objects_reach_the_policies(tally: Tally) -> None:
+    assert tally.counts["judged"] >= max(ENOUGH, tally.counts["subjects"] // 2), tally.lines()
+
+
+def test_every_rule_of_the_api_server_is_broken_and_kept(tally: Tally) -> None:
+    rules = [rule.id for rule in load_rules() if rule.gate is Gate.ADMISSION]
+    lacking = {rule: (tally.violated[rule], tally.kept[rule]) for rule in rules}
+    assert {rule: counts for rule, counts in lacking.items() if min(counts) < LEAST} == {}

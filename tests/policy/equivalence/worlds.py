@@ -1,0 +1,180 @@
+"""Where mutated objects live: namespaces and their tenants, what the platform offers, who asks, how a stack is set."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard.policy.cases import Case, World, spec_of
+from trainyard.policy.rule import Gate, Rule
+from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
+
+PLATFORM_NAMESPACE: Final = "kube-system"
+TODAY: Final = datetime.date(2026, 6, 1)
+NOW: Final = datetime.datetime(2026, 6, 1, 12, tzinfo=datetime.UTC)
+
+
+@dataclass(frozen=True)
+class Home:
+    """A namespace: whether it is labelled as a tenant's, one of the platform's, and the spec of its TenantPolicy."""
+
+    name: str
+    labelled: bool = False
+    exempt: bool = False
+    policy: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class User:
+    """Who asks; an administrator may change admission policies. ``{home}`` stands for the namespace of the object."""
+
+    name: str
+    groups: Sequence[str] = ()
+    administrator: bool = False
+
+
+USERS: Final[Mapping[str, User]] = {
+    "author": User("whoever applies this"),
+    "account": User(
+        "system:serviceaccount:{home}:default", ("system:serviceaccounts", "system:serviceaccounts:{home}")
+    ),
+    "controller": User(
+        "system:serviceaccount:kube-system:kubeflow-trainer-controller-manager",
+        ("system:serviceaccounts", "system:serviceaccounts:kube-system"),
+    ),
+    "alone": User("system:serviceaccount:kube-system:trainer"),
+    "lookalike": User("ann", ("system:serviceaccounts:kube-system2", "system:serviceaccounts", "tenants")),
+    "manager": User("system:kube-controller-manager"),
+    "kueue": User(
+        "system:serviceaccount:kueue-system:kueue-controller-manager", ("system:serviceaccounts:kueue-system",)
+    ),
+    "root": User("root", ("system:masters",)),
+    "editor": User("pat", ("policy-editors",), administrator=True),
+}
+
+
+class Worlds:
+    """Every namespace and Platform that the cases live in, and some more.
+
+    Parameters
+    ----------
+    cases
+        The cases of the rules.
+    world
+        What surrounds a case that says nothing else.
+    """
+
+    def __init__(self, cases: Iterable[Case], world: World) -> None:
+        tenant = world.tenant_policy
+        self._world = world
+        self.homes: dict[str, Home] = {}
+        self.platforms: dict[str, Mapping[str, Any] | None] = {}
+        self._by_content: dict[str, str] = {}
+        fabric = {"tiers": [{"name": "rack", "tier": 1}, {"name": "spine", "tier": 3}]}
+        generous = {
+            **tenant,
+            "queues": ["vision", "language", "team"],
+            "runtimes": ["*"],
+            "maxAcceleratorsPerJob": 1000,
+            "priorityClasses": ["normal", "high"],
+            "serviceAccounts": ["default", "trainer", "builder"],
+        }
+        for home in (
+            Home("tenant", labelled=True, policy=tenant),
+            Home("elsewhere"),
+            Home(PLATFORM_NAMESPACE, exempt=True),
+            Home("generous", labelled=True, policy=generous),
+            Home("empty", labelled=True, policy={}),
+            Home("unlabelled", policy=tenant),
+            Home("exempted", labelled=True, exempt=True, policy=tenant),
+            Home("bare", labelled=True),
+        ):
+            self._home(home)
+        for spec in ({**world.platform}, None, {}, {**world.platform, **fabric},
+                     {**world.platform, **fabric, "schedulerFeatures": ["network-topology-aware"]}):  # fmt: skip
+            self._platform(spec)
+        self.of_case = {id(case): self._placed(case) for case in cases}
+
+    def _placed(self, case: Case) -> tuple[str, str]:
+        content = case.content
+        platform = self._platform(spec_of(self._world.platform, content.platform))
+        if content.namespace == "platform":
+            return PLATFORM_NAMESPACE, platform
+        if content.namespace == "foreign":
+            return "elsewhere", platform
+        policy = spec_of(self._world.tenant_policy, content.tenant_policy)
+        return self._home(Home(f"tenant-{len(self.homes)}", labelled=True, policy=policy)), platform
+
+    def _home(self, home: Home) -> str:
+        key = json.dumps([home.labelled, home.exempt, home.policy, home.name == PLATFORM_NAMESPACE], sort_keys=True)
+        if key not in self._by_content:
+            self._by_content[key] = home.name
+            self.homes[home.name] = home
+        return self._by_content[key]
+
+    def _platform(self, spec: Mapping[str, Any] | None) -> str:
+        key = json.dumps(spec, sort_keys=True)
+        if key not in self._by_content:
+            name = f"variant-{len(self.platforms)}" if spec is not None else "missing"
+            self._by_content[key] = name
+            self.platforms[name] = spec
+        return self._by_content[key]
+
+
+def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) -> PolicySettings:
+    """Return the settings of a stack that sets all it can: states, parameters, exemptions that hold and that do not.
+
+    Parameters
+    ----------
+    rules
+        The catalogue.
+    namespace
+        A tenant's namespace.
+    names
+        Names of objects in it.
+    """
+    free = [rule for rule in rules if rule.gate is not Gate.CRD]
+    turn = (PolicyState.DENY, PolicyState.WARN, PolicyState.AUDIT, PolicyState.DENY)
+    states = {rule.id: turn[number % len(turn)] for number, rule in enumerate(free)}
+    states["LBL-001"] = PolicyState.OFF
+    ends, ended = datetime.date(2026, 7, 1), TODAY
+
+    def exemption(rule: str, expires: datetime.date = ends, **scope: str) -> ExemptionSettings:
+        who = {"owner": "ann@example.com", "reason": "shows what an exemption does"}
+        return ExemptionSettings(rule=rule, namespace=namespace, expires=expires, **who, **scope)
+
+    return PolicySettings(
+        states=states,
+        parameters={
+            "IMG-001": {
+                "registries": ["registry.example", "docker.io/pytorch", "localhost:5000"],
+                "floatingTags": ["2.8.0"],
+            },
+            "RST-001": {"deadlineRequired": True, "maxDeadlineSeconds": 60, "maxRestarts": 2, "maxBackoffLimit": 3},
+            "ESC-002": {"capabilities": [], "sysctls": ["kernel.msgmax"]},
+            "ESC-003": {"drivers": ["csi.example.com"]},
+            "ESC-004": {"volumes": ["emptyDir"], "audiences": []},
+            "LBL-002": {"frameworks": ["torch", "pytorch", ""]},
+            "TEN-003": {"defaults": ["high"]},
+            "TEN-005": {"nodeLabels": [], "taints": [""]},
+            "TEN-006": {"managers": ["team.example/"], "users": ["ann"]},
+            "GNG-001": {"volcano": ["volcano", "volcano-gpu"], "kai": []},
+            "ACC-001": {"schedulers": ["default-scheduler"]},
+            "QUE-003": {"users": ["whoever applies this"]},
+            "ENV-001": {"reserved": ["torch=PET_*", "torch=*", "mpi=OMPI"]},
+            "OBJ-001": {"users": ["whoever applies this"]},
+        },
+        exemptions=(
+            exemption("ESC-001"),
+            exemption("ESC-002", ended),
+            exemption("QUE-002", kind="TrainJob"),
+            exemption("TEN-004", kind="Job"),
+            exemption("TEN-004", kind="Pod"),
+            exemption("IMG-001", ended, kind="JobSet"),
+            *(exemption("QUE-001", name=name) for name in names[:20]),
+            *(exemption("TEN-001", kind="TrainJob", name=name) for name in names[:40]),
+        ),
+    )

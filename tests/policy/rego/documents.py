@@ -1,0 +1,97 @@
+"""What the Rego is asked in its tests: the cases of the rules, and requests about the entry point itself."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.policy.equivalence.proof import OWN_SHARE, subjects_of
+from tests.policy.equivalence.worlds import NOW, USERS, own_settings
+from trainyard.data import data_folder
+from trainyard.policy import load_rules
+from trainyard.policy.admission import TENANT_LABEL
+from trainyard.policy.cases import Case, load_cases, load_world
+from trainyard.policy.judge import Review, Surroundings, document_of
+from trainyard.policy.opa.engine import _named, _review
+from trainyard.settings.platform import PolicySettings
+
+__all__ = ["ENTRY_POINT", "POLICIES", "case_documents", "entry_documents", "generated_documents", "rego_files"]
+
+POLICIES: Final = data_folder("policies")
+ENTRY_POINT: Final = Path(__file__).parent / "entry_point.yaml"
+_NOW: Final = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
+_EXEMPT: Final = "kube-system"
+
+
+def rego_files() -> dict[str, str]:
+    """Return the text of every Rego file by its path below ``policies/``."""
+    return {
+        path.relative_to(POLICIES).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(POLICIES.glob("**/*.rego"))
+    }
+
+
+def case_documents() -> dict[str, list[tuple[Case, dict[str, Any]]]]:
+    """Return each rule's cases with the input by which the policy server judges them, by id of the rule."""
+    world = load_world(POLICIES)
+    rules = load_rules(POLICIES)
+    found: dict[str, list[tuple[Case, dict[str, Any]]]] = {rule.id: [] for rule in rules}
+    for case in load_cases(POLICIES, rules):
+        settings = PolicySettings(parameters={case.rule.id: case.content.parameters})
+        surroundings = Surroundings(settings, (_EXEMPT,), _NOW, only=[case.rule.id])
+        found[case.rule.id].append((case, document_of(_review(case, world), surroundings)))
+    return found
+
+
+def entry_documents() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Return the requests about the entry point: what each shows, its input and the expected decision."""
+    content = yaml.safe_load(ENTRY_POINT.read_text(encoding="utf-8"))
+    return [
+        (each["about"], _changed(content["input"], each.get("input", {})), each["decision"])
+        for each in content["requests"]
+    ]
+
+
+def generated_documents(count: int) -> list[dict[str, Any]]:
+    """Return the input for objects of the equivalence proof: what the API server and the policy server both judge."""
+    rules = load_rules(POLICIES)
+    clustered = {
+        (match.api_version, match.kind) for rule in rules for match in rule.matches if match.scope == "Cluster"
+    }
+    subjects, worlds = subjects_of(1, count)
+    exempt = tuple(home.name for home in worlds.homes.values() if home.exempt)
+    shipped, own = PolicySettings(), own_settings(rules, "tenant", [])
+    found = []
+    for subject in subjects:
+        home, user = worlds.homes[subject.home], USERS[subject.user]
+        lies_in_none = (subject.shape["apiVersion"], subject.shape["kind"]) in clustered
+        namespace = "" if lies_in_none else home.name
+        review = Review(
+            subject.operation,
+            _named(subject.body),
+            _named(subject.start.body if subject.start else None),
+            namespace=namespace,
+            namespace_labels={TENANT_LABEL: "vision"} if home.labelled and namespace else {},
+            user=user.name.format(home=namespace),
+            groups=[group.format(home=namespace) for group in user.groups],
+            administrator=user.administrator,
+            platform=worlds.platforms[subject.platform],
+            tenant_policy=home.policy if namespace else None,
+            subresource=subject.subresource,
+        )
+        settings = shipped if subject.number % OWN_SHARE else own
+        found.append(document_of(review, Surroundings(settings, exempt, NOW)))
+    return found
+
+
+def _changed(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input with other values for single fields, two levels deep; ``<absent>`` removes one."""
+    merged = {**base, **change}
+    for name, value in change.items():
+        if isinstance(base.get(name), Mapping) and isinstance(value, Mapping) and name not in ("parameters", "states"):
+            merged[name] = {key: each for key, each in {**base[name], **value}.items() if each != "<absent>"}
+    return {key: value for key, value in merged.items() if value != "<absent>"}

@@ -1,0 +1,47 @@
+"""What a stack's settings say to rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainyard.policy import load_rules
+from trainyard.policy.stack import policy_settings
+from trainyard.settings import StackSettings, parse_stack
+
+RULES = load_rules()
+(CEILING,) = (rule for rule in RULES if rule.id == "ACC-002")
+
+
+def stack(*accelerators: str, **policies: Any) -> StackSettings:
+    fabric = {"acceleratorResources": list(accelerators)}
+    return parse_stack({"cluster": {"provider": "embedded"}, "fabric": fabric, "policies": policies}, source="test")
+
+
+def counted(settings: StackSettings) -> list[str]:
+    values = policy_settings(settings, RULES).parameters.get("ACC-002", {})
+    resources = CEILING.parameter_values(values)["resources"]
+    assert isinstance(resources, list)
+    return resources
+
+
+def test_an_accelerator_of_the_stack_counts_whatever_its_name() -> None:
+    default = counted(stack())
+    assert counted(stack("example.com/npu")) == [*default, "example.com/npu"]
+
+
+def test_what_the_rule_counts_anyway_changes_nothing() -> None:
+    settings = stack("nvidia.com/gpu", "google.com/tpu")
+    assert policy_settings(settings, RULES) is settings.policies
+
+
+def test_a_stacks_own_list_is_added_to() -> None:
+    parameters = {"ACC-002": {"resources": ["example.com/a"]}}
+    assert counted(stack("example.com/npu", parameters=parameters)) == ["example.com/a", "example.com/npu"]
+
+
+@pytest.mark.parametrize("wrong", ["all", 3, None])
+def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
+    settings = stack("example.com/npu", parameters={"ACC-002": {"resources": wrong}})
+    assert policy_settings(settings, RULES) is settings.policies
