@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.cluster.bypass import stack_settings
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
+
+# A slow machine is not a wrong answer.
+hypothesis.settings.register_profile("any-machine", deadline=None)
+hypothesis.settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session")

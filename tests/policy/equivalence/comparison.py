@@ -140,7 +140,7 @@ class Comparison:
             mine = {(rule, path) for rule, path in own if rule not in blind}
             theirs = {(finding.rule, finding.path) for finding in findings if finding.rule not in blind}
             made = {each for each in theirs - mine if _only_in(each[1], judged.body, judged.sent)}
-            dropped = {each for each in mine - theirs if _only_in(each[1], judged.sent, judged.body)}
+            dropped = {each for each in mine - theirs if _lacks(each[1], judged.sent, judged.body)}
             self.tally.counts["about what the API server filled in"] += len(made)
             self.tally.counts["about what the API server dropped"] += len(dropped)
             if mine - dropped != theirs - made:
@@ -186,6 +186,22 @@ _STEP = re.compile(r"\.?([^.\[]+)|\[([^\]]*)\]")
 def _only_in(path: str, one: Any, other: Any) -> bool:
     """Whether a path leads to something in one object and to nothing in the other."""
     return _at(path, one) is not None and _at(path, other) is None
+
+
+def _lacks(path: str, one: Any, other: Any) -> bool:
+    """Whether a path leads to something in one object of which a part, or all, is not in the other.
+
+    Rules that add things up name what holds all of them.
+    """
+    return _part_missing(_at(path, one), _at(path, other))
+
+
+def _part_missing(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return not isinstance(other, dict) or any(_part_missing(one[key], other.get(key)) for key in one)
+    if isinstance(one, list):
+        return not isinstance(other, list) or len(one) > len(other) or any(map(_part_missing, one, other))
+    return one is not None and other is None
 
 
 def _at(path: str, value: Any) -> Any:

@@ -332,6 +332,8 @@ class Stage:
         body = None if subject.body is None else self._labelled(subject.body, mode, subject.platform)
         if body is not None:
             body["metadata"]["name"] = name
+            if before is not None and subject.start is not None and body.get("kind") == "Pod":
+                _fill_in(body, subject.start.body, before)
             if before is not None and not self.match(subject).built_in:
                 body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
         judged.name, judged.sent, judged.before = name, body, before
@@ -369,6 +371,15 @@ class Stage:
     @cached_property
     def _ids(self) -> dict[str, str]:
         return {rule.id.lower(): rule.id for rule in self._rules}
+
+
+def _fill_in(body: dict[str, Any], start: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Add to a changed pod what admission added to the stored one, as a client does that read it first."""
+    own, before = body.get("spec"), start.get("spec")
+    if isinstance(own, dict) and isinstance(before, Mapping):
+        for field, value in stored["spec"].items():
+            if field not in before:
+                own.setdefault(field, value)
 
 
 def _named(kind: str, version: str, name: str) -> dict[str, Any]:
