@@ -127,17 +127,20 @@ def with_wheel(folder: Path, machine: dict[str, str]) -> dict[str, str]:
 
 
 def hook(environment: dict[str, str], folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
-    """Run the hook as pre-commit does: its words, then the files that are of its types."""
-    command = [*shlex.split(HOOK["entry"]), *HOOK.get("args", ()), *files]
+    """Run the hook as pre-commit does: its words, the `args` of the documentation, the files that are of its types."""
+    command = [*shlex.split(HOOK["entry"]), "--config-file", SETTINGS.name, *files]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 
+SETTINGS = ROOT / "stacks" / "Pulumi.local.yaml"
+
+
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
-    """A repository of manifests alone."""
-    for path in EXAMPLE.glob("*.yaml"):
+    """A repository of manifests and of the stack they are for."""
+    for path in (*EXAMPLE.glob("*.yaml"), SETTINGS):
         (tmp_path / path.name).write_text(path.read_text())
     (tmp_path / "values.yaml").write_text("replicas: 3\n")
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
