@@ -65,6 +65,12 @@ def test_no_change_has_no_consequences() -> None:
     assert as_text(found) == as_markdown(found) == "Nothing changes for any queue."
 
 
+def test_the_queue_that_volcano_makes_is_neither_added_nor_removed() -> None:
+    with_it = {**BEFORE, "default": Queue()}
+    assert plan(QueueTree(with_it), QueueTree(BEFORE)).queues == ()
+    assert plan(QueueTree(BEFORE), QueueTree(with_it)).queues == ()
+
+
 def test_what_an_ancestor_leaves_is_a_change_for_the_queue_below_it() -> None:
     tree = {"team": Queue(capability=gpus(32)), "a": Queue("team", deserved=gpus(8))}
     smaller = {**tree, "team": Queue(capability=gpus(16))}

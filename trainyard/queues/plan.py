@@ -158,6 +158,7 @@ def plan(
     tenants
         Queues by tenant, before and after together.
     """
+    before, after = (tree if DEFAULT in tree.queues else tree.with_queue(DEFAULT, Queue()) for tree in (before, after))
     now = forecast(before, jobs, capacity)
     then = forecast(after, jobs, capacity if capacity_after is None else capacity_after)
     users = {

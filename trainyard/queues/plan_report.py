@@ -19,7 +19,7 @@ def as_text(plan: Plan) -> str:
     """Return a plan for a screen."""
     if not plan.queues:
         return "Nothing changes for any queue."
-    lines = ["Queues"]
+    lines = ["Shares"]
     for queue in plan.queues:
         lines.append(f"  {_title(queue)}")
         lines += [f"    {_sign(share)} {share}" for share in queue.shares]
@@ -39,7 +39,7 @@ def as_markdown(plan: Plan) -> str:
     """Return a plan as a comment on a pull request."""
     if not plan.queues:
         return "Nothing changes for any queue."
-    lines = ["### Queues", "", "| Queue | Used by | Change | Before | After |", "| --- | --- | --- | --- | --- |"]
+    lines = ["### Shares", "", "| Queue | Used by | Change | Before | After |", "| --- | --- | --- | --- | --- |"]
     for queue in plan.queues:
         lines += [_row(queue, row) for row in _rows(queue)]
     lines += ["", f"### {_counted(plan)}"]
