@@ -85,7 +85,8 @@ def toolchain(
     from trainyard.cluster.toolchain import Toolchain
     from trainyard.settings.versions import PROGRAMS
 
-    programs = Toolchain().ensure(PROGRAMS if older else None, progress=_progress())
+    wanted = [program for program in PROGRAMS if not program.measured] if older else None
+    programs = Toolchain().ensure(wanted, progress=_progress())
     if output is Output.JSON:
         typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
     else:

@@ -37,6 +37,8 @@ class Program:
         Arguments that make it print its version; None where it cannot, so that one on PATH is never trusted.
     peer
         Whether only tests and benchmarks run it, beside Trainyard and for comparison.
+    measured
+        Whether only a benchmark runs it, which obtains it itself.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Program:
     package: str
     version_arguments: tuple[str, ...] | None = ("--version",)
     peer: bool = False
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ PROGRAMS: tuple[Program, ...] = (
         None,
         peer=True,
     ),
-    Program("gatekeeper", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3", None, peer=True),
+    Program("gatekeeper", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3", None, True, True),
 )
 """Every program the embedded control plane and the deployment need; the first entry of a name is the current pin."""
 
