@@ -12,13 +12,12 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import pulumi
-
 from components.apart import apart
 from components.objects import FIELD_MANAGER
+from components.preparation import Preparation, with_spec
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
-from trainyard.kube import ApiError, Client, Object
+from trainyard.kube import ApiError, Client
 from trainyard.live.queues import LiveQueues, read_queues
 from trainyard.problem import TrainyardError
 from trainyard.queues.changes import change_problems
@@ -55,7 +54,7 @@ def refuse_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
         raise TrainyardError("The queues cannot be changed like this while jobs are in them", problems=problems)
 
 
-class Convergence:
+class Convergence(Preparation):
     """Brings a live queue tree to where Pulumi can change it.
 
     Parameters
@@ -69,24 +68,9 @@ class Convergence:
     """
 
     def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
-        self._access = access
+        super().__init__(access, "queue-convergence")
         self._owned = owned
         self._wanted = {manifest["metadata"]["name"]: manifest for manifest in manifests}
-        self._prepared = False
-        self._one = asyncio.Lock()
-
-    def binding(self) -> pulumi.ResourceHookBinding:
-        """Return what runs before a queue is created or changed."""
-        hook = pulumi.ResourceHook("queue-convergence", self._before)
-        return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
-
-    async def _before(self, args: pulumi.ResourceHookArgs) -> None:
-        async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
-            async with self._one:
-                if not self._prepared:
-                    await self.prepare(client)
-                    self._prepared = True
-            await self.admitted(client, args.name.rpartition("/")[2])
 
     async def prepare(self, client: Client) -> None:
         """Lower and move what is in the way of the wanted tree."""
@@ -95,7 +79,7 @@ class Convergence:
         specs = {name: queue.get("spec") or {} for name, queue in live.items() if name in ours}
         wanted = {name: manifest["spec"] for name, manifest in self._wanted.items()}
         for step in transition(specs, wanted):
-            await _accepted(client, _changed(live[step.queue], step.spec))
+            await _accepted(client, with_spec(QUEUES, live[step.queue], step.spec))
 
     async def admitted(self, client: Client, name: str) -> None:
         """Wait until Volcano would accept a queue as it is to be.
@@ -122,8 +106,3 @@ async def _accepted(client: Client, body: Mapping[str, Any], *, dry_run: bool = 
                     fix="correct trainyard:queues, or what somebody changed in the live queue, and run it again",
                 ) from error
         await asyncio.sleep(_AGAIN)
-
-
-def _changed(queue: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: queue["metadata"][key] for key in ("name", "labels", "annotations") if key in queue["metadata"]}
-    return {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": kept, "spec": dict(spec)}

@@ -7,25 +7,22 @@ first HyperNode is touched.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pulumi
-
 from components.objects import FIELD_MANAGER
+from components.preparation import Preparation, with_spec
 from components.standing import STACK_LABEL
 from trainyard.cluster import ClusterAccess
-from trainyard.kube import Client, Object, Resource
+from trainyard.kube import Client, Object
+from trainyard.live.platform import HYPER_NODES
 from trainyard.problem import Problem, TrainyardError
 from trainyard.topology.order import listed, preparation
 
-__all__ = ["HYPER_NODES", "Rewiring"]
-
-HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
+__all__ = ["Rewiring"]
 
 
-class Rewiring:
+class Rewiring(Preparation):
     """Brings live HyperNodes to where Pulumi can change them.
 
     Parameters
@@ -39,23 +36,9 @@ class Rewiring:
     """
 
     def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], stack: str) -> None:
-        self._access = access
+        super().__init__(access, "hypernode-rewiring")
         self._manifests = manifests
         self._stack = stack
-        self._prepared = False
-        self._one = asyncio.Lock()
-
-    def binding(self) -> pulumi.ResourceHookBinding:
-        """Return what runs before a HyperNode is created or changed."""
-        hook = pulumi.ResourceHook("hypernode-rewiring", self._before)
-        return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
-
-    async def _before(self, args: pulumi.ResourceHookArgs) -> None:
-        async with self._one:
-            if not self._prepared:
-                async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
-                    await self.prepare(client)
-                self._prepared = True
 
     async def prepare(self, client: Client) -> None:
         """Take away what moves, and raise what rises.
@@ -81,12 +64,9 @@ class Rewiring:
                 fix="remove these members or HyperNodes, or switch off the discovery that makes them",
             )
         for step in preparation([live[name] for name in sorted(ours)], self._manifests):
-            await client.apply(HYPER_NODES, _changed(live[step.name], step.spec), field_manager=FIELD_MANAGER)
+            await client.apply(
+                HYPER_NODES, with_spec(HYPER_NODES, live[step.name], step.spec), field_manager=FIELD_MANAGER
+            )
 
     def _is_ours(self, body: Object) -> bool:
         return bool(body["metadata"].get("labels", {}).get(STACK_LABEL) == self._stack)
-
-
-def _changed(body: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: body["metadata"][key] for key in ("name", "labels", "annotations") if key in body["metadata"]}
-    return {"apiVersion": HYPER_NODES.api_version, "kind": HYPER_NODES.kind, "metadata": kept, "spec": dict(spec)}

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from components.rewiring import HYPER_NODES, Rewiring
+from components.rewiring import Rewiring
 from tests.kube.fake_api import FakeApi, serving
 from tests.topology.trees import fabric
 from trainyard.cluster import ClusterAccess
+from trainyard.live.platform import HYPER_NODES
 from trainyard.problem import TrainyardError
 from trainyard.topology import compile_fabric
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from trainyard.kube import ApiError, Client, Object, Resource
+from trainyard.live.nodes import NODES
 from trainyard.queues.jobs import Job, read_jobs
 from trainyard.queues.sides import Side, live_side
 
 __all__ = ["LiveQueues", "read_queues", "read_shares"]
-
-_NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ async def read_queues(client: Client) -> LiveQueues:
 
 async def read_shares(client: Client) -> LiveQueues:
     """Read the queues of a cluster, the gangs in them, their priorities and the nodes they share."""
-    queues = [await _list(client, resource) for resource in (QUEUES, POD_GROUPS, _NODES, PRIORITY_CLASSES)]
+    queues = [await _list(client, resource) for resource in (QUEUES, POD_GROUPS, NODES, PRIORITY_CLASSES)]
     return LiveQueues(queues[0], queues[1], nodes=queues[2], priority_classes=queues[3])
 
 
