@@ -6,21 +6,22 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard.cluster import cluster_name, provider
+from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.cluster.files import state_home
 from trainyard.data import data_folder
 from trainyard.deploy.events import EventLog
 from trainyard.deploy.recovery import backend_folder, forget_pending_operations, release_stale_lock
 from trainyard.deploy.result import Result
 from trainyard.deploy.workspace import PROJECT, Program, open_workspace
-from trainyard.kube import Client
+from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
+from trainyard.live.quotas import COUNTING_PATIENCE, await_counted, uncounted
 from trainyard.problem import Problem, TrainyardError
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
@@ -82,10 +83,13 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
         With each resource that failed, its message and what to do.
     """
     cluster = provider(settings.cluster, cluster_name(settings, stack))
-    cluster.access()
+    access = cluster.access()
     cluster.sync_nodes(settings.fabric)
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
         run.stack.up(**run.options)
+    # Whoever may not list quotas everywhere only learns later that they are counted.
+    with suppress(ApiError, TransportError):
+        asyncio.run(_await_quotas(access, stack, progress))
     return _result("up", stack, run)
 
 
@@ -149,6 +153,23 @@ def _operation(
             with _ticking(events), _explained(operation, stack, events, program, log):
                 yield run
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
+
+
+async def _await_quotas(access: ClusterAccess, stack: str, progress: Progress) -> None:
+    """Wait until tenants can submit: what a quota counts is refused until it was counted once."""
+    async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+        pending = await uncounted(client, stack=stack)
+        if not pending:
+            return
+        with progress.step("Quotas of the tenants") as step:
+            step.update(f"{len(pending)} to be counted by the cluster for the first time")
+            try:
+                async with asyncio.timeout(COUNTING_PATIENCE):
+                    await await_counted(client, stack=stack)
+            except TimeoutError:
+                step.done("not counted yet; until then jobs are refused with `status unknown for quota`")
+            else:
+                step.done("counted")
 
 
 def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:

@@ -8,13 +8,12 @@ from typing import Any
 
 from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.kube import ApiError, Client, Object, Resource, WatchBrokenError
+from trainyard.live.quotas import await_counted, refused_uncounted
 from trainyard.problem import TrainyardError
 
 __all__ = ["finished_condition", "gang_nodes", "run_train_job"]
 
 PODS = Resource("", "v1", "pods", "Pod")
-QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
-_UNCOUNTED = "status unknown for quota"
 _QUOTA_LAG = 0.2
 """Seconds until the API server, which keeps quotas in a cache, is asked again."""
 _FINAL = ("Complete", "Failed")
@@ -73,40 +72,17 @@ async def run_train_job(
 
 
 async def _submitted(client: Client, manifest: Mapping[str, Any], report: Callable[[str], None]) -> Object:
-    """Create the TrainJob, as soon as the quota of its namespace is counted.
-
-    The API server refuses whatever a quota counts until the controller manager has counted it once, which takes up to
-    half a minute for a kind that is new to the cluster.
-    """
+    """Create the TrainJob, as soon as the quota of its namespace is counted."""
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
     while True:
         try:
             return await client.create(TRAIN_JOBS, manifest)
         except ApiError as error:
-            if _UNCOUNTED not in str(error):
+            if not refused_uncounted(error):
                 raise TrainyardError(f"TrainJob {namespace}/{name} was refused: {error}") from error
         report("waiting until the quota of its namespace is counted")
-        if not await _uncounted(client, namespace):
+        if not await await_counted(client, namespace=namespace):
             await asyncio.sleep(_QUOTA_LAG)
-
-
-async def _uncounted(client: Client, namespace: str) -> bool:
-    """Wait until every quota of a namespace is counted, and return whether there was anything to wait for."""
-    waited = False
-    while open_quotas := [quota for quota in await client.list(QUOTAS, namespace=namespace) if not _counted(quota)]:
-        waited = True
-        try:
-            version = open_quotas[0]["metadata"]["resourceVersion"]
-            async for event in client.watch(QUOTAS, namespace=namespace, resource_version=version):
-                if event.kind == "MODIFIED" and _counted(event.object):
-                    break
-        except (ApiError, WatchBrokenError):
-            pass
-    return waited
-
-
-def _counted(quota: Mapping[str, Any]) -> bool:
-    return set(quota["spec"].get("hard", ())) <= set(quota.get("status", {}).get("used", ()))
 
 
 async def _finished(client: Client, job: Object, report: Callable[[str], None]) -> Object:

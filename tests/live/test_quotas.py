@@ -1,0 +1,54 @@
+"""Quotas on kinds that are new to a cluster are waited for until the cluster has counted them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.kube.fake_api import FakeApi, eventually, serving
+from trainyard.live.quotas import await_counted, uncounted
+
+PATH = "/api/v1/resourcequotas"
+
+
+def quota(namespace: str, stack: str, **used: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "tenant", "namespace": namespace, "labels": {"trainyard.dev/stack": stack}},
+        "spec": {"hard": {"pods": "10"}},
+        "status": {"used": used},
+    }
+
+
+def test_only_what_no_one_counted_is_named() -> None:
+    async def scenario() -> list[str]:
+        async with serving(FakeApi()) as api, api.client() as client:
+            api.put(PATH, quota("vision", "local", pods="3"))
+            api.put(PATH, quota("language", "local"))
+            return [item["metadata"]["namespace"] for item in await uncounted(client)]
+
+    assert asyncio.run(scenario()) == ["language"]
+
+
+def test_nothing_to_wait_for_is_said() -> None:
+    async def scenario() -> bool:
+        async with serving(FakeApi()) as api, api.client() as client:
+            api.put(PATH, quota("vision", "local", pods="3"))
+            return await await_counted(client)
+
+    assert asyncio.run(scenario()) is False
+
+
+def test_every_quota_is_waited_for_and_one_that_goes_away_is_not() -> None:
+    async def scenario() -> bool:
+        async with serving(FakeApi()) as api, api.client() as client:
+            for namespace in ("language", "vision"):
+                api.put(PATH, quota(namespace, "local"))
+            waiting = asyncio.create_task(await_counted(client))
+            await eventually(lambda: any("watch=true" in path for _, path in api.requests))
+            api.put(PATH, quota("language", "local", pods="0"))
+            await eventually(lambda: sum("watch=true" in path for _, path in api.requests) == 2)
+            assert not waiting.done()
+            api.remove(PATH, "vision", "tenant")
+            return await waiting
+
+    assert asyncio.run(scenario()) is True
