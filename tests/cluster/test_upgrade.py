@@ -16,7 +16,7 @@ from tests.support import LiveCluster, awaited, environment, require, stack_file
 
 pytestmark = pytest.mark.cluster
 OLDER_JOBSET, CURRENT_JOBSET = "0.11.1", "0.12.0"
-
+DURATION = "trainyard.dev/simulated-duration"
 
 KINDS = (
     "clusterrolebindings",
@@ -72,7 +72,7 @@ def jobset_version(cluster: LiveCluster) -> str | None:
 def test_an_upgrade_replaces_nothing_and_the_running_job_completes(older: LiveCluster) -> None:
     awaited("the previous JobSet", lambda: jobset_version(older) == OLDER_JOBSET)
     job = train_job("through", "vision", "torch-distributed-gang")
-    pause = {"annotations": {"trainyard.dev/simulated-duration": "150s"}}
+    pause = {"annotations": {DURATION: "1h"}}
     job["spec"]["runtimePatches"] = [
         {
             "manager": "example.com/tests",
@@ -107,7 +107,8 @@ def test_an_upgrade_replaces_nothing_and_the_running_job_completes(older: LiveCl
 
     awaited("the current JobSet", lambda: jobset_version(older) == CURRENT_JOBSET)
     assert {pod["status"]["phase"] for pod in older.pods("through", "vision")} == {"Running"}
-    older.condition("through", "vision", "Complete", timeout=240)
+    require(older.kubectl("annotate", "pods", "--all", "-n", "vision", "--overwrite", f"{DURATION}=1s"))
+    older.condition("through", "vision", "Complete")
     assert [pod["metadata"]["uid"] for pod in older.pods("through", "vision")] == before
     assert older.get("queue", "vision")["metadata"]["uid"] == queue
     assert older.get("queue", "vision")["spec"]["parent"] == "research"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trainyard.cluster.base import NodeChanges
-from trainyard.kube import ApiError, Client, Resource
+from trainyard.kube import ApiError, Client
+from trainyard.kube.kinds import NODES
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import compile_fabric
 
@@ -19,7 +20,6 @@ T = TypeVar("T")
 PLATFORM_NODE = "platform-0"
 MANAGED_LABEL = "trainyard.dev/simulated-node"
 
-_NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 _FAKE = {"kwok.x-k8s.io/node": "fake"}
 _OWNED_LABELS = "trainyard.dev/node-labels"
 """Annotation that lists the labels we set, so that one that left the fabric is removed and a person's own stays."""
@@ -53,15 +53,15 @@ async def sync(kubeconfig: Path, fabric: FabricSettings) -> NodeChanges:
     """Create, patch and remove simulated nodes; a leaving one is cordoned first, so that nothing new lands on it."""
     desired = desired_nodes(fabric)
     async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-cluster") as client:
-        existing = {node["metadata"]["name"]: node for node in await client.list(_NODES, label_selector=MANAGED_LABEL)}
+        existing = {node["metadata"]["name"]: node for node in await client.list(NODES, label_selector=MANAGED_LABEL)}
         missing = [name for name in desired if name not in existing]
         await _each(missing, lambda name: _create(client, desired[name]))
         present = [name for name in desired if name in existing]
         changed = await _each(present, lambda name: _update(client, existing[name], desired[name]))
         updated = [name for name, change in zip(present, changed, strict=True) if change]
         leaving = [name for name in existing if name not in desired]
-        await _each(leaving, lambda name: client.merge_patch(_NODES, name, {"spec": {"unschedulable": True}}))
-        await _each(leaving, lambda name: client.delete(_NODES, name))
+        await _each(leaving, lambda name: client.merge_patch(NODES, name, {"spec": {"unschedulable": True}}))
+        await _each(leaving, lambda name: client.delete(NODES, name))
     return NodeChanges(tuple(missing), tuple(updated), tuple(leaving), len(present) - len(updated))
 
 
@@ -72,11 +72,11 @@ async def _each(names: Sequence[str], work: Callable[[str], Awaitable[T]]) -> li
 
 async def _create(client: Client, body: dict[str, Any]) -> None:
     try:
-        await client.create(_NODES, body, field_manager="trainyard-cluster")
+        await client.create(NODES, body, field_manager="trainyard-cluster")
     except ApiError as error:
         if not error.conflict:
             raise
-        await _update(client, await client.get(_NODES, body["metadata"]["name"]), body)
+        await _update(client, await client.get(NODES, body["metadata"]["name"]), body)
 
 
 async def _update(client: Client, existing: dict[str, Any], body: dict[str, Any]) -> bool:
@@ -92,12 +92,12 @@ async def _update(client: Client, existing: dict[str, Any], body: dict[str, Any]
     if marks:
         patch.setdefault("metadata", {})["annotations"] = marks
     if patch:
-        await client.merge_patch(_NODES, name, patch)
+        await client.merge_patch(NODES, name, patch)
     status = {
         field: {**wanted, **{key: None for key in existing.get("status", {}).get(field) or {} if key not in wanted}}
         for field, wanted in body["status"].items()
         if (existing.get("status", {}).get(field) or {}) != wanted
     }
     if status:
-        await client.merge_patch(_NODES, name, {"status": status}, subresource="status")
+        await client.merge_patch(NODES, name, {"status": status}, subresource="status")
     return bool(patch or status)

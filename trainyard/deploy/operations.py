@@ -26,7 +26,7 @@ from trainyard.problem import Problem, TrainyardError
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
 from trainyard.queues.sides import settings_side
-from trainyard.settings import ClusterProvider, StackSettings
+from trainyard.settings import StackSettings
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
@@ -98,7 +98,7 @@ def preview(settings: StackSettings, stack: str, config_file: Path, progress: Pr
     with _operation("preview", "Preview", settings, stack, config_file, progress) as run:
         run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
     result = _result("preview", stack, run)
-    if not any(change.resource.startswith("Queue/") for change in result.changes):
+    if not any(change.resource.startswith(("Queue/", "QueuePatch/")) for change in result.changes):
         return result
     return replace(result, queues=_queue_plan(settings, stack))
 
@@ -131,10 +131,6 @@ def _operation(
     operation: str, title: str, settings: StackSettings, stack: str, config_file: Path, progress: Progress
 ) -> Iterator[_Run]:
     environment = provider(settings.cluster, cluster_name(settings, stack)).environment()
-    if settings.cluster.provider is ClusterProvider.EMBEDDED:
-        # Saving the state once instead of twice for each resource halves the time. What a killed run made is found
-        # again by its label.
-        environment = {**environment, "PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
     program = Program()
     log = state_home() / "pulumi" / f"{stack}-{operation}.log"
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

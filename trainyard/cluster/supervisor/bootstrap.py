@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.kube import Client, Resource
+from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 
 __all__ = ["bootstrap", "objects"]
-
-_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
-_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
 _STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 
@@ -44,7 +42,7 @@ def objects() -> list[tuple[Resource, dict[str, Any]]]:
     for name, rules in _RULES.items():
         found.append(
             (
-                _ROLES,
+                CLUSTER_ROLES,
                 {
                     "apiVersion": "rbac.authorization.k8s.io/v1",
                     "kind": "ClusterRole",
@@ -60,7 +58,7 @@ def objects() -> list[tuple[Resource, dict[str, Any]]]:
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
         }
-        found.append((_BINDINGS, binding))
+        found.append((CLUSTER_ROLE_BINDINGS, binding))
     return found
 
 

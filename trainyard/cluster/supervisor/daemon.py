@@ -20,15 +20,15 @@ from trainyard.cluster.stages import HOST_PROCESS_LABEL
 from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.bootstrap import bootstrap
 from trainyard.cluster.supervisor.deployment import programs
-from trainyard.cluster.supervisor.host import PODS, HostProcess, mark
+from trainyard.cluster.supervisor.host import HostProcess, mark
 from trainyard.cluster.supervisor.keeper import Keeper
 from trainyard.cluster.supervisor.recipes import RECIPES
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
+from trainyard.kube.kinds import DEPLOYMENTS, PODS
 from trainyard.problem import TrainyardError
 
 __all__ = ["run"]
 
-_DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 _BEAT = 5.0
 _UNSETTLED, _SETTLED = 0.5, 2.0
 """Seconds until the next look while something is not healthy yet, and otherwise."""
@@ -123,7 +123,7 @@ async def _session(folder: ClusterFolder, hosts: dict[str, HostProcess]) -> None
         await bootstrap(administrator)
     wake = asyncio.Event()
     async with Client.from_kubeconfig(folder.kubeconfigs / "supervisor", user_agent="trainyard-supervisor") as client:
-        watches = [asyncio.create_task(_watch(client, resource, wake.set)) for resource in (_DEPLOYMENTS, PODS)]
+        watches = [asyncio.create_task(_watch(client, resource, wake.set)) for resource in (DEPLOYMENTS, PODS)]
         try:
             while True:
                 wake.clear()
@@ -138,7 +138,7 @@ async def _session(folder: ClusterFolder, hosts: dict[str, HostProcess]) -> None
 
 
 async def _reconcile(client: Client, hosts: dict[str, HostProcess]) -> None:
-    deployments = await client.list(_DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
+    deployments = await client.list(DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
     pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
     living = [body for body in deployments if not body["metadata"].get("deletionTimestamp")]
     living.sort(key=lambda body: body["metadata"]["creationTimestamp"])

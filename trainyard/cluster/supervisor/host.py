@@ -26,23 +26,21 @@ from trainyard.cluster.supervisor.identity import ServiceAccountIdentity
 from trainyard.cluster.supervisor.keeper import Keeper
 from trainyard.cluster.supervisor.recipes import Recipe, RunContext
 from trainyard.cluster.toolchain import program_path
-from trainyard.kube import Client, Resource
+from trainyard.kube import Client
+from trainyard.kube.kinds import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    PODS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+)
 from trainyard.problem import TrainyardError
 
-__all__ = ["PODS", "HostProcess", "mark"]
+__all__ = ["HostProcess", "mark"]
 
-PODS = Resource("", "v1", "pods", "Pod")
-_SOURCES = {
-    "configMap": Resource("", "v1", "configmaps", "ConfigMap"),
-    "secret": Resource("", "v1", "secrets", "Secret"),
-}
-_CRDS = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
-_WEBHOOKS = tuple(
-    Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-)
+_SOURCES = {"configMap": CONFIG_MAPS, "secret": SECRETS}
+_WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _RETRY = 60.0
 """Seconds until a program that could not be obtained is tried again."""
 _REFRESH = 5.0
@@ -160,7 +158,7 @@ class HostProcess:
         if self._accepted == deployment.template:
             return None
         for name in self._recipe.crds:
-            crd = await client.find(_CRDS, name)
+            crd = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name)
             conditions = (crd or {}).get("status", {}).get("conditions") or ()
             if not any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions):
                 return f"CustomResourceDefinition {name}"

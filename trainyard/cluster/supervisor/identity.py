@@ -7,11 +7,10 @@ from pathlib import Path
 
 from trainyard.cluster.files import write_private
 from trainyard.cluster.kubeconfig import token_kubeconfig
-from trainyard.kube import Client, Resource
+from trainyard.kube import Client
+from trainyard.kube.kinds import SERVICE_ACCOUNTS
 
-__all__ = ["SERVICE_ACCOUNTS", "ServiceAccountIdentity"]
-
-SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+__all__ = ["ServiceAccountIdentity"]
 
 _LIFETIME = datetime.timedelta(hours=1)
 
