@@ -4,7 +4,7 @@ All gangs exist before the scheduler starts, and they fill the cluster exactly; 
 last bound pod. Every contender gets the same gangs; `topology` lines ask for one rack each. Prints a line a contender
 and the ratio to Volcano's default.
 
-    python -m benchmarks.scheduling [--nodes 500] [--gangs 500] [--rounds 1]
+    python -m benchmarks.scheduling [--nodes 500] [--gangs 500] [--rounds 1] [--against training]
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,10 +24,10 @@ from typing import Any
 import yaml
 
 from trainyard.kube import Client
+from trainyard.kube.kinds import DEPLOYMENTS
 from trainyard.progress import SilentProgress
 from trainyard.simulate.installation import NAMESPACE, until
 from trainyard.simulate.live import live_world
-from trainyard.simulate.resources import DEPLOYMENTS
 from trainyard.simulate.scenario import Scenario, load_scenario
 from trainyard.simulate.session import Session
 
@@ -64,15 +66,22 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--gangs", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument(
+        "--against", action="append", choices=[name for name in CONTENDERS if name != "volcano"], help="may be repeated"
+    )
     options = parser.parse_args()
+    contenders = {name: CONTENDERS[name] for name in ("volcano", *(options.against or list(CONTENDERS)[1:]))}
+    # The control plane is stopped whatever ends the measurement.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+    output = ROOT / "benchmarks" / "results" / f"scheduling-{options.nodes}.json"
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRAINYARD_STATE_HOME"] = folder
         session = Session("scheduling")
         try:
             session.open(SilentProgress())
-            seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+            seconds: dict[str, list[float]] = {name: [] for name in contenders}
             for _ in range(options.rounds):
-                for name, (preset, topology) in CONTENDERS.items():
+                for name, (preset, topology) in contenders.items():
                     scenario = _scenario(Path(folder), preset, options.nodes, options.gangs, topology=topology)
                     configuration = VOLCANO if preset is None else None
                     measured = session.connected(
@@ -80,18 +89,17 @@ def main() -> None:
                     )
                     seconds[name].append(measured)
                     print(f"{name}: {measured:.1f} s", flush=True)
+                    results = _results(seconds, options.nodes, options.gangs)
+                    output.parent.mkdir(exist_ok=True)
+                    output.write_text(json.dumps(results, indent=2) + "\n")
         finally:
             session.close()
-    results = _results(seconds, options.nodes, options.gangs)
-    output = ROOT / "benchmarks" / "results" / f"scheduling-{options.nodes}.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
     for name, figures in results["contenders"].items():
         print(name, json.dumps(figures))
 
 
 def _results(seconds: dict[str, list[float]], nodes: int, gangs: int) -> dict[str, Any]:
-    middle = {name: statistics.median(values) for name, values in seconds.items()}
+    middle = {name: statistics.median(values) for name, values in seconds.items() if values}
     contenders = {
         name: {
             "seconds": round(value, 1),
@@ -127,7 +135,7 @@ async def _measure(session: Session, client: Client, scenario: Scenario, configu
     await _scale(client, 0)
     await until("the scheduler has stopped", lambda: _stopped(session))
     expected = sum(job.pods for job in scenario.jobs.values())
-    async with live_world(client, scenario.settings.fabric) as world:
+    async with live_world(client, scenario.settings.fabric, session.status) as world:
         await asyncio.gather(*(world.submit(job) for job in scenario.jobs.values()))
         started = time.monotonic()
         await _scale(client, 1)

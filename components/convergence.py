@@ -17,17 +17,22 @@ from components.objects import FIELD_MANAGER
 from components.preparation import Preparation, with_spec
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
-from trainyard.kube import ApiError, Client
+from trainyard.kube import ApiError, Client, Object
 from trainyard.live.queues import LiveQueues, read_queues
 from trainyard.problem import TrainyardError
+from trainyard.queues import ROOT
 from trainyard.queues.changes import change_problems
+from trainyard.queues.reserved import made_room
 from trainyard.queues.transition import transition
 
-__all__ = ["Convergence", "live_queues", "refuse_changes"]
+__all__ = ["Convergence", "PatchedQueue", "live_queues", "refuse_changes"]
 
 _LAG = 15.0
 """Seconds for which the webhook may not know yet of a queue that was made or changed."""
 _AGAIN = 0.2
+
+ROOM_MANAGER = f"{FIELD_MANAGER}-room"
+"""Another manager than that of the patch, which gives back what it owns: the scheduler's fields stay lowered then."""
 
 
 def live_queues(access: ClusterAccess) -> LiveQueues:
@@ -90,6 +95,47 @@ class Convergence(Preparation):
             With the words of Volcano, if it goes on refusing.
         """
         await _accepted(client, self._wanted[name], dry_run=True)
+
+
+class PatchedQueue(Preparation):
+    """Lets ``root`` and ``default`` be patched: waits until Volcano made them, and makes room for a capability of root.
+
+    Parameters
+    ----------
+    access
+        The cluster.
+    manifest
+        What is to be set.
+    """
+
+    def __init__(self, access: ClusterAccess, manifest: Mapping[str, Any]) -> None:
+        self._name: str = manifest["metadata"]["name"]
+        super().__init__(access, f"queue-patch-{self._name}")
+        self._spec: Mapping[str, Any] = manifest["spec"]
+
+    async def prepare(self, client: Client) -> None:
+        """Wait for the queue, and lower what is in the way.
+
+        Raises
+        ------
+        TrainyardError
+            Volcano does not make it.
+        """
+        live = await self._found(client)
+        room = made_room(live.get("spec") or {}, self._spec["capability"]) if self._name == ROOT else None
+        if room is not None:
+            await client.merge_patch(QUEUES, self._name, {"spec": room}, field_manager=ROOM_MANAGER)
+
+    async def _found(self, client: Client) -> Object:
+        give_up = time.monotonic() + _LAG
+        while (live := await client.find(QUEUES, self._name)) is None:
+            if time.monotonic() > give_up:
+                raise TrainyardError(
+                    f"There is no queue {self._name!r}, which Volcano's scheduler makes when it starts",
+                    fix="look at the scheduler's log, and run it again",
+                )
+            await asyncio.sleep(_AGAIN)
+        return live
 
 
 async def _accepted(client: Client, body: Mapping[str, Any], *, dry_run: bool = False) -> None:

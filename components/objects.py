@@ -19,9 +19,11 @@ __all__ = [
     "Component",
     "Conventions",
     "KubernetesObject",
+    "KubernetesPatch",
     "Standing",
     "conventions",
     "declare",
+    "declare_patch",
     "logical_name",
     "waiting_for",
 ]
@@ -86,6 +88,13 @@ class KubernetesObject(pulumi.CustomResource):
         super().__init__(f"kubernetes:{group_version}:{manifest['kind']}", name, dict(manifest), opts)
 
 
+class KubernetesPatch(pulumi.CustomResource):
+    """Some fields of an object that somebody else makes; removing it gives them back and leaves the object."""
+
+    def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(f"kubernetes:{manifest['apiVersion']}:{manifest['kind']}Patch", name, dict(manifest), opts)
+
+
 class Component(pulumi.ComponentResource):
     """A part of the platform; its objects are its children.
 
@@ -128,6 +137,16 @@ class Component(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=list(after), deleted_with=gone_with, hooks=hooks),
         )
 
+    def patch(
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        after: Iterable[pulumi.Resource] = (),
+        hooks: pulumi.ResourceHookBinding | None = None,
+    ) -> KubernetesPatch:
+        """Declare what this component sets on an object of others; parameters as for `child`."""
+        return declare_patch(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(after), hooks=hooks))
+
 
 def logical_name(manifest: Mapping[str, Any]) -> str:
     """Return the resource name of an object: kind, namespace where there is one, and name."""
@@ -154,6 +173,23 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
         body = _annotated(body, {ADOPTED_ANNOTATION: "true", "pulumi.com/patchForce": "true"})
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
     return KubernetesObject(logical_name(body), body, opts)
+
+
+def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> KubernetesPatch:
+    """Register some fields of an object that others make: without the stack's labels, for the object is not its own.
+
+    Parameters
+    ----------
+    manifest
+        The object's kind and name, and the fields, which are taken over from whoever wrote them.
+    opts
+        As for `declare`.
+    """
+    body = _annotated(
+        _named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, "pulumi.com/patchForce": "true"}
+    )
+    kind, _, name = logical_name(body).partition("/")
+    return KubernetesPatch(f"{kind}Patch/{name}", body, opts)
 
 
 def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any]:

@@ -6,23 +6,28 @@ from collections.abc import Iterable
 
 import pulumi
 
-from components.convergence import Convergence
+from components.convergence import Convergence, PatchedQueue
 from components.objects import Component, KubernetesObject, waiting_for
-from trainyard.queues import queue_objects
-from trainyard.settings import StackSettings
+from trainyard.cluster import ClusterAccess
+from trainyard.queues import QueueObjects
 
 __all__ = ["Queues"]
 
 
 class Queues(Component):
-    """The queues below ``root``.
+    """The queues below ``root``, and what is set on ``root`` and ``default``.
 
-    Volcano makes ``root`` and ``default`` and the settings say nothing about them, so nothing of them is declared.
+    Volcano makes these two and lets nobody delete them. So they are patched: what the settings say about them is given
+    back when they say it no more, and the queues stay.
 
     Parameters
     ----------
+    queues
+        The proved queues.
     convergence
         What makes the live tree fit to be changed.
+    access
+        The cluster.
     after
         Volcano's Deployments and webhook configurations.
 
@@ -35,8 +40,9 @@ class Queues(Component):
     def __init__(
         self,
         name: str,
-        settings: StackSettings,
+        queues: QueueObjects,
         convergence: Convergence,
+        access: ClusterAccess,
         *,
         after: Iterable[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
@@ -44,11 +50,13 @@ class Queues(Component):
         super().__init__("queues", name, opts)
         edges, hooks = list(after), convergence.binding()
         made: dict[str, KubernetesObject] = {}
-        for manifest in queue_objects(settings):
+        for manifest in queues.own:
             parent = made.get(manifest["spec"]["parent"])
             queue = waiting_for(manifest, "{.status.state}=Open")
             made[manifest["metadata"]["name"]] = self.child(
                 queue, after=[*edges, *([parent] if parent else [])], hooks=hooks
             )
-        self.ready = list(made.values())
+        self.ready: list[pulumi.Resource] = list(made.values())
+        for manifest in queues.patches:
+            self.ready.append(self.patch(manifest, after=edges, hooks=PatchedQueue(access, manifest).binding()))
         self.register_outputs({})

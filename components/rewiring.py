@@ -14,8 +14,8 @@ from components.objects import FIELD_MANAGER
 from components.preparation import Preparation, with_spec
 from components.standing import STACK_LABEL
 from trainyard.cluster import ClusterAccess
+from trainyard.controller.resources import HYPER_NODES
 from trainyard.kube import Client, Object
-from trainyard.live.platform import HYPER_NODES
 from trainyard.problem import Problem, TrainyardError
 from trainyard.topology.order import listed, preparation
 

@@ -21,7 +21,8 @@ from components.trainer import certificate
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.controller.configuration import Certificate
 from trainyard.problem import Problem, TrainyardError
-from trainyard.queues import queue_objects
+from trainyard.proof import stack_queues
+from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.topology import compile_fabric
 
@@ -42,6 +43,8 @@ class Stack:
         Options of every component: the provider.
     live
         The objects that exist already; None when the cluster was not looked at.
+    queues
+        Its queues, proved.
     convergence
         How the queue tree gets from what it is to what it is to be.
     """
@@ -50,6 +53,7 @@ class Stack:
     target: Target
     options: pulumi.ResourceOptions
     live: LiveObjects | None
+    queues: QueueObjects
     convergence: Convergence
 
     @property
@@ -104,7 +108,7 @@ def open_stack() -> Iterator[Stack]:
 def _opened() -> Iterator[Stack]:
     name = pulumi.get_stack()
     settings = _settings(name)
-    prove(settings)
+    queues = prove(settings)
     cluster = cluster_name(settings, name)
     access = access_or_nowhere(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access)
@@ -112,10 +116,9 @@ def _opened() -> Iterator[Stack]:
     ownership = None
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
-    queues = queue_objects(settings)
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
-        refuse_changes(live_queues(access), queues, owned)
+        refuse_changes(live_queues(access), queues.all, owned)
     kubernetes = pulumi_kubernetes.Provider(
         "kubernetes",
         kubeconfig=str(access.kubeconfig),
@@ -128,13 +131,13 @@ def _opened() -> Iterator[Stack]:
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
     with conventions(Conventions(labels, protect=settings.protect, standing=ownership)):
         options = pulumi.ResourceOptions(provider=kubernetes)
-        yield Stack(settings, target, options, live, Convergence(access, queues, owned))
+        yield Stack(settings, target, options, live, queues, Convergence(access, queues.own, owned))
     if ownership is not None:
         ownership.refuse()
 
 
-def prove(settings: StackSettings) -> None:
-    """Refuse settings that cannot work, before anything is declared.
+def prove(settings: StackSettings) -> QueueObjects:
+    """Refuse settings that cannot work, before anything is declared; return the queues of those that can.
 
     Raises
     ------
@@ -142,7 +145,7 @@ def prove(settings: StackSettings) -> None:
         The queue tree or the fabric has faults, or Volcano or JobSet is installed here while the trainer, whose
         controller makes their certificates, is not.
     """
-    queue_objects(settings)
+    queues = stack_queues(settings)
     compile_fabric(settings.fabric)
     installed = [name for name in ("volcano", "jobset") if getattr(settings, name).install is True]
     if settings.trainer.install is not True and installed:
@@ -154,6 +157,7 @@ def prove(settings: StackSettings) -> None:
             ],
             fix="set install: existing for these too, or install: true for the trainer",
         )
+    return queues
 
 
 def _settings(stack: str) -> StackSettings:

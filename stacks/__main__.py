@@ -30,7 +30,7 @@ with open_stack() as stack:
 
     platform = Platform("platform", settings, after=trainer.crds, opts=opts)
     policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)
-    queues = Queues("queues", settings, stack.convergence, after=volcano.ready, opts=opts)
+    queues = Queues("queues", stack.queues, stack.convergence, target.access, after=volcano.ready, opts=opts)
     topology = Topology(
         "topology",
         settings,

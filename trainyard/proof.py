@@ -5,7 +5,7 @@ The queue rules know neither scheduler configurations nor runtimes; here they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,12 @@ from trainyard.queues import (
     Finding,
     ManifestPaths,
     Plugin,
+    QueueObjects,
     Scheduling,
     check_queues,
     check_tree,
     is_manifest,
+    prove_queues,
     read_manifests,
     supply_of,
 )
@@ -34,7 +36,15 @@ from trainyard.scheduler.lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
 from trainyard.settings.loader import parse_yaml, stack_settings
 
-__all__ = ["Wanted", "check_files", "check_stack", "read_scheduling", "smallest_gangs", "stack_scheduling"]
+__all__ = [
+    "Wanted",
+    "check_files",
+    "check_stack",
+    "read_scheduling",
+    "smallest_gangs",
+    "stack_queues",
+    "stack_scheduling",
+]
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,20 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
 def check_stack(settings: StackSettings, wanted: Wanted | None = None) -> list[Finding]:
     """Prove the queues of a stack for its scheduler, or another one, and for the runtimes its tenants may use."""
     scheduling = (wanted or Wanted()).applied(stack_scheduling(settings))
-    return check_queues(settings, scheduling=scheduling, gangs=smallest_gangs(settings))
+    groups = _pod_groups(settings)
+    strict = {name for name, specs in groups.items() if any(map(_is_strict, specs))}
+    return check_queues(settings, scheduling=scheduling, gangs=_gangs(groups), strict=strict)
+
+
+def stack_queues(settings: StackSettings) -> QueueObjects:
+    """Return the queues of a stack, proved for its scheduler.
+
+    Raises
+    ------
+    TrainyardError
+        The tree would be refused or would stop the scheduler; every finding is listed.
+    """
+    return prove_queues(settings, scheduling=stack_scheduling(settings))
 
 
 def stack_scheduling(settings: StackSettings) -> Scheduling:
@@ -152,12 +175,28 @@ def read_scheduling(text: str, version: str) -> Scheduling:
 
 def smallest_gangs(settings: StackSettings) -> dict[str, dict[str, str]]:
     """Return what a gang of each installed runtime asks for when a TrainJob changes nothing, by runtime name."""
-    catalogue = load_catalogue(runtime_catalogues(settings), settings.runtimes.include)
-    gangs = {body["metadata"]["name"]: _gang(body) for body in catalogue.objects()}
+    return _gangs(_pod_groups(settings))
+
+
+def _gangs(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
+    gangs = {
+        name: {resource: str(amount) for spec in specs for resource, amount in (spec.get("minResources") or {}).items()}
+        for name, specs in groups.items()
+    }
     return {name: gang for name, gang in gangs.items() if gang}
 
 
-def _gang(body: Mapping[str, Any]) -> dict[str, str]:
+def _is_strict(spec: Mapping[str, Any]) -> bool:
+    return bool((spec.get("networkTopology") or {}).get("mode") == "hard")
+
+
+def _pod_groups(settings: StackSettings) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the specs of the PodGroups that each installed runtime makes when a TrainJob changes nothing."""
+    catalogue = load_catalogue(runtime_catalogues(settings), settings.runtimes.include)
+    return {body["metadata"]["name"]: list(_rendered_groups(body)) for body in catalogue.objects()}
+
+
+def _rendered_groups(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     name = body["metadata"]["name"]
     job = parse(
         TrainJob,
@@ -169,10 +208,5 @@ def _gang(body: Mapping[str, Any]) -> dict[str, str]:
         },
     )
     answer = render(job, parse(ClusterTrainingRuntime, dict(body)), RenderContext())
-    objects: Iterable[Mapping[str, Any]] = answer.objects if isinstance(answer, Rendered) else ()
-    groups = [each for each in objects if each["kind"] == "PodGroup"]
-    return {
-        resource: str(amount)
-        for group in groups
-        for resource, amount in (group["spec"].get("minResources") or {}).items()
-    }
+    if isinstance(answer, Rendered):
+        yield from (each["spec"] for each in answer.objects if each["kind"] == "PodGroup")

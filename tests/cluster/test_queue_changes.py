@@ -14,6 +14,7 @@ import yaml
 
 from components.convergence import Convergence
 from tests.queues.random_trees import Tree, applied, random_tree
+from tests.queues.trees import gpus
 from tests.support import LiveCluster, awaited, require
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
@@ -83,16 +84,26 @@ def amounts(gpus: int, parent: str = "root", **more: Any) -> Settings:
     return {"parent": parent, "deserved": amount, "capability": amount, **more}
 
 
+def said_of_volcanos_queues(cluster: LiveCluster) -> tuple[Any, Any, Any]:
+    """Return the capability of root, and capability and weight of default."""
+    root, default = (queue(cluster, name) for name in ("root", "default"))
+    assert not {label for each in (root, default) for label in each["metadata"].get("labels", {})}
+    return root["spec"].get("capability"), default["spec"].get("capability"), default["spec"].get("weight")
+
+
 def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
     def at_first(queues: Settings) -> None:
+        queues |= {"root": {"capability": gpus(64)}, "default": {"capability": gpus(8), "weight": 3}}
         queues |= {"outer": amounts(16), "inner": amounts(16, "outer"), "leaf": amounts(16, "inner")}
         queues |= {"beside": amounts(8)}
 
     def turned(queues: Settings) -> None:
+        queues |= {"root": {"capability": gpus(32)}, "default": {"capability": gpus(4)}}
         queues |= {"leaf": amounts(4), "inner": amounts(4, "leaf"), "outer": amounts(2, "inner")}
         queues |= {"beside": amounts(2, "inner"), "between": amounts(2, "outer")}
 
     assert set(up(changing, at_first).values()) == {"create"}
+    assert said_of_volcanos_queues(changing) == (gpus(64), gpus(8), 3)
     changes = up(changing, turned)
     assert changes == {
         "leaf": "update", "inner": "update", "outer": "update", "beside": "update", "between": "create"
@@ -100,19 +111,21 @@ def test_a_tree_is_turned_inside_out_in_one_up(changing: LiveCluster) -> None:
     parents = {name: queue(changing, name)["spec"]["parent"] for name in changes}
     assert parents == {"leaf": "root", "inner": "leaf", "outer": "inner", "beside": "inner", "between": "outer"}
     assert queue(changing, "outer")["spec"]["capability"]["nvidia.com/gpu"] == "2"
+    assert said_of_volcanos_queues(changing) == (gpus(32), gpus(4), 1)
 
     def closed(queues: Settings) -> None:
         for name in changes:
             queues[name]["state"] = "retired"
 
     def gone(queues: Settings) -> None:
-        for name in changes:
+        for name in (*changes, "root", "default"):
             del queues[name]
 
     up(changing, closed)
     for name in changes:
         in_state(changing, name, "Closed")
     assert set(up(changing, gone).values()) == {"delete"}
+    assert said_of_volcanos_queues(changing) == (None, None, 1)
 
 
 def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) -> None:

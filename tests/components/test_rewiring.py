@@ -12,7 +12,7 @@ from components.rewiring import Rewiring
 from tests.kube.fake_api import FakeApi, serving
 from tests.topology.trees import fabric
 from trainyard.cluster import ClusterAccess
-from trainyard.live.platform import HYPER_NODES
+from trainyard.controller.resources import HYPER_NODES
 from trainyard.problem import TrainyardError
 from trainyard.topology import compile_fabric
 

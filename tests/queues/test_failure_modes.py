@@ -120,7 +120,7 @@ def chain(depth: int) -> dict[str, Queue]:
             {},
             "is retired and still guaranteed 8 nvidia.com/gpu",
         ),
-        ("queue-root-amounts", SHARED, {"root": Queue(capability=gpus(32))}, "root has capability"),
+        ("queue-root-amounts", SHARED, {"root": Queue(deserved=gpus(32))}, "root has deserved, which the scheduler"),
         ("queue-depth", chain(6), {"scheduling": NEWER}, "'q5' is on level 6 below root, 5 are allowed"),
     ],
 )
@@ -253,6 +253,39 @@ def test_the_fabric_bounds_gangs_too() -> None:
     assert "at most 8" in finding.message
 
 
+TOPOLOGY = Scheduling(topology=True)
+PATIENT = {"priorityClasses": {"patient": {"value": 1, "preempts": False}, "urgent": {"value": 2}}}
+OWNERS = {"a": {"deserved": gpus(8)}, "b": {"deserved": gpus(8)}}
+
+
+def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_told() -> None:
+    tenants = {"t": {"queues": ["a"]}, "u": {"queues": ["b"], "priorityClasses": ["patient"]}}
+    settings = stack(OWNERS, tenants, **PATIENT)
+    (finding,) = of("queue-reclaim-topology", check_queues(settings, scheduling=TOPOLOGY, strict={"gang"}))
+    assert finding.path == "trainyard:tenants.t.priorityClasses"
+    assert "a gang of gang that tenant 't' runs must stay in one domain" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("queues", "tenant", "scheduling", "strict"),
+    [
+        (OWNERS, {}, TREE, {"gang"}),
+        (OWNERS, {}, Scheduling(topology=True, reclaim=False), {"gang"}),
+        (OWNERS, {}, TOPOLOGY, set()),
+        (OWNERS, {"runtimes": ["other"]}, TOPOLOGY, {"gang"}),
+        (OWNERS, {"priorityClasses": ["urgent", "patient"]}, TOPOLOGY, {"gang"}),
+        ({"a": {}, "b": {"deserved": gpus(8)}}, {}, TOPOLOGY, {"gang"}),
+        ({"a": {"deserved": gpus(8)}, "b": {"deserved": gpus(8), "reclaimable": False}}, {}, TOPOLOGY, {"gang"}),
+    ],
+)
+def test_where_no_gang_takes_nodes_back_across_domains_nobody_is_told(
+    queues: dict[str, Any], tenant: dict[str, Any], scheduling: Scheduling, strict: set[str]
+) -> None:
+    settings = stack(queues, {"t": {"queues": ["a"], **tenant}}, **PATIENT)
+    found = check_queues(settings, scheduling=scheduling, strict=strict)
+    assert of("queue-reclaim-topology", found) == []
+
+
 def test_states_are_told_to_the_tenants_that_use_them() -> None:
     queues = {
         "open": {"deserved": gpus(8)},
@@ -272,10 +305,6 @@ def test_a_tenant_in_an_inner_queue_is_harmless_without_the_tree() -> None:
     assert "queue-not-leaf" in rules(check_queues(settings))
     assert "queue-not-leaf" not in rules(check_queues(settings, scheduling=FLAT))
     assert "queue-not-leaf" not in rules(check_queues(settings, scheduling=PROPORTION))
-
-
-def test_volcanos_own_queues_are_not_declared_in_settings() -> None:
-    assert "queue-name-reserved" in rules(check_queues(stack({"default": {}})))
 
 
 def test_every_rule_says_what_it_means() -> None:

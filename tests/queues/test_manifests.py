@@ -36,8 +36,8 @@ def test_documents_and_lists_make_one_tree() -> None:
 
 
 def test_volcanos_own_queues_are_told_apart() -> None:
-    read = read_manifests({"q": yaml.safe_dump_all([manifest("root", capability={GPU: 8}), manifest("default")])})
-    assert read.root == Queue(capability={GPU: "8"})
+    read = read_manifests({"q": yaml.safe_dump_all([manifest("root", deserved={GPU: 8}), manifest("default")])})
+    assert read.root == Queue(deserved={GPU: "8"})
     assert list(read.queues) == ["default"]
     found = check_tree(read.queues, root=read.root, paths=ManifestPaths())
     assert rules(found) == {"queue-root-amounts"}

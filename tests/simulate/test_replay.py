@@ -88,6 +88,21 @@ def test_a_changed_queue_keeps_what_the_change_does_not_name(tmp_path: Path) -> 
     assert body["spec"]["capability"] == {"nvidia.com/gpu": "16"}
 
 
+def test_volcanos_default_queue_can_be_changed_as_far_as_the_scenario_says_something_about_it(tmp_path: Path) -> None:
+    loaded = scenario(
+        tmp_path,
+        queues={"default": {"capability": {"nvidia.com/gpu": "8"}}, "root": {"capability": {"nvidia.com/gpu": "32"}}},
+        events=[{"at": "5m", "queue": "default", "change": {"capability": {}}}, {"at": "6m", "kill": "scheduler"}],
+    )
+    world = Fifo(loaded)
+    assert asyncio.run(replay(loaded, world)).timeline.marks == [
+        (300, "queue default changes"),
+        (360, "kill scheduler"),
+    ]
+    assert world.queues == [{"metadata": {"name": "default"}, "spec": {}}]
+    assert world.killed == ("scheduler",)
+
+
 def test_what_a_queue_uses_counts_for_its_parent_too(tmp_path: Path) -> None:
     done = played(
         tmp_path,

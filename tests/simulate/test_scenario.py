@@ -72,6 +72,15 @@ def test_what_is_no_duration_is_refused(text: Any) -> None:
         ({"title": ""}, "title", "at least 1"),
         ({"titel": "x"}, "titel", "unknown setting"),
         ({"stack": 5}, "stack", "must be a path"),
+        ({"events": [{"at": 0, "kill": "schedular"}]}, "events[0].kill", "there is no program 'schedular'"),
+        (
+            {
+                "queues": {"root": {"capability": "50%"}},
+                "events": [{"at": 0, "queue": "root", "change": {"weight": 2}}],
+            },
+            "events[0].queue",
+            "there is no queue 'root'",
+        ),
     ],
 )
 def test_a_mistake_is_named_by_its_path(tmp_path: Path, sections: dict[str, Any], path: str, message: str) -> None:

@@ -33,6 +33,7 @@ class Fifo:
         self.placed: dict[str, dict[str, str]] = {}
         self.restarts: dict[str, int] = {}
         self.queues: list[Mapping[str, Any]] = []
+        self.killed: tuple[str, ...] = ()
 
     async def submit(self, job: Job) -> None:
         self.jobs[job.name], self.placed[job.name] = job, {}
@@ -55,6 +56,9 @@ class Fifo:
 
     async def cordon(self, nodes: list[str], *, on: bool) -> None:
         self.closed = self.closed | set(nodes) if on else self.closed - set(nodes)
+
+    async def kill(self, programs: tuple[str, ...]) -> None:
+        self.killed += programs
 
     async def change_queue(self, body: Mapping[str, Any]) -> None:
         self.queues.append(body)

@@ -34,6 +34,7 @@ class KubernetesModel(BaseModel):
 
     model_config = ConfigDict(
         alias_generator=to_camel,
+        defer_build=True,
         extra="allow",
         frozen=True,
         populate_by_name=True,

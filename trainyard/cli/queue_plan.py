@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.common import client_of, settings_of, text_of
+from trainyard.cli.common import PlanFormat, client_of, settings_of, text_of
 
 if TYPE_CHECKING:
     from trainyard.queues.plan import Plan
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _LIVE = "live"
-
-
-class PlanFormat(StrEnum):
-    """How a plan is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def register(group: typer.Typer) -> None:

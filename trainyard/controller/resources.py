@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from trainyard.kube.kinds import (
+    CONFIG_MAPS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+)
 from trainyard.kube.resource import Resource
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "CONFIG_MAPS",
     "COSCHEDULING_POD_GROUPS",
     "FIELD_MANAGER",
+    "HYPER_NODES",
     "JOB_SETS",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
@@ -34,24 +43,7 @@ PLATFORMS = Resource("trainyard.dev", "v1alpha1", "platforms", "Platform", names
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
+HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
 COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-SECRETS = Resource("", "v1", "secrets", "Secret")
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-MUTATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
-)
-VALIDATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
-)
 FIELD_MANAGER = "trainer"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainyard.kube import Client, Resource
+from trainyard.kube import Client
+from trainyard.kube.kinds import NODES
 from trainyard.topology.manifests import Node, read_manifests
 
-__all__ = ["NODES", "read_nodes"]
-
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+__all__ = ["read_nodes"]
 
 
 async def read_nodes(kubeconfig: Path, context: str | None = None) -> tuple[Node, ...]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.controller.resources import QUEUES
-from trainyard.kube import Client, Object, Resource
+from trainyard.controller.resources import HYPER_NODES, QUEUES
+from trainyard.kube import Client, Object
 
-__all__ = ["HYPER_NODES", "PlatformView", "read_platform"]
-
-HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
+__all__ = ["PlatformView", "read_platform"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from trainyard.kube import ApiError, Client, Object, Resource
-from trainyard.live.nodes import NODES
+from trainyard.kube.kinds import NODES
 from trainyard.queues.jobs import Job, read_jobs
 from trainyard.queues.sides import Side, live_side
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.controller.resources import TRAIN_JOBS
-from trainyard.kube import ApiError, Client, Object, Resource, WatchBrokenError
+from trainyard.kube import ApiError, Client, Object, WatchBrokenError
+from trainyard.kube.kinds import PODS
 from trainyard.live.quotas import await_counted, refused_uncounted
 from trainyard.problem import TrainyardError
 
 __all__ = ["finished_condition", "gang_nodes", "run_train_job"]
 
-PODS = Resource("", "v1", "pods", "Pod")
 _QUOTA_LAG = 0.2
 """Seconds until the API server, which keeps quotas in a cache, is asked again."""
 _FINAL = ("Complete", "Failed")

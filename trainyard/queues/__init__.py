@@ -5,7 +5,7 @@ from trainyard.queues.checks import check_queues, check_tree
 from trainyard.queues.drawing import draw
 from trainyard.queues.manifests import Manifests, is_manifest, read_manifests, read_queue
 from trainyard.queues.model import DEFAULT, ROOT, Queue
-from trainyard.queues.objects import queue_objects
+from trainyard.queues.objects import QueueObjects, prove_queues, queue_objects
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
 from trainyard.queues.rules import RULES, Finding, Rule, Severity, severity
 from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
@@ -25,6 +25,7 @@ __all__ = [
     "Paths",
     "Plugin",
     "Queue",
+    "QueueObjects",
     "QueueTree",
     "Remainder",
     "Rule",
@@ -37,6 +38,7 @@ __all__ = [
     "compile_queues",
     "draw",
     "is_manifest",
+    "prove_queues",
     "queue_objects",
     "queue_tree",
     "read_manifests",

@@ -102,8 +102,9 @@ def _shape() -> Iterator[Rule]:
     yield Rule(
         "queue-name-reserved",
         _ERROR,
-        "root and default belong to Volcano",
-        "Volcano makes both, writes into both, and lets nobody delete them.",
+        "root and default keep what Volcano decides about them",
+        "Volcano makes both, writes into both, and lets nobody delete them. Of root only a capability can be set; "
+        "default stays below root and can be closed, not retired.",
     )
     yield Rule(
         "queue-not-leaf",
@@ -131,9 +132,32 @@ def _shape() -> Iterator[Rule]:
     yield Rule(
         "queue-root-amounts",
         _WARNING,
-        "Amounts of root are left to Volcano",
-        "The scheduler writes root's deserved and guarantee once and never again. A capability of root limits every "
-        "queue that names none itself, default too. 1.15.1 refuses to change any of them.",
+        "deserved and guarantee of root are left to Volcano",
+        "The scheduler writes them once and never again, and goes by neither.",
+    )
+    yield Rule(
+        "queue-root-capability",
+        _WARNING,
+        "A queue below root has no larger capability than root",
+        "A capability of root bounds each queue that names none itself, default too. The larger one of a queue counts, "
+        "and nobody refuses it.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-root-guarantee",
+        _ERROR,
+        "What is guaranteed below root fits in the capability of root",
+        "The scheduler writes the sum of these guarantees into root, and the webhook refuses that again and again; a "
+        "guarantee above what its queue inherits does not hold.",
+        plugins=_TREE,
+    )
+    yield Rule(
+        "queue-root-protected",
+        _ERROR,
+        "root is left as it is",
+        "The webhook refuses every change of root's amounts unless --enable-root-queue-protection is off.",
+        _1_15,
+        _1_15,
     )
     yield Rule(
         "queue-tree-ignored",
@@ -312,6 +336,14 @@ def _sharing() -> Iterator[Rule]:
         _WARNING,
         "Action reclaim is on where queues have shares",
         "Without it nothing that was borrowed is ever taken back.",
+    )
+    yield Rule(
+        "queue-reclaim-topology",
+        _WARNING,
+        "A gang that must stay in one domain can choose to wait for it",
+        "Reclaim takes nodes wherever they are, whatever topology a gang asks for. Only pods whose priority class has "
+        "preempts: false take nothing back; they wait until a whole domain is free.",
+        plugins=_CAPACITY,
     )
     yield Rule(
         "queue-reclaim-unreachable",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trainyard.queues.admission import admission_problems
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.guarantees import guarantee_problems
 from trainyard.queues.limits import flattened, limits
-from trainyard.queues.model import DEFAULT, KINDS, ROOT, Queue
+from trainyard.queues.model import KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
+from trainyard.queues.reserved import reserved_problems, root_problems
 from trainyard.queues.rules import Finding, holding
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.shape import name_problems, shape_problems
@@ -17,14 +18,18 @@ from trainyard.queues.shares import compile_queues
 from trainyard.queues.sharing import sharing_problems
 from trainyard.queues.supply import supply_of
 from trainyard.queues.tree import QueueTree
-from trainyard.queues.use import Gangs, affinity_problems, tenant_problems
+from trainyard.queues.use import Gangs, affinity_problems, tenant_problems, topology_problems
 from trainyard.settings import StackSettings
 
 __all__ = ["check_queues", "check_tree"]
 
 
 def check_queues(
-    settings: StackSettings, *, scheduling: Scheduling | None = None, gangs: Gangs | None = None
+    settings: StackSettings,
+    *,
+    scheduling: Scheduling | None = None,
+    gangs: Gangs | None = None,
+    strict: Collection[str] = (),
 ) -> list[Finding]:
     """Prove the queue tree of a stack.
 
@@ -36,6 +41,8 @@ def check_queues(
         The scheduler; the stack's version of Volcano with capacity and its tree when absent.
     gangs
         What the smallest gang of each runtime asks for, by runtime name.
+    strict
+        Names of the runtimes whose gangs ask for a hard topology.
 
     Returns
     -------
@@ -45,23 +52,21 @@ def check_queues(
     scheduling = scheduling or Scheduling(settings.volcano.version)
     supply, paths = supply_of(settings), SettingsPaths()
     compiled = compile_queues(settings.queues, supply, paths)
-    reserved = [
-        Finding(
-            paths.of(name),
-            f"queue {name!r} belongs to Volcano, which makes it itself",
-            "declare a queue of another name below root",
-            "queue-name-reserved",
-            queue=name,
-        )
-        for name in sorted({ROOT, DEFAULT} & set(compiled.queues))
-    ]
-    own = {name: queue for name, queue in compiled.queues.items() if name not in (ROOT, DEFAULT)}
-    tree = QueueTree(own)
+    tree = compiled.tree
     findings = check_tree(
-        own, capacity=supply.total, scheduling=scheduling, node_groups=supply.node_groups, paths=paths
+        tree.queues,
+        # What a stack must not say about root is told as such, not as what it would do.
+        root=Queue(capability=tree.root.capability),
+        capacity=supply.total,
+        scheduling=scheduling,
+        node_groups=supply.node_groups,
+        paths=paths,
     )
+    reserved = holding(reserved_problems(settings.queues, paths), scheduling)
     bounds = _limits(tree, supply.total, scheduling) if gangs and not any(tree.cycles()) else {}
-    tenants = tenant_problems(tree, settings.tenants, bounds, gangs or {}, paths)
+    tenants = list(tenant_problems(tree, settings.tenants, bounds, gangs or {}, paths))
+    patient = [name for name, each in settings.priority_classes.items() if not each.preempts]
+    tenants += topology_problems(tree, settings.tenants, patient, strict, scheduling)
     return [*compiled.findings, *reserved, *findings, *holding(tenants, scheduling)]
 
 
@@ -100,8 +105,10 @@ def check_tree(
     tree = QueueTree(queues, root)
     findings = [*shape_problems(tree, paths), *name_problems(tree, paths)]
     findings += admission_problems(tree, paths, scheduling.version)
+    alone = QueueTree({ROOT: tree.root})
+    findings += [*name_problems(alone, paths), *admission_problems(alone, paths, scheduling.version)]
     findings += affinity_problems(tree, scheduling, node_groups, paths)
-    findings += _root(tree, paths)
+    findings += root_problems(tree, paths)
     if not any(finding.rule in ("queue-cycle", "queue-parent-self") for finding in findings):
         findings += _consequences(tree, None if capacity is None else units(capacity), scheduling, paths, findings)
     return holding(findings, scheduling)
@@ -140,8 +147,8 @@ def _limits(tree: QueueTree, capacity: Mapping[str, str] | None, scheduling: Sch
 
 
 def _offered(tree: QueueTree, capacity: Mapping[str, int], paths: Paths) -> Iterator[Finding]:
-    for name in tree.reachable:
-        queue = tree.queues[name]
+    for name in (ROOT, *tree.reachable):
+        queue = tree.queues.get(name, tree.root)
         named = {resource for kind in KINDS for resource in queue.amounts(kind)}
         for resource in sorted(resource for resource in named - set(capacity) if "/" in resource):
             message = f"queue {name!r} names {resource}, which no node of the fabric offers"
@@ -155,16 +162,10 @@ def _ignored(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         for name in tree.reachable
         if tree.children(name) and any(tree.queues[name].quantities(kind) for kind in KINDS)
     ]
+    if tree.root.quantities("capability"):
+        inner.insert(0, ROOT)
     if inner:
         shown = ", ".join(inner if len(inner) <= 8 else [*inner[:7], f"{len(inner) - 7} more"])
         message = f"{shown} bound the queues below them, but the scheduler does not read the tree: nothing is bounded"
         fix = "turn on enableHierarchy of plug-in capacity, or write the amounts into the queues that jobs use"
         yield Finding(paths.of(), message, fix, "queue-tree-ignored")
-
-
-def _root(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
-    said = [kind for kind in KINDS if tree.root.quantities(kind)]
-    if said:
-        message = f"root has {' and '.join(said)}, which the scheduler writes itself or every queue inherits"
-        fix = "leave it out, and bound the queues below it"
-        yield Finding(paths.of(ROOT), message, fix, "queue-root-amounts", queue=ROOT)

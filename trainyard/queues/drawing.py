@@ -19,18 +19,24 @@ def draw(settings: StackSettings) -> str:
     for tenant in sorted(settings.tenants):
         for queue in settings.tenants[tenant].queues:
             tenants.setdefault(queue, []).append(tenant)
-    return "\n".join([ROOT, *_lines(tree, ROOT, tenants, settings.accelerator_resources, "")])
+    return "\n".join(
+        [_root(tree, settings.accelerator_resources), *_lines(tree, ROOT, tenants, settings.accelerator_resources, "")]
+    )
 
 
 def _lines(
     tree: QueueTree, parent: str, tenants: Mapping[str, list[str]], accelerators: Sequence[str], indent: str
 ) -> Iterator[str]:
-    names = tree.children(parent) + ([DEFAULT] if parent == ROOT else [])
+    names = tree.children(parent) + ([DEFAULT] if parent == ROOT and DEFAULT not in tree.queues else [])
     for name in names:
         last = name == names[-1]
         yield f"{indent}{'└─' if last else '├─'} {_title(tree, name, tenants, accelerators)}"
         if name in tree.queues:
             yield from _lines(tree, name, tenants, accelerators, indent + ("   " if last else "│  "))
+
+
+def _root(tree: QueueTree, accelerators: Sequence[str]) -> str:
+    return f"{ROOT}: each queue at most {bound}" if (bound := _amounts(tree.root.capability, accelerators)) else ROOT
 
 
 def _title(tree: QueueTree, name: str, tenants: Mapping[str, list[str]], accelerators: Sequence[str]) -> str:

@@ -1,26 +1,54 @@
-"""Queue objects for a proved tree."""
+"""Queue objects for a proved tree: those that a stack owns, and what it says about the two that Volcano makes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.problem import TrainyardError
 from trainyard.queues.checks import check_queues
 from trainyard.queues.model import Queue
+from trainyard.queues.reserved import RESERVED, fields_said
 from trainyard.queues.rules import Severity
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.shares import queue_tree
+from trainyard.queues.tree import QueueTree
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import NodeGroups
 
-__all__ = ["queue_objects"]
+__all__ = ["QueueObjects", "prove_queues", "queue_objects"]
+
+
+@dataclass(frozen=True)
+class QueueObjects:
+    """The queues of a stack that were proved.
+
+    Parameters
+    ----------
+    own
+        Queues that the stack makes, parents before children. Each names its parent and its weight, because Volcano
+        writes them where they are missing.
+    patches
+        What is set on ``root`` and ``default``, as far as the stack says something about them.
+    """
+
+    own: tuple[dict[str, Any], ...] = ()
+    patches: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def all(self) -> tuple[dict[str, Any], ...]:
+        """Both."""
+        return (*self.own, *self.patches)
 
 
 def queue_objects(settings: StackSettings, *, scheduling: Scheduling | None = None) -> list[dict[str, Any]]:
-    """Return the Volcano Queues of a stack, parents before children.
+    """Return the Queues that a stack makes, parents before children; parameters and errors as for `prove_queues`."""
+    return list(prove_queues(settings, scheduling=scheduling).own)
 
-    ``root`` and ``default`` are not among them: Volcano makes both. Each queue names its parent and its weight,
-    because Volcano writes them where they are missing.
+
+def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = None) -> QueueObjects:
+    """Return the queues of a stack.
 
     Parameters
     ----------
@@ -39,7 +67,18 @@ def queue_objects(settings: StackSettings, *, scheduling: Scheduling | None = No
     if problems:
         raise TrainyardError("The queue tree has faults", problems=problems)
     tree = queue_tree(settings)
-    return [_queue(name, tree.queues[name]) for name in tree.reachable]
+    own = tuple(_queue(name, tree.queues[name]) for name in tree.reachable if name not in RESERVED)
+    return QueueObjects(own, tuple(_patches(settings, tree)))
+
+
+def _patches(settings: StackSettings, tree: QueueTree) -> Iterator[dict[str, Any]]:
+    for name in RESERVED:
+        if (said := settings.queues.get(name)) is not None:
+            whole = _queue(name, tree.queues.get(name, tree.root))
+            fields = fields_said(name, said)
+            spec = {field: value for field, value in whole["spec"].items() if field in fields}
+            if spec:
+                yield {**whole, "spec": spec}
 
 
 def _queue(name: str, queue: Queue) -> dict[str, Any]:

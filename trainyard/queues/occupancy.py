@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.queues.amounts import Amounts, text, total
@@ -35,6 +35,8 @@ class Occupancy:
         Open, Closing, Closed, or empty.
     guarantee, deserved, limit, used
         Units by resource.
+    bound
+        Units that each queue below inherits where it names none itself; of root only.
     running, waiting
         Gangs in it and below.
     waiting_for
@@ -52,13 +54,16 @@ class Occupancy:
     running: int
     waiting: int
     waiting_for: Amounts
+    bound: Amounts = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return it for a program; amounts as Kubernetes quantities."""
         kinds = ("guarantee", "deserved", "limit", "used", "waiting_for")
         amounts = {kind: {name: text(name, amount) for name, amount in getattr(self, kind).items()} for kind in kinds}
         amounts["waitingFor"] = amounts.pop("waiting_for")
-        own = {"queue": self.queue, "parent": self.parent or None, "state": self.state or None}
+        own: dict[str, Any] = {"queue": self.queue, "parent": self.parent or None, "state": self.state or None}
+        if self.bound:
+            own["bound"] = {name: text(name, amount) for name, amount in self.bound.items()}
         return {**own, **amounts, "running": self.running, "waiting": self.waiting}
 
 
@@ -98,6 +103,7 @@ def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> lis
             running=len(running),
             waiting=len(waiting),
             waiting_for=total(job.request for job in waiting),
+            bound=tree.root.amounts("capability") if name == ROOT else {},
         )
         for child in tree.children(name):
             yield from of(child, depth + 1)
@@ -157,6 +163,8 @@ def _words(each: Occupancy, resource: str) -> str:
         parts += [f"{amount(each.deserved)} deserved"] if resource in each.deserved else []
         parts += [f"{amount(each.guarantee)} guaranteed"] if each.guarantee.get(resource) else []
     parts.append(f"at most {amount(each.limit)}" if resource in each.limit else "no limit")
+    if resource in each.bound:
+        parts.append(f"each queue at most {amount(each.bound)}")
     if each.waiting:
         parts.append(f"{each.waiting} waiting for {amount(each.waiting_for)}")
     if each.state not in ("", "Open"):

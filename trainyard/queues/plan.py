@@ -9,7 +9,7 @@ from enum import StrEnum
 from trainyard.queues.amounts import text
 from trainyard.queues.forecast import Fate, Forecast, Outlook, forecast
 from trainyard.queues.jobs import Job
-from trainyard.queues.model import DEFAULT, KINDS, Queue
+from trainyard.queues.model import DEFAULT, KINDS, ROOT, Queue
 from trainyard.queues.tree import QueueTree
 
 __all__ = ["Effect", "JobChange", "Plan", "QueueChange", "ShareChange", "plan"]
@@ -176,6 +176,9 @@ def plan(
 def _queues(
     before: QueueTree, after: QueueTree, now: Forecast, then: Forecast, users: Mapping[str, tuple[str, ...]]
 ) -> Iterator[QueueChange]:
+    inherited = before.root.amounts("capability"), after.root.amounts("capability")
+    if shares := tuple(_differences("capability", *inherited)):
+        yield QueueChange(ROOT, (), "changed", shares, ())
     for name in sorted({*before.queues, *after.queues}):
         old, new = before.queues.get(name), after.queues.get(name)
         shares = tuple(_shares(name, old, new, now, then))

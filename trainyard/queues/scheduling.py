@@ -37,6 +37,8 @@ class Scheduling:
         Whether action reclaim is on.
     node_groups
         Whether plug-in nodegroup is on.
+    topology
+        Whether plug-in network-topology-aware is on.
     """
 
     version: str = VOLCANO_VERSIONS[0]
@@ -44,6 +46,7 @@ class Scheduling:
     enqueue: bool = False
     reclaim: bool = True
     node_groups: bool = False
+    topology: bool = False
 
     @property
     def tree(self) -> bool:
@@ -75,4 +78,11 @@ class Scheduling:
         if "capacity" in first:
             on.add(Plugin.TREE if first["capacity"].get("enableHierarchy") is True else Plugin.CAPACITY)
         named = set(actions)
-        return cls(version, frozenset(on), "enqueue" in named, "reclaim" in named, "nodegroup" in first)
+        return cls(
+            version,
+            frozenset(on),
+            enqueue="enqueue" in named,
+            reclaim="reclaim" in named,
+            node_groups="nodegroup" in first,
+            topology="network-topology-aware" in first,
+        )

@@ -68,7 +68,7 @@ class Compiled:
     @property
     def tree(self) -> QueueTree:
         """The queues with their edges."""
-        return QueueTree(self.queues)
+        return QueueTree({name: queue for name, queue in self.queues.items() if name != ROOT}, self.queues.get(ROOT))
 
 
 def queue_tree(settings: StackSettings) -> QueueTree:

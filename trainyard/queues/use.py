@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trainyard.queues.amounts import Amounts, text, units
 from trainyard.queues.model import DEFAULT
@@ -12,7 +12,7 @@ from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueAffinity, QueueState, TenantSettings
 
-__all__ = ["Gangs", "affinity_problems", "tenant_problems"]
+__all__ = ["Gangs", "affinity_problems", "tenant_problems", "topology_problems"]
 
 Gangs = Mapping[str, Mapping[str, str]]
 """What the smallest gang of each runtime asks for: Kubernetes quantity by resource, by runtime name."""
@@ -112,6 +112,47 @@ def tenant_problems(
                 fix = "set defaultQueue to one that is open"
                 yield Finding(f"{path}.defaultQueue", message, fix, "queue-closed-used", queue=name)
         yield from _gangs(tenant, settings, bounds, needs, paths)
+
+
+def topology_problems(
+    tree: QueueTree,
+    tenants: Mapping[str, TenantSettings],
+    patient: Collection[str],
+    strict: Collection[str],
+    scheduling: Scheduling,
+) -> Iterator[Finding]:
+    """Find tenants whose gangs must stay in one domain and may be given nodes in several by reclaim.
+
+    Parameters
+    ----------
+    tree
+        The queues.
+    tenants
+        Tenants by name.
+    patient
+        Names of the priority classes whose pods take nothing from others.
+    strict
+        Names of the runtimes whose gangs ask for a hard topology.
+    scheduling
+        The scheduler.
+    """
+    if not (scheduling.reclaim and scheduling.topology):
+        return
+    lenders = {name for name in tree.leaves if tree.queues[name].reclaimable}
+    for tenant in sorted(tenants):
+        settings = tenants[tenant]
+        owners = [name for name in settings.queues if name in tree.queues and tree.queues[name].deserved]
+        owners = [name for name in owners if lenders - {name}]
+        runtimes = sorted(name for name in strict if "*" in settings.runtimes or name in settings.runtimes)
+        if owners and runtimes and not set(patient) & set(settings.priority_classes):
+            yield Finding(
+                f"{_TENANTS}.{tenant}.priorityClasses",
+                f"a gang of {_some(runtimes)} that tenant {tenant!r} runs must stay in one domain, but what it takes "
+                f"back for {_some(owners)} may lie in several",
+                "allow the tenant a priority class with preempts: false: such a gang waits for a whole domain",
+                "queue-reclaim-topology",
+                queue=owners[0],
+            )
 
 
 def _gangs(

@@ -25,7 +25,9 @@ __all__ = [
 class SettingsModel(BaseModel):
     """A frozen settings section; a key nobody knows is an error, because a typo must not be silent."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
+    )
 
 
 def _matching(pattern: str, limit: int, what: str) -> AfterValidator:

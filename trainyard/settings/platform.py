@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import re
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -26,6 +27,10 @@ __all__ = [
 ]
 
 Install = Literal[True, "existing"]
+
+_PLACE = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+ImagePlace = Annotated[str, Field(pattern=rf"^{_PLACE}$")]
+"""A registry, or the beginning of repositories in it."""
 
 
 def _tested(component: str, version: str) -> str:
@@ -80,6 +85,19 @@ class RuntimeSettings(SettingsModel):
     folders: tuple[str, ...] = Field(
         default=(), description="Further catalogue folders of the team, relative to the project"
     )
+    mirrors: dict[str, ImagePlace] = Field(
+        default={},
+        description="Where the cluster pulls images of runtimes from, by registry or by registry and the beginning of "
+        "a repository; the longest one counts",
+    )
+
+    @field_validator("mirrors")
+    @classmethod
+    def _places(cls, mirrors: dict[str, str]) -> dict[str, str]:
+        for source in mirrors:
+            if not re.fullmatch(_PLACE, source):
+                raise ValueError(f"{source!r} is no registry, such as docker.io or ghcr.io/kubeflow")
+        return mirrors
 
 
 class PolicyState(StrEnum):

@@ -36,7 +36,10 @@ class StackSettings(SettingsModel):
         default=SchedulerSettings(), description="The Volcano scheduler's configuration"
     )
     fabric: FabricSettings = Field(default=FabricSettings(), description="Nodes, racks and switches")
-    queues: dict[DnsLabel, QueueSettings] = Field(default={}, description="The queue tree below root, by queue name")
+    queues: dict[DnsLabel, QueueSettings] = Field(
+        default={},
+        description="The queue tree below root, by queue name; `default` and `root` are set on Volcano's own",
+    )
     tenants: dict[DnsLabel, TenantSettings] = Field(default={}, description="Teams by name; the name is the namespace")
     priority_classes: dict[DnsSubdomain, PriorityClassSettings] = Field(
         default={}, description="PriorityClasses by name"
@@ -74,9 +77,12 @@ class StackSettings(SettingsModel):
             if _is_compute(name):
                 message = f"{name} is compute, which the tenant's queue bounds"
                 yield Problem(f"{path}.objectQuota[{name}]", message, "set capability of the queue instead")
+        usable = {name: queue for name, queue in self.queues.items() if name != "root"}
         for queue in settings.queues:
-            if queue not in self.queues:
-                yield Problem(f"{path}.queues", f"queue {queue!r} is not declared", _one_of("queues", self.queues))
+            if queue == "root":
+                yield Problem(f"{path}.queues", "no jobs can be in root, the queue above all others", _use(usable))
+            elif queue not in usable:
+                yield Problem(f"{path}.queues", f"queue {queue!r} is not declared", _one_of("queues", usable))
         if settings.default_queue and settings.default_queue not in settings.queues:
             message = f"{settings.default_queue!r} is not among the tenant's queues"
             yield Problem(f"{path}.defaultQueue", message, f"use one of {', '.join(settings.queues)}")
@@ -110,4 +116,8 @@ def _is_compute(name: str) -> bool:
 
 
 def _one_of(section: str, known: Mapping[str, object]) -> str:
-    return f"declare it under {section}" + (f" or use one of {', '.join(sorted(known))}" if known else "")
+    return f"declare it under {section}" + (f" or {_use(known)}" if known else "")
+
+
+def _use(known: Mapping[str, object]) -> str:
+    return f"use one of {', '.join(sorted(known))}"

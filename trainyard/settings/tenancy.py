@@ -143,5 +143,9 @@ class PriorityClassSettings(SettingsModel):
     """One PriorityClass."""
 
     value: int = Field(ge=-(2**31), le=1_000_000_000, description="Priority; higher wins")
-    preempts: bool = Field(default=True, description="Whether pods of this class may preempt lower ones")
+    preempts: bool = Field(
+        default=True,
+        description="Whether pods of this class may take the place of others: preempt lower ones, and take back what "
+        "their queue deserves",
+    )
     description: str = Field(default="", description="Text shown by kubectl describe")

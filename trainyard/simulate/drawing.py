@@ -13,7 +13,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
 from trainyard import quantity
-from trainyard.queues import queue_objects
+from trainyard.proof import stack_queues
 from trainyard.simulate.clock import shown
 from trainyard.simulate.replay import Replay
 from trainyard.simulate.timeline import Ending, PodRun, Timeline
@@ -145,7 +145,9 @@ class _Drawing:
         unit = resource.rpartition("/")[2]
         usage = self._seen.usage(resource)
         top = max([Fraction(1), *(level for steps in usage.values() for _, level in steps)])
-        specs = {body["metadata"]["name"]: body["spec"] for body in queue_objects(self._replay.scenario.settings)}
+        settings = self._replay.scenario.settings
+        proved = stack_queues(settings)
+        specs = {body["metadata"]["name"]: body["spec"] for body in proved.all}
         limits = {
             queue: {
                 kind: quantity.parse(amounts[resource])

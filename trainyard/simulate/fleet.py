@@ -15,28 +15,27 @@ from typing import Any
 
 from trainyard import scheduler
 from trainyard.cluster import ClusterStatus, nodes
+from trainyard.controller.resources import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
-from trainyard.queues import queue_objects
+from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
+from trainyard.proof import stack_queues
+from trainyard.queues import DEFAULT, ROOT
+from trainyard.queues.reserved import RESERVED, made_room
 from trainyard.settings import StackSettings
 from trainyard.simulate.installation import MANAGER, configure, queue_open, until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE
-from trainyard.simulate.resources import (
-    HYPER_NODES,
-    NAMESPACES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    SERVICE_ACCOUNTS,
-)
 from trainyard.topology import compile_fabric
 
 __all__ = ["clear", "delete_pods", "prepare"]
 
 _LABEL = "trainyard.dev/simulation"
 _OWN = {_LABEL: "true"}
-_VOLCANOS = ("root", "default")
+_AMOUNTS = dict.fromkeys(("deserved", "guarantee", "capability"))
+_EMPTIED: dict[str, dict[str, Any]] = {
+    ROOT: {**_AMOUNTS},
+    DEFAULT: {**_AMOUNTS, "weight": 1, "reclaimable": True, "priority": None, "affinity": None, "type": None},
+}
+"""What Volcano's own queues are given back at the end."""
 _AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
 
 
@@ -79,8 +78,11 @@ async def prepare(
     text = configuration or scheduler.configuration(settings)
     mark = hashlib.sha256(json.dumps(fabric.hyper_nodes, sort_keys=True).encode()).hexdigest()[:16]
     await configure(client, text, mark, status)
-    for body in queue_objects(settings):
+    queues = stack_queues(settings)
+    for body in queues.own:
         await _insist(partial(client.create, QUEUES, body))
+    for body in queues.patches:
+        await _patch(client, body)
     for name in settings.queues:
         await until(f"queue {name} is open", partial(queue_open, client, name))
 
@@ -97,7 +99,7 @@ async def clear(client: Client) -> None:
                 await asyncio.gather(*(client.delete(resource, each, namespace=name) for each in found))
     await until("the pods of an earlier scenario are gone", lambda: _nothing(client, PODS))
     left = {each["metadata"]["name"]: each["spec"].get("parent") for each in await client.list(QUEUES)}
-    left = {name: parent for name, parent in left.items() if name not in _VOLCANOS}
+    left = {name: parent for name, parent in left.items() if name not in RESERVED}
     while left:
         leaves = [name for name in left if name not in left.values()]
         for name in leaves:
@@ -106,9 +108,18 @@ async def clear(client: Client) -> None:
     await until("the queues of an earlier scenario are gone", lambda: _only_volcanos(client))
     for each in await client.list(PRIORITY_CLASSES, label_selector=_LABEL):
         await client.delete(PRIORITY_CLASSES, each["metadata"]["name"])
-    if await client.find(QUEUES, "root"):
-        emptied = {"spec": {"deserved": None, "guarantee": None, "capability": None}}
-        await _insist(lambda: client.merge_patch(QUEUES, "root", emptied))
+    for name, spec in _EMPTIED.items():
+        if await client.find(QUEUES, name):
+            await _insist(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
+
+
+async def _patch(client: Client, body: dict[str, Any]) -> None:
+    """Set fields of a queue that Volcano made; a capability of root needs room in what the scheduler wrote there."""
+    name, spec = body["metadata"]["name"], body["spec"]
+    if name == ROOT:
+        held = await client.get(QUEUES, ROOT)
+        spec = {**(made_room(held["spec"], spec["capability"]) or {}), **spec}
+    await _insist(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
 
 
 async def delete_pods(client: Client, namespace: str, names: Iterable[str]) -> None:
@@ -170,7 +181,7 @@ async def _nothing(client: Client, resource: Resource) -> bool:
 
 
 async def _only_volcanos(client: Client) -> bool:
-    return all(each["metadata"]["name"] in _VOLCANOS for each in await client.list(QUEUES))
+    return all(each["metadata"]["name"] in RESERVED for each in await client.list(QUEUES))
 
 
 def _priority_class(name: str, value: int, *, preempts: bool) -> dict[str, Any]:

@@ -10,30 +10,30 @@ import asyncio
 import base64
 import copy
 import datetime
+import os
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from trainyard import pki, upstream
 from trainyard.cluster import ClusterAccess, ClusterStatus
 from trainyard.cluster.stages import HOST_PROCESS_LABEL
-from trainyard.kube import ApiError, Client
+from trainyard.controller.resources import QUEUES
+from trainyard.kube import ApiError, Client, Resource, kinds
+from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
 from trainyard.problem import TrainyardError
 from trainyard.settings.versions import component_release, supported_versions
-from trainyard.simulate.resources import CONFIG_MAPS, DEPLOYMENTS, QUEUES, resource_of
+from trainyard.simulate.programs import PROGRAMS
 
-__all__ = ["MANAGER", "NAMESPACE", "configure", "install"]
+__all__ = ["MANAGER", "NAMESPACE", "configure", "install", "kill"]
 
 NAMESPACE = "volcano-system"
 MANAGER = "trainyard-simulate"
 CONFIGURATION = ("volcano-scheduler-configmap", "volcano-scheduler.conf")
 
 _SCHEDULER = "volcano-scheduler"
-_PROGRAMS = {
-    "volcano-admission": "vc-webhook-manager",
-    "volcano-controllers": "vc-controller-manager",
-    _SCHEDULER: "vc-scheduler",
-}
+_PROGRAMS = {f"volcano-{name}": program for name, program in PROGRAMS.items()}
 _INSTALLER = "installer/volcano-development.yaml"
 _CRDS = (
     "batch.volcano.sh_jobs",
@@ -49,6 +49,7 @@ _CRDS = (
 _JOB_FLOW_CRDS = ("flow.volcano.sh_jobflows", "flow.volcano.sh_jobtemplates")
 _KINDS = ("ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Deployment")
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_RESOURCES = {each.kind: each for each in vars(kinds).values() if isinstance(each, Resource)}
 _MARK = "trainyard.dev/scheduler-configuration"
 _PATIENCE = 120.0
 
@@ -72,7 +73,7 @@ async def install(client: Client, access: ClusterAccess, status: Callable[[], Cl
     """
     if await client.find(DEPLOYMENTS, _SCHEDULER, namespace=NAMESPACE) is None:
         for body in _objects(access):
-            await client.apply(resource_of(body["kind"]), body, field_manager=MANAGER)
+            await client.apply(_RESOURCES[body["kind"]], body, field_manager=MANAGER)
     await _await_healthy(status)
     await until("queue default is open", lambda: queue_open(client, "default"))
 
@@ -92,17 +93,40 @@ async def configure(client: Client, text: str, mark: str, status: Callable[[], C
     marked = ((held or {}).get("metadata", {}).get("annotations") or {}).get(_MARK)
     if held is not None and held["data"].get(key) == text and marked == mark:
         return
-    before = _pid(status())
+    before = _pids(status())[PROGRAMS["scheduler"]]
     patch = {"metadata": {"annotations": {_MARK: mark}}, "data": {key: text}}
     await client.merge_patch(CONFIG_MAPS, name, patch, namespace=NAMESPACE)
     stamp = {_MARK: datetime.datetime.now(datetime.UTC).isoformat()}
     restarted = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
     await client.merge_patch(DEPLOYMENTS, _SCHEDULER, restarted, namespace=NAMESPACE)
 
-    async def another() -> bool:
-        return (await asyncio.to_thread(lambda: _pid(status()))) not in (None, before)
+    await _another(PROGRAMS["scheduler"], before, status)
 
-    await until("the scheduler starts with its new configuration", another)
+
+async def kill(names: Iterable[str], status: Callable[[], ClusterStatus]) -> None:
+    """End programs of Volcano without warning, and wait until they were started again.
+
+    Parameters
+    ----------
+    names
+        Keys of `PROGRAMS`.
+    status
+        Looks at the cluster's processes.
+    """
+    pids = _pids(await asyncio.to_thread(status))
+    victims = [PROGRAMS[name] for name in names]
+    for program in victims:
+        if (pid := pids[program]) is not None:
+            os.kill(pid, signal.SIGKILL)
+    for program in victims:
+        await _another(program, pids[program], status)
+
+
+async def _another(program: str, before: int | None, status: Callable[[], ClusterStatus]) -> None:
+    async def started() -> bool:
+        return _pids(await asyncio.to_thread(status))[program] not in (None, before)
+
+    await until(f"{program} is started again", started)
     await _await_healthy(status)
 
 
@@ -132,8 +156,9 @@ async def until(what: str, probe: Callable[[], Any], *, patience: float = _PATIE
     raise TrainyardError(f"Waited {patience:.0f} s in vain until {what}{why}", fix="see `trainyard cluster status`")
 
 
-def _pid(status: ClusterStatus) -> int | None:
-    return next((each.pid for each in status.processes if each.name == "vc-scheduler"), None)
+def _pids(status: ClusterStatus) -> dict[str, int | None]:
+    found = {each.name: each.pid for each in status.processes}
+    return {program: found.get(program) for program in PROGRAMS.values()}
 
 
 async def _await_healthy(status: Callable[[], ClusterStatus]) -> None:

@@ -19,15 +19,18 @@ from itertools import count
 from typing import Any
 
 from trainyard import quantity
+from trainyard.cluster import ClusterStatus
 from trainyard.cluster.nodes import desired_nodes
+from trainyard.controller.resources import POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Change, Client, Informer
+from trainyard.kube.kinds import NODES, PODS
 from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.fleet import delete_pods
-from trainyard.simulate.installation import until
+from trainyard.simulate.installation import kill, until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE, Job
+from trainyard.simulate.names import Names
 from trainyard.simulate.replay import Settled
-from trainyard.simulate.resources import NODES, POD_GROUPS, PODS, QUEUES
 
 __all__ = ["LiveWorld", "live_world"]
 
@@ -59,14 +62,22 @@ class LiveWorld:
         What nodes that come back look like.
     pods
         Informer of the replay's pods.
+    status
+        Looks at the cluster's processes.
     complaint
         Returns what the scheduler last complained of.
     """
 
     def __init__(
-        self, client: Client, fabric: FabricSettings, pods: Informer, complaint: Callable[[], str] = lambda: ""
+        self,
+        client: Client,
+        fabric: FabricSettings,
+        pods: Informer,
+        status: Callable[[], ClusterStatus],
+        complaint: Callable[[], str],
     ) -> None:
-        self._client, self._fabric, self._pods, self._complaint = client, fabric, pods, complaint
+        self._client, self._fabric, self._pods = client, fabric, pods
+        self._status, self._complaint = status, complaint
         self._gangs: dict[str, _Gang] = {}
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._changes = 0
@@ -143,6 +154,10 @@ class LiveWorld:
         for name in nodes:
             with _missing_is_fine():
                 await self._client.merge_patch(NODES, name, patch)
+
+    async def kill(self, programs: Names) -> None:
+        """End programs of Volcano, and wait until they were started again."""
+        await kill(programs, self._status)
 
     async def change_queue(self, body: Mapping[str, Any]) -> None:
         """Give a Queue another spec; what the new one leaves out is removed."""
@@ -270,14 +285,17 @@ class LiveWorld:
 
 @contextlib.asynccontextmanager
 async def live_world(
-    client: Client, fabric: FabricSettings, complaint: Callable[[], str] = lambda: ""
+    client: Client,
+    fabric: FabricSettings,
+    status: Callable[[], ClusterStatus],
+    complaint: Callable[[], str] = lambda: "",
 ) -> AsyncIterator[LiveWorld]:
     """Watch the pods of a control plane that was prepared, for one replay."""
     informer = Informer(client, PODS, label_selector=_ROLE)
     task = asyncio.create_task(informer.run())
     try:
         await informer.wait_synced()
-        yield LiveWorld(client, fabric, informer, complaint)
+        yield LiveWorld(client, fabric, informer, status, complaint)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

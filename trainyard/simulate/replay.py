@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
 
-from trainyard.queues import queue_objects
+from trainyard.proof import stack_queues
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import shown
 from trainyard.simulate.expectation import Verdict, judge
 from trainyard.simulate.jobs import Job
+from trainyard.simulate.names import Names
 from trainyard.simulate.scenario import Event, Scenario
 from trainyard.simulate.timeline import JobState, Timeline
 
@@ -60,6 +61,9 @@ class World(Protocol):
 
     async def cordon(self, nodes: list[str], *, on: bool) -> None:
         """Stop nodes from taking pods, or let them again."""
+
+    async def kill(self, programs: Names) -> None:
+        """End programs of Volcano, and wait until they were started again."""
 
     async def change_queue(self, body: Mapping[str, Any]) -> None:
         """Give a Queue another spec."""
@@ -165,16 +169,18 @@ class _Run:
                     await self._leave(name, at, finished=False)
                 else:
                     await world.restart(name)
+        if event.kill:
+            await world.kill(event.kill)
         if event.queue:
             await self._change_queue(event.queue, event.change)
 
     async def _change_queue(self, name: str, change: Mapping[str, Any]) -> None:
-        values = self._queues[name].model_dump(by_alias=True, mode="json", exclude_defaults=True)
+        values = self._queues[name].model_dump(by_alias=True, mode="json", exclude_unset=True)
         self._queues[name] = QueueSettings.model_validate({**values, **change})
         settings = self._scenario.settings.model_copy(update={"queues": self._queues})
-        await self._world.change_queue(
-            next(body for body in queue_objects(settings) if body["metadata"]["name"] == name)
-        )
+        bodies = {body["metadata"]["name"]: body for body in stack_queues(settings).all}
+        # Of Volcano's own queue there is nothing to be said any more where every amount was taken away.
+        await self._world.change_queue(bodies.get(name) or {"metadata": {"name": name}, "spec": {}})
 
     def _plan_ends(self, at: int, settled: Settled) -> None:
         for name, job in self._there.items():

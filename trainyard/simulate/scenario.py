@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard.problem import Problem, TrainyardError
+from trainyard.queues import ROOT
 from trainyard.settings import StackSettings, load_stack
 from trainyard.settings.base import DnsLabel, SettingsModel
 from trainyard.settings.loader import parse_stack, read_yaml
@@ -26,12 +27,13 @@ from trainyard.simulate.clock import Duration
 from trainyard.simulate.expectation import Expectation
 from trainyard.simulate.jobs import Job, JobSettings
 from trainyard.simulate.names import Names
+from trainyard.simulate.programs import PROGRAMS
 from trainyard.topology import Fabric, compile_fabric
 
 __all__ = ["Event", "Scenario", "ScenarioFile", "load_scenario"]
 
 _STACK_SECTIONS = ("fabric", "queues", "tenants", "scheduler", "priorityClasses")
-_ACTIONS = ("fail", "repair", "cordon", "uncordon", "delete", "restart", "queue")
+_ACTIONS = ("fail", "repair", "cordon", "uncordon", "delete", "restart", "kill", "queue")
 
 
 class Event(SettingsModel):
@@ -44,6 +46,7 @@ class Event(SettingsModel):
     uncordon: Names = Field(default=(), description="Nodes or domains that take pods again")
     delete: Names = Field(default=(), description="Jobs, or patterns of jobs, that are deleted")
     restart: Names = Field(default=(), description="Jobs, or patterns of jobs, whose pods are all made anew")
+    kill: Names = Field(default=(), description="Programs of Volcano that die: scheduler, controllers, admission")
     queue: DnsLabel | None = Field(default=None, description="Queue that is changed")
     change: dict[str, Any] = Field(default={}, description="Settings of the queue that get another value")
 
@@ -151,8 +154,8 @@ def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
         if not isinstance(stack, str):
             problem = Problem("stack", f"must be a path (value: {stack!r})", "name a file such as Pulumi.local.yaml")
             raise TrainyardError(f"The scenario {path} is wrong", problems=[problem])
-        platform = load_stack(path.parent / stack).model_dump(by_alias=True, mode="json")
-        values |= {section: platform[section] for section in _STACK_SECTIONS}
+        platform = load_stack(path.parent / stack).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        values |= {section: platform[section] for section in _STACK_SECTIONS if section in platform}
     values |= {section: document[section] for section in _STACK_SECTIONS if section in document}
     try:
         return parse_stack(values, source=str(path))
@@ -172,8 +175,9 @@ def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> It
     for index, event in enumerate(file.events):
         for action in ("fail", "repair", "cordon", "uncordon"):
             yield from _unknown(f"events[{index}].{action}", "node or domain", getattr(event, action), places)
+        yield from _unknown(f"events[{index}].kill", "program", event.kill, set(PROGRAMS))
         if event.queue:
-            yield from _unknown(f"events[{index}].queue", "queue", (event.queue,), set(settings.queues))
+            yield from _unknown(f"events[{index}].queue", "queue", (event.queue,), set(settings.queues) - {ROOT})
             yield from _wrong_change(f"events[{index}].change", event.change)
     for index, expectation in enumerate(file.expect):
         path = f"expect[{index}]"

@@ -99,7 +99,7 @@ class Session:
         async def work(client: Client) -> Replay:
             await self.prepare(client, scenario)
             try:
-                async with live_world(client, scenario.settings.fabric, self._complaint) as world:
+                async with live_world(client, scenario.settings.fabric, self.status, self._complaint) as world:
                     return await replay(scenario, world, progress)
             finally:
                 await clear(client)
