@@ -18,18 +18,32 @@ _GROUPS = (
     "deploy",
     "render",
     "check",
+    "convert",
     "crds",
     "policy",
     "queues",
     "topology",
     "scheduler",
+    "runtimes",
     "simulate",
     "controller",
 )
 
 
-def build() -> typer.Typer:
-    """Return the command with every group registered."""
+_DEPLOY = ("up", "preview", "destroy", "refresh")
+_COMMANDS = {**{name: name for name in _GROUPS if name != "deploy"}, **dict.fromkeys(_DEPLOY, "deploy")}
+"""The module of each first word."""
+
+
+def build(word: str | None = None) -> typer.Typer:
+    """Return the command.
+
+    Parameters
+    ----------
+    word
+        The first word of the arguments: where it names a command, only that one is registered, because to load all of
+        them takes as long as many of them run.
+    """
     app = typer.Typer(
         name="trainyard",
         help="A distributed training platform for Kubernetes as one reviewed program.",
@@ -37,15 +51,22 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for name in _GROUPS:
+    groups = (_COMMANDS[word],) if word in _COMMANDS else _GROUPS
+    if len(groups) == 1:
+        app.callback()(_root)
+    for name in groups:
         importlib.import_module(f"trainyard.cli.{name}").register(app)
     return app
+
+
+def _root() -> None:
+    """Keep the name of a command that is alone."""
 
 
 def main() -> None:
     """Run the command line; exit 0 fine, 1 the answer is no, 2 usage or environment error."""
     try:
-        build()()
+        build(sys.argv[1] if len(sys.argv) > 1 else None)()
     except TrainyardError as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)

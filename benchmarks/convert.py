@@ -1,0 +1,72 @@
+"""Conversions a second of processor time, with and without reading and writing YAML.
+
+The jobs are the inputs of the tests, all kinds in turn, in one process. Prints one line a figure and writes
+`benchmarks/results/convert.json`.
+
+    python -m benchmarks.convert [--seconds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from trainyard.api import documents
+from trainyard.convert import convert_documents
+from trainyard.convert.report import as_text, as_yaml
+from trainyard.data import data_folder
+from trainyard.runtimes import load_catalogue
+
+ROOT = Path(__file__).resolve().parent.parent
+INPUTS = ROOT / "tests" / "convert" / "inputs"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--seconds", type=float, default=3, help="how long each measurement takes")
+    options = parser.parse_args()
+    texts = {path.name: path.read_text() for path in sorted(INPUTS.glob("*.yaml"))}
+    catalogue = {body["metadata"]["name"]: body for body in load_catalogue(data_folder("runtimes")).objects()}
+    jobs = sum(bool(each.objects) for each in convert_documents(texts, catalogue))
+
+    def whole() -> None:
+        conversions = convert_documents(texts, catalogue)
+        as_yaml(body for each in conversions for body in each.objects)
+        as_text(conversions)
+
+    results = {
+        "jobs": jobs,
+        "files_a_second": round(jobs * _rounds(whole, options.seconds)),
+        "reading_a_second": round(jobs * _rounds(lambda: _read(texts), options.seconds)),
+        "conversions_with_reading_a_second": round(
+            jobs * _rounds(lambda: convert_documents(texts, catalogue), options.seconds)
+        ),
+    }
+    output = ROOT / "benchmarks" / "results" / "convert.json"
+    output.parent.mkdir(exist_ok=True)
+    output.write_text(json.dumps(results, indent=2) + "\n")
+    for name, figure in results.items():
+        print(name, figure)
+
+
+def _read(texts: dict[str, str]) -> None:
+    for text in texts.values():
+        list(documents(text))
+
+
+def _rounds(work: Callable[[], object], seconds: float) -> float:
+    """Return how often a second of processor time does the work."""
+    work()
+    start, rounds = time.process_time(), 0
+    while time.process_time() - start < seconds:
+        work()
+        rounds += 1
+    return rounds / (time.process_time() - start)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The inputs of these tests: one file a case, with its golden output beside it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from trainyard.api import Body, documents
+from trainyard.convert import AUTO, Conversion, convert_documents
+from trainyard.data import data_folder
+from trainyard.runtimes import load_catalogue
+
+FOLDER = Path(__file__).parent
+INPUTS = sorted((FOLDER / "inputs").glob("*.yaml"))
+NAMES = [path.stem for path in INPUTS]
+
+
+@cache
+def catalogue() -> dict[str, Body]:
+    """Return the runtimes that Trainyard ships, by name."""
+    return {body["metadata"]["name"]: body for body in load_catalogue(data_folder("runtimes")).objects()}
+
+
+def text_of(name: str) -> str:
+    return (FOLDER / "inputs" / f"{name}.yaml").read_text()
+
+
+def converted(name: str, *, runtime: str = AUTO) -> list[Conversion]:
+    return convert_documents({f"{name}.yaml": text_of(name)}, catalogue(), runtime=runtime)
+
+
+def bodies_of(name: str) -> list[Any]:
+    """Return the objects of an input, typed lists unpacked."""
+    found = []
+    for body in documents(text_of(name)):
+        kind = str(body["kind"])
+        if isinstance(body.get("items"), list):
+            about = {"apiVersion": body["apiVersion"], "kind": kind.removesuffix("List")}
+            found += [{**about, **item} for item in body["items"]]
+        else:
+            found.append(body)
+    return found

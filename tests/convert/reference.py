@@ -1,0 +1,77 @@
+"""The table of docs/convert.md: what each field becomes, as the conversions of all inputs say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.convert.corpus import NAMES, bodies_of, catalogue
+from trainyard.convert import KINDS, Conversion, Note, convert_documents
+from trainyard.convert.report import as_yaml
+
+_ROLES = re.compile(r"^spec\.\w+ReplicaSpecs\.\w+")
+_TEMPLATE = re.compile(r"^.*?emplate\.(?=spec|metadata)")
+_KEYS = {
+    re.compile(r"\[\d+\]"): "[]",
+    re.compile(r"(sparkConf|hadoopConf)\[.*?\]"): r"\1.*",
+    re.compile(r"rayStartParams\.[\w-]+$"): "rayStartParams.*",
+    re.compile(r"^metadata\.(labels|annotations)\[(?!scheduling|ray|volcano|kueue|kubectl).*\]"): r"metadata.\1.*",
+    re.compile(r"^metadata\.(labels|annotations)\.[\w-]+$"): r"metadata.\1.*",
+    re.compile(r"^spec\.rayClusterSpec\."): "(cluster).",
+}
+_OF_ONE_JOB = re.compile(
+    r"^(names [A-Z/]|names the |runs on the|not \d)|is not known here|refused|is not done|named after the job"
+)
+_RUN_POLICY = "runPolicy"
+_EVERY = "every kind"
+_PODS = "pod templates"
+
+
+def table() -> str:
+    """Return the table as Markdown."""
+    rows: dict[tuple[int, str, str], set[tuple[str, str]]] = {}
+    for name in NAMES:
+        for body in bodies_of(name):
+            if (body["apiVersion"], body["kind"]) not in KINDS:
+                continue
+            (conversion,) = convert_documents({name: as_yaml([body])}, catalogue(), runtime="always")
+            for kind, field, note in _fields(body["kind"], conversion):
+                order = _order(kind)
+                rows.setdefault((order, kind, field), set()).add((note.severity.value, note.message))
+    lines = ["| kind | field | becomes | |", "|---|---|---|---|"]
+    for (_, kind, field), found in sorted(rows.items()):
+        for severity, message in sorted(found):
+            lines.append(f"| {kind} | `{field}` | {message.replace('|', '/')} | {severity} |")
+    return "\n".join(lines) + "\n"
+
+
+def _fields(kind: str, conversion: Conversion) -> Iterator[tuple[str, str, Note]]:
+    for note in conversion.notes:
+        if not note.path or _OF_ONE_JOB.search(note.message):
+            continue
+        path = note.path
+        for pattern, replacement in _KEYS.items():
+            path = pattern.sub(replacement, path)
+        if path.startswith("metadata.") and not path.startswith("metadata.labels[ray"):
+            yield _EVERY, path, note
+        elif _TEMPLATE.match(path) and not path.startswith("spec.driver") and not path.startswith("spec.executor"):
+            yield _PODS, _TEMPLATE.sub("", path), note
+        elif path.startswith("spec.runPolicy."):
+            yield _RUN_POLICY, path.removeprefix("spec.runPolicy."), note
+        elif _ROLES.match(path):
+            yield _title(kind), _ROLES.sub("(role)", path) or "(role)", note
+        elif path.startswith("(cluster)"):
+            yield "RayCluster", path.removeprefix("(cluster)."), note
+        elif kind == "RayCluster":
+            yield kind, path.removeprefix("spec."), note
+        else:
+            yield _title(kind), path.removeprefix("spec."), note
+
+
+def _title(kind: str) -> str:
+    return "Volcano Job" if kind == "Job" else kind
+
+
+def _order(title: str) -> int:
+    titles = [_EVERY, _PODS, _RUN_POLICY, *(_title(kind) for _, kind in KINDS)]
+    return titles.index(title)

@@ -1,0 +1,30 @@
+"""The page about conversion shows what the conversions do."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tests.convert.reference import table
+from trainyard.convert import KINDS
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "convert.md"
+FIELDS = re.compile(r"(?<=<!-- fields -->\n).*?(?=<!-- end of fields -->)", re.DOTALL)
+
+
+def test_the_page_has_the_table_of_all_fields() -> None:
+    text = PAGE.read_text()
+    if os.environ.get("TRAINYARD_UPDATE_GOLDENS"):
+        text = FIELDS.sub(lambda _: table(), text)
+        PAGE.write_text(text)
+    found = FIELDS.search(text)
+    assert found is not None
+    assert found.group() == table(), "rewrite it with TRAINYARD_UPDATE_GOLDENS=1"
+
+
+def test_the_page_names_every_kind() -> None:
+    text = PAGE.read_text()
+    for version, kind in KINDS:
+        assert kind in text
+        assert version in text

@@ -1,0 +1,103 @@
+"""`trainyard convert`: jobs of the old operators as TrainJobs and runtimes, with a note for every field."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.common import text_of
+from trainyard.problem import TrainyardError
+
+if TYPE_CHECKING:
+    from trainyard.convert import Conversion
+
+__all__ = ["register"]
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class _Format(StrEnum):
+    YAML = "yaml"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("convert")(_convert)
+
+
+def _convert(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Old jobs: files, folders, or - for standard input")
+    ],
+    output: Annotated[_Format, typer.Option("-o", "--output", help="Format")] = _Format.YAML,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write one file a job to; it is created", file_okay=False)
+    ] = None,
+    runtime: Annotated[
+        str,
+        typer.Option(
+            "--runtime",
+            help="auto: a catalogue runtime where one carries the job; always: a TrainingRuntime for every job; "
+            "or the name of a catalogue runtime",
+        ),
+    ] = "auto",
+    folder: Annotated[
+        list[Path] | None, typer.Option("--runtimes", help="Folder of a runtime catalogue; Trainyard's when absent")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when something is lost")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List also the fields that are there unchanged")] = False,
+) -> None:
+    """Turn jobs of older operators into TrainJobs; standard error says what became of their fields."""
+    from trainyard.convert import convert_documents
+    from trainyard.convert.report import as_text, as_yaml
+    from trainyard.data import data_folder
+    from trainyard.runtimes import load_catalogue
+
+    texts = {name: text for path in files for name, text in _texts(path)}
+    objects = load_catalogue(folder or data_folder("runtimes")).objects()
+    catalogue = {body["metadata"]["name"]: body for body in objects}
+    conversions = convert_documents(texts, catalogue, runtime=runtime)
+    if out is not None:
+        _write(out, conversions)
+    if output is _Format.JSON:
+        typer.echo(json.dumps({"results": [each.as_json() for each in conversions]}, indent=2))
+    elif out is None:
+        typer.echo(as_yaml(body for each in conversions for body in each.objects), nl=False)
+    typer.echo(as_text(conversions, every=every), nl=False, err=True)
+    if strict and any(each.lost for each in conversions):
+        raise typer.Exit(1)
+
+
+def _texts(name: str) -> Iterator[tuple[str, str]]:
+    if name == "-":
+        yield "standard input", text_of(name)
+    elif Path(name).is_dir():
+        for path in sorted(each for each in Path(name).rglob("*") if each.suffix in _SUFFIXES):
+            yield str(path), text_of(str(path))
+    else:
+        yield name, text_of(name)
+
+
+def _write(out: Path, conversions: Sequence[Conversion]) -> None:
+    """Write one file a job, named after it; jobs of one name in several namespaces are told apart by these."""
+    from trainyard.convert.report import as_text, as_yaml
+
+    made = [each for each in conversions if each.objects]
+    names = Counter(each.objects[-1]["metadata"]["name"] for each in made)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for each in made:
+            metadata = each.objects[-1]["metadata"]
+            name = metadata["name"]
+            if names[name] > 1:
+                name = f"{metadata.get('namespace', 'default')}-{name}"
+            (out / f"{name}.yaml").write_text(as_text([each]) + as_yaml(each.objects), encoding="utf-8")
+    except OSError as error:
+        raise TrainyardError(f"{out} cannot be written: {error.strerror}", fix="choose another folder") from error

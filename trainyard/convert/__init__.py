@@ -1,0 +1,8 @@
+"""Old jobs become TrainJobs: training operator, MPI operator, KubeRay, Spark operator and Volcano. Pure: no I/O."""
+
+from trainyard.convert.conversion import ALWAYS, AUTO, Conversion
+from trainyard.convert.documents import convert_documents
+from trainyard.convert.kinds import KINDS
+from trainyard.convert.note import Note, Severity
+
+__all__ = ["ALWAYS", "AUTO", "KINDS", "Conversion", "Note", "Severity", "convert_documents"]

@@ -1,0 +1,174 @@
+"""One old job becomes a TrainJob and a runtime, with a note for every field that is not simply there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob, parse
+from trainyard.convert.draft import Draft, Refused
+from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
+from trainyard.convert.fit import Catalogue, catalogue_runtime, on_runtime, unexpressed
+from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
+from trainyard.convert.note import Note, Severity
+from trainyard.convert.scheduling import place_queue
+from trainyard.convert.source import Source
+from trainyard.problem import Problem, TrainyardError
+from trainyard.render import Rejected, RenderContext, render, validate_runtime
+
+__all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]
+
+AUTO: Final = "auto"
+"""A runtime of the catalogue where one carries the job, else a runtime of its own."""
+ALWAYS: Final = "always"
+"""A runtime of its own for every job."""
+
+Converter = Callable[[Draft], None]
+"""Fills a draft from its source: parts, framework, and everything outside of metadata."""
+
+_OWN: Final = "a TrainingRuntime of the job's own carries the pods: no runtime of the catalogue says"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What became of one object.
+
+    Parameters
+    ----------
+    source
+        Kind, namespace and name of the old object.
+    objects
+        What to apply, in this order; empty where nothing expresses the job.
+    notes
+        What became of its fields.
+    """
+
+    source: str
+    objects: tuple[Body, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def lost(self) -> tuple[Note, ...]:
+        """Return the notes of fields that nothing does the job of."""
+        return tuple(note for note in self.notes if note.severity is Severity.LOST)
+
+    def as_json(self) -> Body:
+        """Return the conversion as plain data."""
+        return {
+            "source": self.source,
+            "notes": [note.as_json() for note in self.notes],
+            "objects": list(self.objects),
+        }
+
+
+def convert(
+    body: Body, converter: Converter, catalogue: Catalogue, *, runtime: str = AUTO, name: str | None = None
+) -> Conversion:
+    """Convert one old job.
+
+    Parameters
+    ----------
+    body
+        The job.
+    converter
+        What knows its kind.
+    catalogue
+        Cluster runtimes by name.
+    runtime
+        ``auto``, ``always``, or the name of a runtime of the catalogue.
+    name
+        Name of the TrainJob instead of the old job's.
+
+    Raises
+    ------
+    TrainyardError
+        The job is not of the shape its API requires, or there is no runtime of the given name.
+    """
+    source = Source(body)
+    try:
+        draft = _drafted(source, converter, name)
+        room = room_for_name(draft)
+        if len(draft.name) > room:
+            short = draft.name[: max(room, 1)].rstrip("-")
+            source = Source(body)
+            draft = _drafted(source, converter, short)
+    except Refused:
+        source.lost("spec", "the job is not converted", "see above")
+        return Conversion(source.label, (), tuple(source.notes))
+    source.finish()
+    objects = _objects(draft, catalogue, runtime)
+    notes = (*source.notes, *_refusals(objects, catalogue))
+    return Conversion(source.label, objects, notes)
+
+
+def _drafted(source: Source, converter: Converter, name: str | None) -> Draft:
+    wanted = job_name(source)
+    if name is not None and name != wanted:
+        source.forget("metadata.name")
+        source.changed("metadata.name", f"{name}: pods are named after the job, and no two jobs have one name")
+    draft = Draft(source, name or wanted)
+    read_metadata(draft)
+    converter(draft)
+    for part in draft.parts:
+        read_pod_annotations(draft, part)
+    place_queue(draft)
+    return draft
+
+
+def _objects(draft: Draft, catalogue: Catalogue, runtime: str) -> tuple[Body, ...]:
+    fitting = catalogue_runtime(draft, catalogue) if runtime == AUTO else None
+    if fitting is not None:
+        candidate = on_runtime(draft, fitting, catalogue[fitting])
+        if not _problems((candidate,), catalogue):
+            _note_runtime(draft, fitting)
+            return (*draft.objects, candidate)
+    if runtime in (AUTO, ALWAYS):
+        return (*draft.objects, own_runtime(draft), train_job(draft))
+    if runtime not in catalogue:
+        known = ", ".join(sorted(catalogue)) or "none"
+        raise TrainyardError(
+            f"There is no runtime {runtime!r} in the catalogue", fix=f"use {AUTO}, {ALWAYS} or one of: {known}"
+        )
+    _note_runtime(draft, runtime)
+    framework = catalogue[runtime]["metadata"].get("labels", {}).get(FRAMEWORK_LABEL)
+    if framework != draft.framework:
+        message = f"the runtime {runtime} is for {framework}, the job for {draft.framework}"
+        fix = f"use a runtime for {draft.framework}, or --runtime {ALWAYS}"
+        draft.source.notes.append(Note("", framework, Severity.LOST, message, fix))
+    for path in unexpressed(draft):
+        message = f"{path} is not said by the runtime {runtime} nor by a TrainJob"
+        fix = f"see whether {runtime} has it, or use --runtime {ALWAYS}"
+        draft.source.notes.append(Note("", path, Severity.LOST, message, fix))
+    return (*draft.objects, on_runtime(draft, runtime, catalogue[runtime]))
+
+
+def _note_runtime(draft: Draft, name: str) -> None:
+    message = f"runs on the cluster runtime {name}, which may add to the pods (shared memory, security settings)"
+    draft.source.notes.append(Note("", name, Severity.CHANGED, message, f"see runtimes/{name}"))
+
+
+def _refusals(objects: tuple[Body, ...], catalogue: Catalogue) -> list[Note]:
+    return [
+        Note(problem.path, None, Severity.LOST, f"the new objects are refused: {problem.message}", problem.fix)
+        for problem in _problems(objects, catalogue)
+    ]
+
+
+def _problems(objects: tuple[Body, ...], catalogue: Mapping[str, Body]) -> tuple[Problem, ...]:
+    """Return why the API server would refuse the objects."""
+    try:
+        job = parse(TrainJob, objects[-1])
+        own = next((body for body in objects if body["kind"] == "TrainingRuntime"), None)
+        if own is not None:
+            model = parse(TrainingRuntime, own)
+            if errors := validate_runtime(model).errors:
+                return errors
+            result = render(job, model, RenderContext())
+        else:
+            assert job.spec is not None  # noqa: S101
+            known = parse(ClusterTrainingRuntime, catalogue[job.spec.runtime_ref.name])
+            result = render(job, known, RenderContext())
+    except TrainyardError as error:
+        return error.problems
+    return result.errors if isinstance(result, Rejected) else ()

@@ -1,0 +1,107 @@
+"""The TrainJob and its runtime in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from trainyard.api import Body
+from trainyard.convert.part import Part, read_part, set_trainer
+from trainyard.convert.source import Path, Source
+
+__all__ = ["Draft", "Refused"]
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not an error
+    """A job that cannot be expressed at all; its notes say why."""
+
+
+@dataclass
+class Draft:
+    """What a converter fills in.
+
+    Parameters
+    ----------
+    source
+        The old job.
+    name
+        Name of the TrainJob and its runtime.
+    framework
+        Value of the runtime's framework label.
+    policy
+        mlPolicy without the number of nodes.
+    parts
+        Roles in the order of the replicatedJobs.
+    nodes
+        Number of training nodes; None where an elastic policy says it.
+    processes
+        Training processes on a node.
+    gang
+        podGroupPolicy.
+    queue
+        Queue of the gang's scheduler.
+    job_set
+        Further fields of the JobSet's specification.
+    objects
+        Further objects that the pods need.
+    """
+
+    source: Source
+    name: str
+    framework: str = "plainml"
+    policy: Body = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    nodes: int | None = 1
+    processes: int | str | None = None
+    gang: Body = field(default_factory=lambda: {"volcano": {}})
+    queue: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    suspend: bool | None = None
+    deadline: int | None = None
+    managed_by: str | None = None
+    job_set: Body = field(default_factory=dict)
+    objects: list[Body] = field(default_factory=list)
+
+    @property
+    def namespace(self) -> str | None:
+        """Return the namespace, None where the old job names none."""
+        found = self.source.peek("metadata.namespace")
+        return found if isinstance(found, str) else None
+
+    @property
+    def trainer(self) -> Part:
+        """Return the part that the TrainJob's trainer configures."""
+        return next(part for part in self.parts if part.trains)
+
+    @property
+    def pods(self) -> int:
+        """Return the number of all pods."""
+        return sum(part.total for part in self.parts)
+
+    def part(self, name: str) -> Part | None:
+        """Return a part by the name of its replicatedJob."""
+        return next((part for part in self.parts if part.name == name), None)
+
+    def read(self, path: Path, name: str, pods: int, mains: Iterable[str] = ()) -> Part:
+        """Take a pod template and add it as a part."""
+        part = read_part(self.source, path, name, pods, tuple(mains))
+        self.parts.append(part)
+        return part
+
+    def train(self, part: Part) -> None:
+        """Let the TrainJob's trainer configure a part."""
+        set_trainer(self.source, part)
+
+    def succeed_with(self, *names: str) -> None:
+        """Let the job succeed with some parts, though others still run."""
+        self.job_set["successPolicy"] = {"operator": "All", "targetReplicatedJobs": list(names)}
+
+    def restart(self, times: int) -> None:
+        """Let the whole gang be made again when a Job has failed."""
+        self.job_set["failurePolicy"] = {"maxRestarts": times}
+
+    def refuse(self, path: Path, message: str, fix: str) -> Refused:
+        """Return what to raise for a job that nothing expresses."""
+        self.source.lost(path, message, fix)
+        return Refused()

@@ -1,0 +1,133 @@
+"""Whether a runtime of the catalogue carries a job: what a TrainJob and a patch can say is enough.
+
+A TrainJob says image, command, arguments, variables and resources, and a patch adds volumes, placement and identity.
+Everything else of a pod template needs a runtime of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard.api import Body
+from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
+from trainyard.convert.draft import Draft
+from trainyard.convert.emit import train_job
+from trainyard.convert.restarts import ON_FAILURE
+
+__all__ = ["Catalogue", "catalogue_runtime", "unexpressed"]
+
+Catalogue = Mapping[str, Body]
+"""Cluster runtimes by name."""
+
+_NAMES: Final = {
+    "torch": "torch-distributed",
+    "jax": "jax-distributed",
+    "xgboost": "xgboost-distributed",
+    "tensorflow": "tensorflow",
+    "paddle": "paddle",
+    "plainml": "plain",
+}
+_GANG: Final = "-gang"
+_LOWEST_TIER: Final = {"mode": "hard", "highestTierAllowed": 1}
+_TRAINER_FIELDS: Final = ("image", "command", "args", "env", "resources")
+_PATCHED_CONTAINER: Final = ("volumeMounts", "securityContext")
+_PATCHED_POD: Final = (
+    "serviceAccountName",
+    "terminationGracePeriodSeconds",
+    "volumes",
+    "imagePullSecrets",
+    "securityContext",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "schedulingGates",
+)
+_PORTS: Final = ("pytorchjob-port", "tfjob-port", "xgboostjob-port", "jaxjob-port", "master")
+_SHARED_MEMORY: Final = "shared-memory"
+
+
+def catalogue_runtime(draft: Draft, catalogue: Catalogue) -> str | None:
+    """Return the name of the runtime that carries a job exactly, None where there is none."""
+    name = _NAMES.get(draft.framework)
+    if name is None or len(draft.parts) != 1 or unexpressed(draft):
+        return None
+    volcano = draft.gang.get("volcano")
+    if volcano is None:
+        return None
+    topology = volcano.get("networkTopology")
+    if topology is not None:
+        if topology != _LOWEST_TIER:
+            return None
+        name += _GANG
+    return name if name in catalogue else None
+
+
+def unexpressed(draft: Draft) -> list[str]:
+    """Return what of a job neither a TrainJob nor a patch can say, as paths of the JobSet's specification."""
+    found = list(draft.job_set)
+    found += [f"replicatedJobs[{part.name}]" for part in draft.parts if not part.trains]
+    policy = draft.policy.get(draft.framework, {})
+    found += [f"mlPolicy.{draft.framework}.{key}" for key, value in policy.items() if value != "auto"]
+    part = draft.trainer
+    prefix = f"replicatedJobs[{part.name}].template.spec"
+    found += [f"{prefix}.{name}" for name in part.job]
+    pod = part.pod
+    for name, value in pod.items():
+        kept = name in (*_PATCHED_POD, "containers") or (name == "restartPolicy" and value == ON_FAILURE)
+        if not kept:
+            found.append(f"{prefix}.template.spec.{name}")
+    found += [
+        f"{prefix}.template.spec.containers[{each['name']}]" for each in pod["containers"] if each["name"] != part.main
+    ]
+    for name, value in part.container.items():
+        if name in ("name", *_TRAINER_FIELDS, *_PATCHED_CONTAINER):
+            continue
+        if name != "ports" or not _framework_ports(value):
+            found.append(f"{prefix}.template.spec.containers[{part.main}].{name}")
+    mounts = [mount["name"] for mount in part.container.get("volumeMounts", ())]
+    if len(set(mounts)) < len(mounts) or any(volume["name"] == _SHARED_MEMORY for volume in pod.get("volumes", ())):
+        found.append(f"{prefix}.template.spec.containers[{part.main}].volumeMounts")
+    return found
+
+
+def on_runtime(draft: Draft, name: str, runtime: Body) -> Body:
+    """Return the TrainJob on a runtime of the catalogue, with whatever of the job it can say."""
+    part = draft.trainer
+    container = part.container
+    draft.source.changed(f"{part.path}.spec.containers[0].ports", "the framework declares its own port")
+    if draft.source.peek(f"{part.path}.spec.restartPolicy") == ON_FAILURE:
+        draft.source.same(f"{part.path}.spec.restartPolicy", "what a JobSet does where nothing is said")
+    trainer: Body = {key: container[key] for key in _TRAINER_FIELDS if key in container}
+    if "resources" in trainer:
+        trainer["resourcesPerNode"] = trainer.pop("resources")
+    return train_job(draft, runtime=name, trainer=trainer, pods=_pod_patch(draft, runtime))
+
+
+def trainer_job(runtime: Body) -> str:
+    """Return the name of the replicatedJob that a TrainJob's trainer configures."""
+    jobs: Any = (runtime.get("spec") or {}).get("template", {}).get("spec", {}).get("replicatedJobs", [])
+    for job in jobs:
+        if job["template"].get("metadata", {}).get("labels", {}).get(ANCESTOR_LABEL) == TRAINER:
+            return str(job["name"])
+    return CONTAINER_NODE
+
+
+def _pod_patch(draft: Draft, runtime: Body) -> Body | None:
+    part = draft.trainer
+    pod: Body = {key: part.pod[key] for key in _PATCHED_POD if key in part.pod}
+    container = {key: part.container[key] for key in _PATCHED_CONTAINER if key in part.container}
+    if container:
+        pod["containers"] = [{"name": CONTAINER_NODE, **container}]
+    template: Body = {}
+    metadata = {key: value for key, value in part.template.get("metadata", {}).items() if key != "finalizers"}
+    if metadata:
+        template["metadata"] = metadata
+    if pod:
+        template["spec"] = pod
+    return {"name": trainer_job(runtime), "template": {"spec": {"template": template}}} if template else None
+
+
+def _framework_ports(ports: Any) -> bool:
+    """Return whether ports are those of the old operator, in place of which the framework has its own."""
+    return all(port.get("name") in _PORTS and set(port) <= {"name", "containerPort", "protocol"} for port in ports)

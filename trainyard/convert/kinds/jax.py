@@ -1,0 +1,32 @@
+"""JAXJob of the training operator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api.constants import CONTAINER_NODE, TRAINER_PORT
+from trainyard.convert.draft import Draft
+from trainyard.convert.roles import Roles, require
+from trainyard.convert.run_policy import read_run_policy
+from trainyard.convert.variables import give, indexed, literal, note_old_hosts, referred
+
+__all__ = ["convert"]
+
+_ROLES: Final = Roles("spec.jaxReplicaSpecs", "jax", "Never")
+
+
+def convert(draft: Draft) -> None:
+    """Make a draft of a JAXJob."""
+    node = require(draft, _ROLES, _ROLES.read(draft, "Worker", CONTAINER_NODE), "Worker")
+    draft.framework, draft.policy, draft.nodes = "jax", {"jax": {}}, node.pods
+    draft.train(node)
+    first = node.hosts(draft.name)[0]
+    variables = [
+        literal("COORDINATOR_ADDRESS", first),
+        literal("COORDINATOR_PORT", TRAINER_PORT),
+        referred(literal("NUM_PROCESSES", node.pods), "JAX_NUM_PROCESSES"),
+        referred(indexed("PROCESS_ID"), "JAX_PROCESS_ID"),
+    ]
+    give(draft.source, node, variables, always=True)
+    note_old_hosts(draft.source, node, [f"{draft.source.peek('metadata.name')}-worker-"], first)
+    read_run_policy(draft)

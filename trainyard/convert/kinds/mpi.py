@@ -1,0 +1,121 @@
+"""MPIJob of the training operator (v1) and of the MPI operator (v2beta1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE
+from trainyard.convert.draft import Draft
+from trainyard.convert.note import Note, Severity
+from trainyard.convert.part import Part
+from trainyard.convert.roles import Roles, require
+from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
+from trainyard.convert.variables import note_old_hosts
+from trainyard.render.pod_set import LAUNCHER
+
+__all__ = ["IMPLEMENTATIONS", "convert", "lead"]
+
+_ROLES: Final = Roles("spec.mpiReplicaSpecs", "mpi", "Never")
+IMPLEMENTATIONS: Final = ("OpenMPI", "Intel", "MPICH")
+_SERVER: Final = ("/usr/sbin/sshd", "-De")
+_READY: Final = "Ready"
+_KUBEXEC: Final = "kubexec"
+
+
+def convert(draft: Draft) -> None:
+    """Make a draft of an MPIJob."""
+    source = draft.source
+    first = source.peek("apiVersion") == "kubeflow.org/v1"
+    named = source.text("spec.mainContainer")
+    source.same("spec.mainContainer", "the training container")
+    mains = (named,) if named else ()
+    launcher_policy = "Never" if first else "OnFailure"
+    launcher = _ROLES.read(draft, "Launcher", LAUNCHER, restart_policy=launcher_policy, mains=mains)
+    launcher = require(draft, _ROLES, launcher, "Launcher")
+    if launcher.pods != 1:
+        raise source.malformed(f"{launcher.role}.replicas", f"must be 1, but is {launcher.pods}")
+    worker = _ROLES.read(draft, "Worker", CONTAINER_NODE, mains=mains)
+    trains = bool(source.flag("spec.runLauncherAsWorker"))
+    source.same("spec.runLauncherAsWorker", "mpi.runLauncherAsNode")
+    if worker is None and not trains:
+        raise source.malformed(f"{_ROLES.path}.Worker", "is missing, or has no pods")
+    policy = _policy(draft)
+    lead(draft, launcher, worker, policy, trains=trains)
+    if worker is not None:
+        _serve(draft, worker, first=first)
+    for part in draft.parts:
+        old = [f"{source.peek('metadata.name')}-{role}" for role in ("worker-", "launcher")]
+        note_old_hosts(source, part, old, (worker or launcher).hosts(draft.name)[0])
+        note_old_hosts(source, part, [_KUBEXEC], "SSH, which mpirun takes by itself", what="program")
+    read_run_policy(draft)
+    read_clean_pod_policy(draft, "spec.cleanPodPolicy")
+
+
+def lead(draft: Draft, launcher: Part, worker: Part | None, policy: Body, *, trains: bool) -> None:
+    """Let a launcher start the processes on workers over SSH.
+
+    Parameters
+    ----------
+    policy
+        The runtime's MPI policy.
+    trains
+        Whether the launcher is a node too.
+    """
+    if trains:
+        policy["runLauncherAsNode"] = True
+    draft.framework, draft.policy = "mpi", {"mpi": policy}
+    draft.nodes = (worker.pods if worker is not None else 0) + trains
+    draft.train(launcher)
+    draft.succeed_with(launcher.name)
+    draft.parts.sort(key=lambda part: part is launcher)
+    if worker is None:
+        return
+    launcher.waits_for = ((worker.name, _READY),)
+    if worker.main != CONTAINER_NODE:
+        draft.train(worker)
+        worker.trains = False
+
+
+def _policy(draft: Draft) -> Body:
+    source = draft.source
+    policy: Body = {"mpiImplementation": IMPLEMENTATIONS[0]}
+    slots = source.integer("spec.slotsPerWorker", 1)
+    policy["numProcPerNode"] = slots or 1
+    source.same("spec.slotsPerWorker", "mpi.numProcPerNode: slots in the host file")
+    implementation = source.text("spec.mpiImplementation")
+    if implementation is not None:
+        if implementation not in IMPLEMENTATIONS:
+            names = ", ".join(IMPLEMENTATIONS)
+            raise source.malformed("spec.mpiImplementation", f"must be one of {names}, but is {implementation!r}")
+        policy["mpiImplementation"] = implementation
+        source.same("spec.mpiImplementation", "mpi.mpiImplementation")
+    path = source.text("spec.sshAuthMountPath")
+    if path:
+        policy["sshAuthMountPath"] = path
+        source.same("spec.sshAuthMountPath", "mpi.sshAuthMountPath")
+    if source.text("spec.launcherCreationPolicy") == "WaitForWorkersReady":
+        source.same("spec.launcherCreationPolicy", "the launcher depends on ready workers")
+    else:
+        source.changed("spec.launcherCreationPolicy", "the launcher starts when the workers are ready")
+    return policy
+
+
+def _serve(draft: Draft, worker: Part, *, first: bool) -> None:
+    """Let workers without a command run an SSH server, as the MPI operator does."""
+    if "command" not in worker.container and "args" not in worker.container:
+        worker.container["command"] = [_SERVER[0]]
+        worker.container["args"] = list(_SERVER[1:])
+    if first:
+        fix = "use an image with an SSH server, such as mpioperator/openmpi, and mpirun without kubexec"
+        draft.source.notes.append(_ssh_note(worker, fix))
+
+
+def _ssh_note(worker: Part, fix: str) -> Note:
+    return Note(
+        f"{worker.path}.spec.containers[{worker.main}]",
+        worker.container.get("image"),
+        Severity.CHANGED,
+        "workers are reached over SSH instead of kubectl exec",
+        fix,
+    )

@@ -1,0 +1,41 @@
+"""PaddleJob of the training operator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api.constants import CONTAINER_NODE
+from trainyard.convert.draft import Draft
+from trainyard.convert.roles import Roles, require
+from trainyard.convert.run_policy import read_run_policy
+from trainyard.convert.variables import Variable, give, literal, note_old_hosts
+from trainyard.render.bodies import field_ref_env
+
+__all__ = ["convert"]
+
+_ROLES: Final = Roles("spec.paddleReplicaSpecs", "paddle", "OnFailure")
+_SERVER: Final = "ps"
+_ELASTIC: Final = "spec.elasticPolicy"
+
+
+def convert(draft: Draft) -> None:
+    """Make a draft of a PaddleJob: workers alone train collectively, beside masters these are the servers."""
+    source = draft.source
+    servers = _ROLES.read(draft, "Master", _SERVER)
+    node = require(draft, _ROLES, _ROLES.read(draft, "Worker", CONTAINER_NODE), "Worker")
+    draft.framework, draft.policy, draft.nodes = "paddle", {"paddle": {}}, node.pods
+    draft.train(node)
+    own = Variable("POD_IP_DUMMY", field_ref_env("POD_IP_DUMMY", "status.podIP"))
+    give(source, node, [own, literal("PADDLE_TRAINER_NUM", 1)], always=False)
+    if servers is not None:
+        servers.pod["containers"].sort(key=lambda container: container["name"] != servers.main)
+        give(source, servers, [own, literal("PADDLE_SERVER_NUM", 1)], always=False)
+        message = "replicatedJob ps: parameter servers, told apart by PADDLE_SERVERS_ENDPOINTS"
+        source.changed(f"{servers.role}.replicas", message)
+    if source.mapping(_ELASTIC):
+        message = "the number of nodes is fixed: Paddle's elastic training needs its own etcd"
+        source.lost(_ELASTIC, message, "set the replicas that the job needs")
+    for part in draft.parts:
+        old = [f"{source.peek('metadata.name')}-{role}-" for role in ("master", "worker")]
+        note_old_hosts(source, part, old, part.hosts(draft.name)[0])
+    read_run_policy(draft)

@@ -1,0 +1,187 @@
+"""RayJob and RayCluster of KubeRay."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any, Final
+
+import yaml
+
+from trainyard.api import Body
+from trainyard.convert.draft import Draft
+from trainyard.convert.kinds.ray_groups import read_groups
+from trainyard.convert.part import Part
+from trainyard.convert.restarts import adapt_restart_policy
+from trainyard.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
+from trainyard.convert.scheduling import read_priority, read_schedulers
+from trainyard.convert.source import shown
+from trainyard.render.pod_set import LAUNCHER
+
+__all__ = ["convert_cluster", "convert_job"]
+
+_AWAIT_HEAD: Final = """until ray job list --address "$RAY_API_SERVER_ADDRESS" >/dev/null 2>&1; do
+  sleep 2
+done
+exec "$@"
+"""
+_RUNTIME_ENV: Final = "spec.runtimeEnvYAML"
+_LABELS: Final = (
+    ("ray.io/gang-scheduling-enabled", "all pods are one gang"),
+    ("ray.io/scheduler-name", "podGroupPolicy says which scheduler"),
+)
+_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
+_OVERWRITE: Final = "ray.io/overwrite-container-cmd"
+
+
+def convert_job(draft: Draft) -> None:
+    """Make a draft of a RayJob."""
+    source = draft.source
+    if source.mapping("spec.clusterSelector"):
+        message = "the job runs on a cluster of its own: one that is there already cannot be named"
+        raise draft.refuse("spec.clusterSelector", message, "move the cluster's spec into the RayJob first")
+    entry_point = source.text("spec.entrypoint")
+    if not entry_point:
+        raise source.malformed("spec.entrypoint", "is missing")
+    options = _submit_options(draft)
+    overwritten = draft.annotations.get(_OVERWRITE) == "true"
+    submitter = source.peek("spec.submitterPodTemplate") is not None
+    driver: list[str] | None
+    if options or submitter or overwritten:
+        driver = [*_submit(options), *_words(entry_point)]
+        source.changed("spec.entrypoint", "submitted to the head with `ray job submit`")
+    else:
+        driver = ["/bin/bash", "-c", entry_point]
+        source.changed("spec.entrypoint", "command of the head, run when all workers have joined")
+    submitted = submitter or overwritten
+    head = read_groups(draft, "spec.rayClusterSpec", None if submitted else driver, submitted=submitted)
+    if submitted:
+        _read_submitter(draft, head, driver)
+    _read_submission(draft)
+    read_suspend(draft, "spec.suspend")
+    _read_rest(draft)
+    read_deadline(draft, "spec.activeDeadlineSeconds")
+    read_lifetime(draft, "spec.ttlSecondsAfterFinished")
+    restarts = source.integer("spec.backoffLimit")
+    if restarts is not None:
+        draft.restart(restarts)
+        source.same("spec.backoffLimit", "failurePolicy.maxRestarts: each retry has a new cluster")
+    if source.flag("spec.shutdownAfterJobFinishes"):
+        source.same("spec.shutdownAfterJobFinishes", "the cluster ends with its driver")
+    else:
+        source.changed("spec.shutdownAfterJobFinishes", "the cluster ends with its driver")
+    for name in ("deletionPolicy", "deletionStrategy"):
+        source.changed(f"spec.{name}", "the cluster ends with its driver")
+
+
+def convert_cluster(draft: Draft) -> None:
+    """Make a draft of a RayCluster: it serves until the TrainJob is deleted."""
+    read_groups(draft, "spec", None)
+    draft.source.changed("kind", "a TrainJob whose head serves without a driver: it ends when it is deleted")
+    _read_rest(draft)
+
+
+def _read_rest(draft: Draft) -> None:
+    """Take what the pods' schedulers are told, and who is in charge."""
+    source = draft.source
+    for key, message in _LABELS:
+        if draft.labels.pop(key, None) is not None:
+            source.forget(("metadata", "labels", key))
+            source.changed(("metadata", "labels", key), message)
+    if draft.labels.pop(_PRIORITY_LABEL, None) is not None:
+        source.forget(("metadata", "labels", _PRIORITY_LABEL))
+        read_priority(draft, ("metadata", "labels", _PRIORITY_LABEL))
+    if draft.annotations.pop(_OVERWRITE, None) is not None:
+        source.forget(("metadata", "annotations", _OVERWRITE))
+        source.changed(("metadata", "annotations", _OVERWRITE), "the commands of the containers stay as they are")
+    cluster = "spec.rayClusterSpec" if source.peek("spec.rayClusterSpec") is not None else "spec"
+    for path in dict.fromkeys((f"{cluster}.suspend", "spec.suspend")):
+        if path == "spec.suspend" and draft.suspend is not None:
+            continue
+        if source.peek(path) is not None:
+            read_suspend(draft, path)
+    for path in dict.fromkeys(("spec.managedBy", f"{cluster}.managedBy")):
+        read_managed_by(draft, path)
+    read_schedulers(draft)
+    for part in draft.parts:
+        adapt_restart_policy(source, part, fails=False)
+
+
+def _submit_options(draft: Draft) -> list[str]:
+    """Take what only ``ray job submit`` can be told."""
+    source = draft.source
+    options = []
+    environment = source.text(_RUNTIME_ENV)
+    if environment:
+        options.append(f"--runtime-env-json={_runtime_env(draft, environment)}")
+        source.changed(_RUNTIME_ENV, "--runtime-env-json of `ray job submit`")
+    metadata = source.texts("spec.metadata")
+    if metadata:
+        options.append(f"--metadata-json={json.dumps(metadata, sort_keys=True)}")
+        source.changed("spec.metadata", "--metadata-json of `ray job submit`")
+    for field, option in (("jobId", "submission-id"), ("entrypointResources", "entrypoint-resources")):
+        text = source.text(f"spec.{field}")
+        if text:
+            options.append(f"--{option}={text}")
+            source.changed(f"spec.{field}", f"--{option} of `ray job submit`")
+    for field, option in (("entrypointNumCpus", "entrypoint-num-cpus"), ("entrypointNumGpus", "entrypoint-num-gpus")):
+        number = source.take(f"spec.{field}")
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
+            raise source.malformed(f"spec.{field}", f"must be a number, but is {shown(number)}")
+        options.append(f"--{option}={number:g}")
+        source.changed(f"spec.{field}", f"--{option} of `ray job submit`")
+    return options
+
+
+def _runtime_env(draft: Draft, text: str) -> str:
+    try:
+        value: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise draft.source.malformed(_RUNTIME_ENV, f"is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise draft.source.malformed(_RUNTIME_ENV, f"must be an object, but is {shown(value)}")
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _submit(options: list[str]) -> list[str]:
+    return ["ray", "job", "submit", "--address=$(RAY_API_SERVER_ADDRESS)", *options, "--"]
+
+
+def _words(entry_point: str) -> list[str]:
+    try:
+        return shlex.split(entry_point)
+    except ValueError:
+        return ["/bin/bash", "-c", entry_point]
+
+
+def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
+    """Let a pod of its own submit the entry point."""
+    path = "spec.submitterPodTemplate"
+    if draft.source.peek(path) is not None:
+        launcher = draft.read(path, LAUNCHER, 1)
+    else:
+        container: Body = {"name": LAUNCHER, "image": head.container.get("image", "")}
+        launcher = Part(LAUNCHER, path, {"spec": {"containers": [container]}}, 1, LAUNCHER)
+        draft.parts.append(launcher)
+    if "command" not in launcher.container and "args" not in launcher.container:
+        launcher.container["command"] = ["/bin/bash", "-c", _AWAIT_HEAD, "ray"]
+        launcher.container["args"] = driver
+    for part in draft.parts:
+        part.trains = False
+    draft.train(launcher)
+
+
+def _read_submission(draft: Draft) -> None:
+    source = draft.source
+    path = "spec.submissionMode"
+    mode = source.text(path)
+    if mode in (None, "K8sJobMode"):
+        source.same(path, "the driver's exit status is that of the job")
+    elif mode == "InteractiveMode":
+        source.lost(path, "nobody submits by hand: the entry point is run", "use a RayCluster without an entry point")
+    else:
+        source.changed(path, "the driver is a process of a pod, whose exit status is that of the job")
+    if source.integer("spec.submitterConfig.backoffLimit") is not None:
+        source.changed("spec.submitterConfig.backoffLimit", "the cluster is made again when the driver fails")

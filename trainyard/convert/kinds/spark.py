@@ -1,0 +1,139 @@
+"""SparkApplication of the Spark operator: a standalone cluster for the time of the job.
+
+The driver runs in client mode beside the cluster's master, and a fixed number of executors are the cluster's workers,
+so that all of them are one gang. They find the driver by its host name in the job's headless Service.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.convert.draft import Draft
+from trainyard.convert.kinds.spark_pods import CORE_DEFAULT, memory_of, read_pod
+from trainyard.convert.kinds.spark_submit import submit_options
+from trainyard.convert.part import Part
+from trainyard.convert.restarts import NEVER
+from trainyard.convert.run_policy import read_lifetime, read_suspend
+from trainyard.convert.scheduling import read_priority, read_queue, read_schedulers
+
+__all__ = ["convert"]
+
+_DRIVER: Final = "driver"
+_EXECUTOR: Final = "executor"
+_PORT: Final = 7077
+_BASH: Final = ("/bin/bash", "-c")
+_HOST: Final = "SPARK_DRIVER_HOST"
+_CLASS: Final = '"${SPARK_HOME:-/opt/spark}"/bin/spark-class'
+_LEAD: Final = f"""{_CLASS} org.apache.spark.deploy.master.Master --host "${_HOST}" --port {_PORT} &
+until (exec 3<>"/dev/tcp/${_HOST}/{_PORT}") 2>/dev/null; do sleep 1; done
+exec "${{SPARK_HOME:-/opt/spark}}"/bin/spark-submit "$@"
+"""
+_JOIN: Final = f"""until (exec 3<>"/dev/tcp/${_HOST}/{_PORT}") 2>/dev/null; do sleep 1; done
+exec {_CLASS} org.apache.spark.deploy.worker.Worker "$@" "spark://${_HOST}:{_PORT}"
+"""
+_RESTARTS: Final = ("Never", "OnFailure", "Always")
+_WITHOUT: Final = {
+    "monitoring": ("no metrics are exposed", "set spark.metrics.* in sparkConf"),
+    "sparkUIOptions": ("there is no Service or Ingress for the user interface", "use `kubectl port-forward`"),
+    "driverIngressOptions": ("there is no Ingress for the driver", "use `kubectl port-forward`"),
+    "proxyUser": ("the application runs as the user of the image", "set securityContext.runAsUser"),
+}
+
+
+def convert(draft: Draft) -> None:
+    """Make a draft of a SparkApplication."""
+    source = draft.source
+    executors = source.integer("spec.executor.instances", 1) or 1
+    source.same("spec.executor.instances", "number of pods")
+    driver = read_pod(draft, "spec.driver", _DRIVER, 1)
+    executor = read_pod(draft, "spec.executor", _EXECUTOR, executors)
+    draft.nodes = 1
+    draft.train(driver)
+    draft.succeed_with(driver.name)
+    host = driver.hosts(draft.name)[0]
+    options = submit_options(draft, executors)
+    driver.container["command"] = [*_BASH, _LEAD, _DRIVER]
+    driver.container["args"] = [
+        f"--master=spark://{host}:{_PORT}",
+        "--deploy-mode=client",
+        f"--conf=spark.driver.host={host}",
+        *options,
+    ]
+    executor.container["command"] = [*_BASH, _JOIN, _EXECUTOR]
+    cores = source.peek("spec.executor.cores") or CORE_DEFAULT
+    executor.container["args"] = [f"--cores={cores}", f"--memory={memory_of(source, 'spec.executor')}"]
+    for part in draft.parts:
+        part.container["env"] = [{"name": _HOST, "value": host}, *part.container.get("env", ())]
+        part.pod["restartPolicy"] = NEVER
+    _read_type(draft)
+    _read_restarts(draft, driver)
+    _read_dynamic_allocation(draft)
+    for name, (message, fix) in _WITHOUT.items():
+        source.lost(f"spec.{name}", message, fix)
+    read_suspend(draft, "spec.suspend")
+    read_lifetime(draft, "spec.timeToLiveSeconds")
+    _read_scheduler(draft)
+
+
+def _read_type(draft: Draft) -> None:
+    source = draft.source
+    for name in ("type", "sparkVersion", "pythonVersion", "mode"):
+        source.text(f"spec.{name}")
+    source.same("spec.type", "what spark-submit sees in the application's file")
+    source.same("spec.sparkVersion", "the image says which version runs")
+    source.same("spec.pythonVersion", "the image says which version runs")
+    if source.peek("spec.mode") == "client":
+        source.same("spec.mode", "the driver runs in client mode")
+    else:
+        source.changed("spec.mode", "the driver runs in client mode, in a pod of the job")
+
+
+def _read_restarts(draft: Draft, driver: Part) -> None:
+    source = draft.source
+    path = "spec.restartPolicy"
+    source.keys(path)
+    policy = source.text(f"{path}.type") or "Never"
+    if policy not in _RESTARTS:
+        raise source.malformed(f"{path}.type", f"must be one of {', '.join(_RESTARTS)}, but is {policy!r}")
+    retries = source.integer(f"{path}.onFailureRetries")
+    old = source.integer("spec.failureRetries")
+    driver.job["backoffLimit"] = 0
+    if policy == "Never":
+        source.same(f"{path}.type", "backoffLimit 0 of the driver")
+        source.changed(f"{path}.onFailureRetries", "has no effect: the application is never restarted")
+        source.changed("spec.failureRetries", "has no effect: the application is never restarted")
+    else:
+        draft.restart((3 if old is None else old) if retries is None else retries)
+        message = "failurePolicy.maxRestarts: driver and executors are made again when the driver fails"
+        (source.changed if policy == "Always" else source.same)(f"{path}.type", message)
+        source.same(f"{path}.onFailureRetries", "failurePolicy.maxRestarts")
+        source.same("spec.failureRetries", "failurePolicy.maxRestarts")
+    names = ("onSubmissionFailureRetries", "onSubmissionFailureRetryInterval", "onFailureRetryInterval")
+    for name in names:
+        source.changed(f"{path}.{name}", "nothing is submitted to another controller, and restarts come at once")
+    source.changed("spec.retryInterval", "restarts come at once")
+
+
+def _read_dynamic_allocation(draft: Draft) -> None:
+    source = draft.source
+    path = "spec.dynamicAllocation"
+    if not source.keys(path):
+        return
+    if source.peek(f"{path}.enabled") in (None, False):
+        source.same(f"{path}.enabled", "the number of executors is fixed")
+        for name in source.keys(path):
+            source.changed(f"{path}.{name}", "has no effect: the number of executors is fixed")
+    else:
+        source.lost(path, "the number of executors is fixed", "set executor.instances")
+
+
+def _read_scheduler(draft: Draft) -> None:
+    source = draft.source
+    path = "spec.batchSchedulerOptions"
+    source.keys(path)
+    read_queue(draft, f"{path}.queue")
+    read_schedulers(draft, "spec.batchScheduler")
+    read_priority(draft, f"{path}.priorityClassName")
+    for role in (_DRIVER, _EXECUTOR):
+        source.same(f"spec.{role}.priorityClassName", "priorityClassName of the pods")
+    source.changed(f"{path}.resources", "minResources of the PodGroup, computed from the pods")

@@ -1,0 +1,74 @@
+"""TFJob of the training operator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.convert.draft import Draft
+from trainyard.convert.part import Part
+from trainyard.convert.roles import Roles
+from trainyard.convert.run_policy import read_run_policy
+from trainyard.convert.variables import note_old_hosts
+
+__all__ = ["convert", "name_roles"]
+
+_ROLES: Final = Roles("spec.tfReplicaSpecs", "tensorflow", "Never")
+_NAMES: Final = ("Chief", "Master", "Worker", "PS", "Evaluator")
+_COORDINATORS: Final = ("chief", "master")
+
+
+def convert(draft: Draft) -> None:
+    """Make a draft of a TFJob."""
+    source = draft.source
+    for role in _NAMES:
+        _ROLES.read(draft, role, role.lower())
+    if not draft.parts:
+        raise source.malformed(_ROLES.path, f"has none of {', '.join(_NAMES)} with pods")
+    name_roles(draft)
+    _read_success_policy(draft)
+    if source.flag("spec.enableDynamicWorker"):
+        message = "TF_CONFIG names all workers: they cannot come and go"
+        source.lost("spec.enableDynamicWorker", message, "use a fixed number of workers")
+    else:
+        source.same("spec.enableDynamicWorker", "TF_CONFIG names all workers")
+    for part in draft.parts:
+        old = [f"{draft.source.peek('metadata.name')}-{role.lower()}-" for role in _NAMES]
+        note_old_hosts(source, part, old, draft.parts[0].hosts(draft.name)[0])
+    read_run_policy(draft)
+
+
+def name_roles(draft: Draft) -> None:
+    """Put the container of TensorFlow first, and let the TrainJob's trainer be the workers."""
+    draft.framework, draft.policy = "tensorflow", {"tensorflow": {}}
+    by_name = {part.name: part for part in draft.parts}
+    trainer = next((by_name[name] for name in ("worker", *_COORDINATORS) if name in by_name), draft.parts[0])
+    draft.nodes = trainer.pods
+    for part in draft.parts:
+        _put_first(part)
+    draft.train(trainer)
+
+
+def _put_first(part: Part) -> None:
+    """Put the container first that takes part: of a role which is not the trainer, that one is told who it is."""
+    containers = part.pod["containers"]
+    containers.sort(key=lambda container: container["name"] != part.main)
+
+
+def _read_success_policy(draft: Draft) -> None:
+    path = "spec.successPolicy"
+    policy = draft.source.text(path) or ""
+    workers = draft.part("worker")
+    coordinator = next((part for part in draft.parts if part.name in _COORDINATORS), None)
+    if policy not in ("", "AllWorkers"):
+        raise draft.source.malformed(path, f'must be "" or AllWorkers, but is {policy!r}')
+    if policy == "AllWorkers":
+        if workers is not None:
+            draft.succeed_with(*[part.name for part in (coordinator, workers) if part is not None])
+        draft.source.same(path, "successPolicy of the JobSet")
+        return
+    draft.source.same(path, "successPolicy of the JobSet and its Jobs")
+    if coordinator is None and workers is not None:
+        if len(draft.parts) > 1:
+            draft.succeed_with(workers.name)
+        if workers.pods > 1:
+            workers.job["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}

@@ -1,0 +1,59 @@
+"""XGBoostJob of the training operator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api.constants import TRAINER_PORT
+from trainyard.convert.draft import Draft
+from trainyard.convert.ranked import MASTER, WORKER, merge
+from trainyard.convert.roles import Roles
+from trainyard.convert.run_policy import read_run_policy
+from trainyard.convert.torch import ranks
+from trainyard.convert.variables import give, indexed, literal, note_old_hosts, referred
+
+__all__ = ["convert"]
+
+_ROLES: Final = Roles("spec.xgbReplicaSpecs", "xgboost", "Never")
+_PORT: Final = 9999
+_PORT_NAME: Final = "xgboostjob-port"
+
+
+def convert(draft: Draft) -> None:
+    """Make a draft of an XGBoostJob."""
+    source = draft.source
+    draft.framework = "xgboost"
+    master = _ROLES.read(draft, "Master", MASTER)
+    worker = _ROLES.read(draft, "Worker", WORKER)
+    if master is None and worker is None:
+        raise source.malformed(_ROLES.path, "has neither a Master nor a Worker with pods")
+    if master is not None and master.pods != 1:
+        raise source.malformed(f"{master.role}.replicas", f"must be 1, but is {master.pods}")
+    node = merge(draft, master, worker)
+    if node is not None:
+        draft.policy = {"xgboost": {}}
+        hosts = node.hosts(draft.name)
+        variables = [
+            referred(literal("MASTER_ADDR", hosts[0]), "DMLC_TRACKER_URI"),
+            referred(literal("MASTER_PORT", TRAINER_PORT), "DMLC_TRACKER_PORT"),
+            literal("WORLD_SIZE", len(hosts)),
+            referred(indexed("RANK"), "DMLC_TASK_ID"),
+            literal("WORKER_PORT", TRAINER_PORT),
+            literal("WORKER_ADDRS", ",".join(hosts[1:])),
+        ]
+        give(source, node, variables, always=True)
+    elif master is not None and worker is not None:
+        ports = master.container.get("ports", ())
+        port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), _PORT)
+        addresses = ",".join(worker.hosts(draft.name))
+        variables = [
+            *ranks(master.hosts(draft.name)[0], port, master.total + worker.total),
+            literal("WORKER_PORT", port),
+            literal("WORKER_ADDRS", addresses),
+        ]
+        for part in (master, worker):
+            give(source, part, variables, always=True)
+    for part in draft.parts:
+        old = [f"{source.peek('metadata.name')}-{role}-" for role in (MASTER, WORKER)]
+        note_old_hosts(source, part, old, draft.parts[0].hosts(draft.name)[0])
+    read_run_policy(draft)

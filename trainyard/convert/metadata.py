@@ -1,0 +1,115 @@
+"""Name, labels and annotations of the old job, and what in them speaks to a scheduler."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, KAI_QUEUE_LABEL, QUEUE_ANNOTATION
+from trainyard.convert.draft import Draft
+from trainyard.convert.part import Part, drop_empty_metadata
+from trainyard.convert.source import Source, parts_of
+from trainyard.problem import TrainyardError
+from trainyard.render.jobset_rules import LONGEST_LABEL
+
+__all__ = ["POD_SUFFIX", "job_name", "read_metadata", "read_pod_annotations", "room_for_name"]
+
+POD_SUFFIX: Final = len("-abcde")
+_SERVER_FIELDS: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_KUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+_VOLCANO_QUEUES: Final = ("volcano.sh/queue-name", QUEUE_ANNOTATION)
+_OF_STORAGE: Final = "belongs to the stored old job"
+_GROUPS: Final = (GROUP_NAME_ANNOTATION, "scheduling.volcano.sh/group-name")
+
+
+def job_name(source: Source) -> str:
+    """Take the name of the old job and return one that a TrainJob may have."""
+    name = source.text("metadata.name")
+    if name is None:
+        prefix = source.text("metadata.generateName")
+        if not prefix:
+            raise TrainyardError(f"{source.label}: metadata.name is missing", fix="name the job")
+        name = prefix.rstrip("-")
+        source.changed(
+            "metadata.generateName", "a TrainJob's objects need its name: it is fixed", "give each job a name"
+        )
+    valid = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
+    valid = valid if valid[:1].isalpha() else f"job-{valid}".rstrip("-")
+    if valid == name:
+        source.same("metadata.name", "TrainJob metadata.name")
+    else:
+        source.changed("metadata.name", "a TrainJob's name is a DNS label", "look for references to the old name")
+    return valid
+
+
+def room_for_name(draft: Draft) -> int:
+    """Return how long the name may be: it is a part of the names of all pods."""
+    ends = [f"-{part.name}-{part.replicas - 1}-{_most(draft, part) - 1}" for part in draft.parts]
+    claims = [
+        len(f"{claim['metadata']['name']}-")
+        for policy in draft.job_set.get("volumeClaimPolicies", ())
+        for claim in policy["templates"]
+    ]
+    taken = [*(len(end) + POD_SUFFIX for end in ends), *claims]
+    return LONGEST_LABEL - max(taken, default=0)
+
+
+def read_metadata(draft: Draft) -> None:
+    """Take labels and annotations; what names a queue becomes the queue."""
+    source = draft.source
+    source.take("apiVersion")
+    source.take("kind")
+    source.same("metadata.namespace", "namespace of all objects")
+    source.text("metadata.namespace")
+    source.leave_out([f"metadata.{name}" for name in _SERVER_FIELDS], f"left out: {_OF_STORAGE}")
+    source.leave_out(["status"], "left out: the state of the old job")
+    for name in ("ownerReferences", "finalizers"):
+        source.lost(f"metadata.{name}", "is not carried over: nobody may own or hold the new job", "add it by hand")
+    for kind, entries in (("labels", draft.labels), ("annotations", draft.annotations)):
+        for key, value in source.texts(f"metadata.{kind}").items():
+            path = ("metadata", kind, key)
+            if key == _APPLIED:
+                source.same(path, f"left out: {_OF_STORAGE}")
+            elif key in _VOLCANO_QUEUES:
+                draft.queue = value
+                source.changed(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+            else:
+                entries[key] = value
+                source.same(path, f"TrainJob metadata.{kind}")
+    if KAI_QUEUE_LABEL in draft.labels:
+        draft.gang = {"kai": {}}
+    if _KUEUE_LABEL in draft.labels:
+        source.forget(("metadata", "labels", _KUEUE_LABEL))
+        source.same(("metadata", "labels", _KUEUE_LABEL), "Kueue reads it from the TrainJob as well")
+
+
+def read_pod_annotations(draft: Draft, part: Part) -> None:
+    """Take out of a pod template what its gang says in future."""
+    metadata = part.template.get("metadata", {})
+    for kind, keys in (("annotations", (*_GROUPS, *_VOLCANO_QUEUES)), ("labels", _VOLCANO_QUEUES)):
+        entries = metadata.get(kind, {})
+        for key in [key for key in keys if key in entries]:
+            value = entries.pop(key)
+            path = (*parts_of(part.path), "metadata", kind, key)
+            if key in _GROUPS:
+                draft.source.changed(path, "the TrainJob's own PodGroup")
+            elif draft.queue is None:
+                draft.queue = value
+                draft.source.changed(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+            else:
+                draft.source.changed(path, "the queue of the job counts for all its pods")
+    drop_empty_metadata(part)
+
+
+def _most(draft: Draft, part: Part) -> int:
+    return max(part.pods, draft.nodes or 1) if part.trains else part.pods

@@ -1,0 +1,196 @@
+"""The pods of one role of an old job: their template, how many there are, and what happens when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE
+from trainyard.convert.source import Path, Source, dotted, parts_of
+from trainyard.render.bodies import copied
+from trainyard.render.shape import JOB_SET_SPEC, faults
+
+__all__ = ["Part", "drop_empty_metadata", "read_part", "set_trainer"]
+
+_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+_KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
+_WRAPPED: Final = "replicatedJobs[0].template.spec.template"
+
+
+@dataclass
+class Part:
+    """One replicatedJob to be.
+
+    Parameters
+    ----------
+    name
+        Name of the replicatedJob.
+    path
+        Path of the pod template in the old job.
+    template
+        The pod template; it may be changed.
+    pods
+        Pods of one replica.
+    main
+        Name of the container that does the work.
+    role
+        Path of what describes the role in the old job.
+    trains
+        Whether the TrainJob's trainer configures it.
+    replicas
+        Jobs; more than one only where every pod needs an index of its own among all parts.
+    job
+        Further fields of the Job's specification.
+    waits_for
+        Names of parts that come first, with the status that is waited for.
+    """
+
+    name: str
+    path: str
+    template: Body
+    pods: int
+    main: str
+    role: str = ""
+    trains: bool = False
+    replicas: int = 1
+    job: Body = field(default_factory=dict)
+    waits_for: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def pod(self) -> Body:
+        """Return the pod specification."""
+        found: Body = self.template["spec"]
+        return found
+
+    @property
+    def total(self) -> int:
+        """Return the pods of all replicas."""
+        return self.pods * self.replicas
+
+    @property
+    def container(self) -> Body:
+        """Return the container that does the work."""
+        return next(each for each in self.pod["containers"] if each["name"] == self.main)
+
+    @property
+    def containers(self) -> list[Body]:
+        """Return all containers, init containers too."""
+        return [*self.pod["containers"], *self.pod.get("initContainers", ())]
+
+    def hosts(self, job: str) -> list[str]:
+        """Return the host names of the pods of a TrainJob with a name."""
+        return [
+            f"{job}-{self.name}-{replica}-{index}.{job}"
+            for replica in range(self.replicas)
+            for index in range(self.pods)
+        ]
+
+
+def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[str] = ()) -> Part:
+    """Take a pod template.
+
+    Parameters
+    ----------
+    path
+        Path of the template.
+    name
+        Name of the replicatedJob.
+    pods
+        Number of pods.
+    mains
+        Names of the container that the old operator configured, best first; else it is the first one.
+    """
+    template = copied(source.mapping(path))
+    text = dotted(path)
+    wrapped = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": template}}}]}
+    for fault in faults(wrapped, JOB_SET_SPEC, ""):
+        inner = fault.path.lstrip(".").removeprefix(_WRAPPED)
+        raise source.malformed(f"{text}{inner}".replace("..", "."), fault.message)
+    containers = template["spec"]["containers"]
+    if not containers:
+        raise source.malformed(f"{text}.spec.containers", "is empty")
+    names = [container["name"] for container in [*containers, *template["spec"].get("initContainers", ())]]
+    if len(set(names)) < len(names):
+        raise source.malformed(f"{text}.spec", f"has two containers of one name: {', '.join(sorted(names))}")
+    own = [container["name"] for container in containers]
+    main = next((wanted for wanted in mains if wanted in own), own[0])
+    part = Part(name, text, template, pods, main, role=text.rpartition(".")[0])
+    _trim_metadata(source, part)
+    return part
+
+
+def set_trainer(source: Source, part: Part) -> None:
+    """Let the TrainJob's trainer configure a part: its container gets the name that the trainer API requires."""
+    part.trains = True
+    if part.main == CONTAINER_NODE:
+        return
+    for position, other in enumerate(part.containers):
+        if other["name"] == CONTAINER_NODE:
+            kind = "containers" if position < len(part.pod["containers"]) else "initContainers"
+            index = position if kind == "containers" else position - len(part.pod["containers"])
+            _rename(source, part, CONTAINER_NODE, "node-sidecar")
+            message = f"the name {CONTAINER_NODE} belongs to the training container: now node-sidecar"
+            source.changed(f"{part.path}.spec.{kind}[{index}].name", message)
+    index = part.pod["containers"].index(part.container)
+    _rename(source, part, part.main, CONTAINER_NODE)
+    part.main = CONTAINER_NODE
+    source.changed(
+        f"{part.path}.spec.containers[{index}].name",
+        f"the training container is named {CONTAINER_NODE}",
+        f"use `kubectl logs POD -c {CONTAINER_NODE}`",
+    )
+
+
+def drop_empty_metadata(part: Part) -> None:
+    """Take away what has become empty in the metadata of a pod template."""
+    metadata = {name: value for name, value in part.template.pop("metadata", {}).items() if value}
+    if metadata:
+        part.template["metadata"] = metadata
+
+
+def _rename(source: Source, part: Part, old: str, new: str) -> None:
+    _note_references(source, part, old)
+    for container in part.containers:
+        if container["name"] == old:
+            container["name"] = new
+        for reference in _own_references(container):
+            if reference.get("containerName") == old:
+                reference["containerName"] = new
+    for rule in part.job.get("podFailurePolicy", {}).get("rules", ()):
+        codes = rule.get("onExitCodes", {})
+        if codes.get("containerName") == old:
+            codes["containerName"] = new
+    annotations = part.template.get("metadata", {}).get("annotations", {})
+    if annotations.get(_DEFAULT_CONTAINER) == old:
+        annotations[_DEFAULT_CONTAINER] = new
+
+
+def _note_references(source: Source, part: Part, old: str) -> None:
+    """Note where the old template refers to a container that gets another name."""
+    message = "follows the new name of the container"
+    path = (*parts_of(part.path), "metadata", "annotations", _DEFAULT_CONTAINER)
+    if source.peek(path) == old:
+        source.changed(path, message)
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
+            for index, variable in enumerate(container.get("env") or ()):
+                own = f"{part.path}.spec.{kind}[{position}].env[{index}].valueFrom.resourceFieldRef.containerName"
+                if variable.get("valueFrom") and source.peek(own) == old:
+                    source.changed(own, message)
+
+
+def _own_references(container: Body) -> Iterator[Body]:
+    for variable in container.get("env", ()):
+        reference: Any = variable.get("valueFrom", {}).get("resourceFieldRef")
+        if isinstance(reference, dict):
+            yield reference
+
+
+def _trim_metadata(source: Source, part: Part) -> None:
+    metadata = part.template.get("metadata", {})
+    for name in [key for key in metadata if key not in _KEPT_METADATA]:
+        source.changed(f"{part.path}.metadata.{name}", "pods get their names and places from the Job")
+        del metadata[name]
+    drop_empty_metadata(part)

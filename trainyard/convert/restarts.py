@@ -1,0 +1,81 @@
+"""What happens when a pod fails: the restart policies of the old operators as those of Jobs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api import Body
+from trainyard.convert.part import Part
+from trainyard.convert.source import Source
+
+__all__ = ["NEVER", "ON_FAILURE", "adapt_restart_policy", "apply_restart_policy", "retry"]
+
+ON_FAILURE: Final = "OnFailure"
+NEVER: Final = "Never"
+_ALWAYS: Final = "Always"
+_EXIT_CODE: Final = "ExitCode"
+_PERMANENT: Final = range(1, 128)
+_ALWAYS_MESSAGE: Final = "OnFailure: the pods of a Job cannot be started again after they succeeded"
+
+
+def apply_restart_policy(source: Source, part: Part, default: str, limit: int | None) -> None:
+    """Take the restart policy that a role of a training operator has beside its template.
+
+    Parameters
+    ----------
+    default
+        The operator's own policy.
+    limit
+        Retries before the job fails; None where the job says nothing.
+    """
+    path = f"{part.role}.restartPolicy"
+    named = source.text(path)
+    policy = named or default
+    own = f"{part.path}.spec.restartPolicy"
+    if part.pod.get("restartPolicy") not in (None, policy):
+        source.changed(own, f"{policy}: the role's restartPolicy counts")
+    if policy == _EXIT_CODE:
+        part.pod["restartPolicy"] = NEVER
+        part.job["podFailurePolicy"] = _by_exit_code(part)
+        retry(part, limit)
+        source.changed(path, "podFailurePolicy of the Job: exit codes 1 to 127 end it, others are tried again")
+    elif policy == NEVER:
+        part.pod["restartPolicy"] = NEVER
+        part.job["backoffLimit"] = 0
+        source.same(path, "restartPolicy Never of the pods, backoffLimit 0 of the Job")
+    elif policy in (ON_FAILURE, _ALWAYS):
+        part.pod["restartPolicy"] = ON_FAILURE
+        retry(part, limit)
+        if policy == _ALWAYS:
+            source.changed(path, _ALWAYS_MESSAGE)
+        else:
+            source.same(path, "restartPolicy of the pods")
+    else:
+        raise source.malformed(path, f"must be Always, OnFailure, Never or ExitCode, but is {policy!r}")
+
+
+def adapt_restart_policy(source: Source, part: Part, *, fails: bool) -> None:
+    """Adapt the restart policy of a pod template for which nothing else says what happens.
+
+    Parameters
+    ----------
+    fails
+        Whether a pod that failed and is not restarted fails the job.
+    """
+    policy = part.pod.get("restartPolicy")
+    if policy == _ALWAYS:
+        part.pod["restartPolicy"] = ON_FAILURE
+        source.changed(f"{part.path}.spec.restartPolicy", _ALWAYS_MESSAGE)
+    elif policy == NEVER and fails:
+        part.job.setdefault("backoffLimit", 0)
+
+
+def retry(part: Part, limit: int | None) -> None:
+    """Let a Job fail after a number of retries."""
+    if limit is not None:
+        part.job["backoffLimit"] = limit
+
+
+def _by_exit_code(part: Part) -> Body:
+    codes = {"containerName": part.main, "operator": "In", "values": list(_PERMANENT)}
+    return {"rules": [{"action": "FailJob", "onExitCodes": codes}]}

@@ -1,0 +1,71 @@
+"""The roles of a training operator's job: replicas, template and restart policy by the name of the role."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainyard.convert.draft import Draft
+from trainyard.convert.part import Part
+from trainyard.convert.restarts import apply_restart_policy
+
+__all__ = ["Roles", "require"]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Where the roles of a kind are, and what its operator takes for granted.
+
+    Parameters
+    ----------
+    path
+        Path of the object that holds the roles.
+    container
+        Name of the container that the operator configures.
+    restart_policy
+        Restart policy of a role that names none.
+    """
+
+    path: str
+    container: str
+    restart_policy: str
+
+    def read(
+        self, draft: Draft, role: str, name: str, *, restart_policy: str | None = None, mains: Sequence[str] = ()
+    ) -> Part | None:
+        """Take a role as a part; None where the job has none of it, or none of its pods.
+
+        Parameters
+        ----------
+        role
+            Name of the role, whose case does not matter.
+        name
+            Name of the replicatedJob.
+        restart_policy
+            The operator's restart policy for this role, where it has one.
+        mains
+            Further names of the container, before the kind's.
+        """
+        source = draft.source
+        key = next((key for key in source.keys(self.path) if key.lower() == role.lower()), None)
+        if key is None:
+            return None
+        path = f"{self.path}.{key}"
+        source.keys(path)
+        replicas = source.integer(f"{path}.replicas")
+        if replicas == 0:
+            source.changed(path, "left out: it has no pods")
+            return None
+        source.same(f"{path}.replicas", "number of pods")
+        part = draft.read(f"{path}.template", name, replicas or 1, (*mains, self.container))
+        limit = source.peek("spec.runPolicy.backoffLimit")
+        limit = limit if isinstance(limit, int) and not isinstance(limit, bool) else None
+        apply_restart_policy(source, part, restart_policy or self.restart_policy, limit)
+        return part
+
+
+def require(draft: Draft, roles: Roles, part: Part | None, role: str) -> Part:
+    """Return a part that a job must have."""
+    if part is None:
+        raise draft.source.malformed(f"{roles.path}.{role}", "is missing, or has no pods")
+    return part

@@ -1,0 +1,93 @@
+"""The run policy that all kinds of the training operator share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.api.constants import MANAGED_BY_TRAINER, MULTIKUEUE
+from trainyard.convert.draft import Draft
+from trainyard.convert.restarts import NEVER
+from trainyard.convert.scheduling import read_schedulers, read_scheduling_policy
+from trainyard.convert.source import Path
+
+__all__ = [
+    "read_clean_pod_policy",
+    "read_deadline",
+    "read_lifetime",
+    "read_managed_by",
+    "read_run_policy",
+    "read_suspend",
+]
+
+_OLD_MANAGERS: Final = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator", "ray.io/kuberay-operator")
+
+
+def read_run_policy(draft: Draft, path: str = "spec.runPolicy") -> None:
+    """Take the run policy; the parts and their restart policies must be there."""
+    source = draft.source
+    read_suspend(draft, f"{path}.suspend")
+    read_deadline(draft, f"{path}.activeDeadlineSeconds")
+    read_lifetime(draft, f"{path}.ttlSecondsAfterFinished")
+    read_managed_by(draft, f"{path}.managedBy")
+    read_clean_pod_policy(draft, f"{path}.cleanPodPolicy")
+    limit = source.integer(f"{path}.backoffLimit")
+    if limit is not None:
+        retried = [part for part in draft.parts if part.job.get("backoffLimit") == limit]
+        if all(part.pod.get("restartPolicy") == NEVER and "podFailurePolicy" not in part.job for part in draft.parts):
+            source.changed(f"{path}.backoffLimit", "has no effect: the pods are never restarted")
+        elif len(retried) > 1:
+            source.changed(f"{path}.backoffLimit", "backoffLimit of each Job: counted by role")
+        else:
+            source.same(f"{path}.backoffLimit", "backoffLimit of the Job")
+    read_schedulers(draft)
+    read_scheduling_policy(draft, f"{path}.schedulingPolicy")
+
+
+def read_suspend(draft: Draft, path: Path) -> None:
+    """Take whether the job is held back."""
+    draft.suspend = draft.source.flag(path)
+    draft.source.same(path, "TrainJob spec.suspend")
+
+
+def read_deadline(draft: Draft, path: Path) -> None:
+    """Take how long the job may run."""
+    draft.deadline = draft.source.integer(path, 1)
+    draft.source.same(path, "TrainJob spec.activeDeadlineSeconds")
+
+
+def read_lifetime(draft: Draft, path: Path) -> None:
+    """Take how long a finished job stays."""
+    seconds = draft.source.integer(path)
+    if seconds is not None:
+        draft.job_set["ttlSecondsAfterFinished"] = seconds
+        message = "ttlSecondsAfterFinished of the JobSet: the pods go, the TrainJob stays"
+        draft.source.changed(path, message, "delete finished TrainJobs yourself")
+
+
+def read_managed_by(draft: Draft, path: Path) -> None:
+    """Take who is in charge of the job."""
+    manager = draft.source.text(path)
+    if manager is None:
+        return
+    if manager in _OLD_MANAGERS:
+        draft.source.changed(path, f"{MANAGED_BY_TRAINER} is in charge")
+    elif manager == MULTIKUEUE:
+        draft.managed_by = manager
+        draft.source.same(path, "TrainJob spec.managedBy")
+    else:
+        draft.source.lost(path, "a TrainJob cannot be managed by it", f"use {MULTIKUEUE}, or nothing")
+
+
+def read_clean_pod_policy(draft: Draft, path: Path) -> None:
+    """Take what happens to the pods of a finished job."""
+    policy = draft.source.text(path)
+    if policy in (None, "Running"):
+        draft.source.same(path, "what a JobSet does: pods that still run are deleted")
+    elif policy == "None":
+        fix = "let the other pods end by themselves if their logs are needed"
+        draft.source.changed(path, "pods that still run when the job ends are deleted", fix)
+    elif policy == "All":
+        fix = "delete the TrainJob, or set ttlSecondsAfterFinished in the runtime's template"
+        draft.source.changed(path, "finished pods stay until the TrainJob is deleted", fix)
+    else:
+        raise draft.source.malformed(path, f"must be None, Running or All, but is {policy!r}")

@@ -1,0 +1,222 @@
+"""An old job while it is read: what was taken from it, and what is left.
+
+Everything that a converter reads is taken by its path. What nobody took is found at the end and noted as lost, so that
+no field disappears because nobody thought of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from trainyard.api import Body
+from trainyard.convert.note import Note, Severity
+from trainyard.problem import TrainyardError
+from trainyard.render.bodies import copied
+
+__all__ = ["Path", "Source", "dotted", "parts_of", "shown"]
+
+Path = str | tuple[str | int, ...]
+"""A path as dotted text, or as a tuple where keys hold dots."""
+
+_TYPES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
+_LONGEST: Final = 60
+
+
+class Source:
+    """One old object.
+
+    Parameters
+    ----------
+    body
+        The object; nulls are read as absent, as Kubernetes does.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self.body: Body = copied(body)
+        self.notes: list[Note] = []
+        self._taken: set[tuple[str | int, ...]] = set()
+
+    @property
+    def label(self) -> str:
+        """Return kind, namespace and name, for messages."""
+        metadata = self.body.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        name = metadata.get("name") or metadata.get("generateName") or ""
+        return f"{self.body.get('kind')} {metadata.get('namespace') or 'default'}/{name}"
+
+    def peek(self, path: Path) -> Any:
+        """Return a value without taking it; None where it is absent."""
+        value: Any = self.body
+        for part in parts_of(path):
+            if isinstance(value, dict):
+                value = value.get(part)
+            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+                value = value[part]
+            else:
+                return None
+        return value
+
+    def take(self, path: Path) -> Any:
+        """Return a value, which counts as read."""
+        self._taken.add(parts_of(path))
+        return self.peek(path)
+
+    def text(self, path: Path) -> str | None:
+        """Take text; what is empty counts as absent, as it does for the old APIs."""
+        found: str | None = self._typed(path, str)
+        if found == "":
+            self.same(path, "empty, as if it were absent")
+        return found
+
+    def integer(self, path: Path, least: int = 0) -> int | None:
+        """Take a whole number that is not less than the least."""
+        found: int | None = self._typed(path, int)
+        if found is not None and found < least:
+            raise self.malformed(path, f"must be {least} or more, but is {found}")
+        return found
+
+    def flag(self, path: Path) -> bool | None:
+        """Take true or false."""
+        found: bool | None = self._typed(path, bool)
+        return found
+
+    def mapping(self, path: Path) -> Body:
+        """Take an object, empty where it is absent."""
+        return self._typed(path, dict) or {}
+
+    def items(self, path: Path, kind: type = dict) -> list[Any]:
+        """Take a list whose items are of one type, empty where it is absent."""
+        found = self._typed(path, list) or []
+        self._check_items(path, found, kind)
+        return found
+
+    def texts(self, path: Path) -> dict[str, str]:
+        """Take an object whose values are text."""
+        found = self.mapping(path)
+        for key, value in found.items():
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise self.malformed(path, f"must map text to text, but {shown(key)} is {shown(value)}")
+        return found
+
+    def keys(self, path: Path) -> list[str]:
+        """Return the keys of an object whose inner fields are taken one by one."""
+        value = self.peek(path)
+        if value is None:
+            return []
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise self.malformed(path, f"must be an object, but is {shown(value)}")
+        return list(value)
+
+    def count(self, path: Path) -> int:
+        """Return the number of objects in a list whose items are taken one by one."""
+        value = self.peek(path)
+        if value is None:
+            return 0
+        if not isinstance(value, list):
+            raise self.malformed(path, f"must be a list, but is {shown(value)}")
+        self._check_items(path, value, dict)
+        return len(value)
+
+    def same(self, path: Path, message: str) -> None:
+        """Note that a field is there unchanged."""
+        self._note(path, Severity.LOSSLESS, message, "")
+
+    def changed(self, path: Path, message: str, fix: str = "") -> None:
+        """Note that something else does the job of a field."""
+        self._note(path, Severity.CHANGED, message, fix)
+
+    def lost(self, path: Path, message: str, fix: str) -> None:
+        """Note that nothing does the job of a field."""
+        self._note(path, Severity.LOST, message, fix)
+
+    def forget(self, path: Path) -> None:
+        """Take back what was noted about a field, before something else is."""
+        text = dotted(parts_of(path))
+        self.notes = [note for note in self.notes if note.path != text]
+
+    def leave_out(self, paths: Sequence[Path], message: str) -> None:
+        """Note fields that belong to the old object as it was stored, and to nothing new."""
+        for path in paths:
+            self.same(path, message)
+
+    def malformed(self, path: Path, message: str) -> TrainyardError:
+        """Return the error for a value that the old API would not have taken."""
+        return TrainyardError(f"{self.label}: {dotted(path)} {message}", fix="correct the job")
+
+    def finish(self) -> None:
+        """Note everything that nobody took."""
+        for path in self._left(self.body, (), _prefixes(self._taken)):
+            self.lost(path, "is not known here", "see whether the new job needs it, and add it by hand")
+
+    def _left(
+        self, value: Any, path: tuple[str | int, ...], inner: set[tuple[str | int, ...]]
+    ) -> Iterator[tuple[str | int, ...]]:
+        if path in self._taken or value in ({}, []):
+            return
+        if path not in inner:
+            yield path
+            return
+        if not isinstance(value, dict | list):
+            raise self.malformed(path, f"must be an object, but is {shown(value)}")
+        children: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in children:
+            yield from self._left(child, (*path, key), inner)
+
+    def _note(self, path: Path, severity: Severity, message: str, fix: str) -> None:
+        self._taken.add(parts_of(path))
+        value = self.peek(path)
+        if value is not None:
+            self.notes.append(Note(dotted(parts_of(path)), value, severity, message, fix))
+
+    def _typed(self, path: Path, kind: type) -> Any:
+        value = self.take(path)
+        if value is None:
+            return None
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.malformed(path, f"must be {_TYPES[kind]}, but is {shown(value)}")
+        return value
+
+    def _check_items(self, path: Path, found: list[Any], kind: type) -> None:
+        for index, item in enumerate(found):
+            if not isinstance(item, kind):
+                raise self.malformed((*parts_of(path), index), f"must be {_TYPES[kind]}, but is {shown(item)}")
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people write it."""
+    if isinstance(path, str):
+        return path
+    text = ""
+    for part in parts_of(path):
+        if isinstance(part, int) or "." in str(part) or "/" in str(part):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else str(part)
+    return text
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message, shortened."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+@lru_cache(maxsize=4096)
+def _split(path: str) -> tuple[str | int, ...]:
+    parts: list[str | int] = []
+    for name in path.split("."):
+        name, *indexes = name.replace("]", "").split("[")
+        parts.append(name)
+        parts.extend(int(index) for index in indexes)
+    return tuple(parts)
+
+
+def parts_of(path: Path) -> tuple[str | int, ...]:
+    """Return a path as its steps."""
+    return _split(path) if isinstance(path, str) else path
+
+
+def _prefixes(paths: Iterable[tuple[str | int, ...]]) -> set[tuple[str | int, ...]]:
+    return {path[:length] for path in paths for length in range(len(path))}

@@ -1,0 +1,169 @@
+"""Variables that the old operator set: given to the programs that read them, and noted where commands name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from trainyard.api import Body
+from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
+from trainyard.convert.note import Note, Severity
+from trainyard.convert.part import Part
+from trainyard.convert.source import Source
+from trainyard.render.bodies import field_ref_env, prepend_env
+
+__all__ = [
+    "GLOBAL_INDEX_FIELD",
+    "Variable",
+    "give",
+    "indexed",
+    "literal",
+    "mentions",
+    "note_old_hosts",
+    "referred",
+    "set_first",
+    "words_of",
+]
+
+GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
+"""Field of a pod: the index of its Job among all Jobs of the JobSet."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the old operator.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    entry
+        What any container can be given.
+    reference
+        What the training container is given instead: a variable that the framework sets there.
+    """
+
+    name: str
+    entry: Body
+    reference: str | None = None
+
+    def for_container(self, container: Body, part: Part) -> Body:
+        """Return the environment entry of a container."""
+        if self.reference is not None and part.trains and container["name"] == part.main:
+            return {"name": self.name, "value": self.reference}
+        return self.entry
+
+
+def literal(name: str, value: str | int) -> Variable:
+    """Return a variable with a value."""
+    return Variable(name, {"name": name, "value": str(value)})
+
+
+def indexed(name: str, field: str = JOB_COMPLETION_INDEX_FIELD) -> Variable:
+    """Return a variable that holds the index of the pod."""
+    return Variable(name, field_ref_env(name, field))
+
+
+def referred(variable: Variable, reference: str) -> Variable:
+    """Return a variable that repeats one of the framework's in the training container."""
+    return Variable(variable.name, variable.entry, f"$({reference})")
+
+
+def give(source: Source, part: Part, variables: Sequence[Variable], *, always: bool) -> None:
+    """Set variables in the containers that need them.
+
+    Parameters
+    ----------
+    always
+        Whether the program in the main container may read them without its command saying so.
+    """
+    for container in part.containers:
+        text = _text(container)
+        given: list[Body] = []
+        for variable in variables:
+            named = _word(variable.name).search(text) is not None
+            if not named and not (always and container["name"] == part.main):
+                continue
+            entry = variable.for_container(container, part)
+            _note_replaced(source, part, container, entry)
+            given.append(entry)
+            if named:
+                value = entry.get("value", "the index of the pod")
+                source.notes.append(
+                    Note(
+                        f"{part.path}.spec.containers[{container['name']}]",
+                        variable.name,
+                        Severity.LOSSLESS,
+                        f"names {variable.name}, which is set to {value}",
+                    )
+                )
+        if given:
+            prepend_env(container, given)
+
+
+def set_first(part: Part, variables: Iterable[Variable]) -> None:
+    """Set variables before all others in the main container, where no framework sets them."""
+    prepend_env(part.container, [variable.entry for variable in variables])
+
+
+def mentions(part: Part, text: str) -> bool:
+    """Return whether any container of a part holds a text."""
+    return any(text in _text(container) for container in part.containers)
+
+
+def words_of(container: Body) -> str:
+    """Return command and arguments of a container as one text."""
+    return " ".join(str(word) for word in [*container.get("command", ()), *container.get("args", ())])
+
+
+def note_old_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, what: str = "host") -> None:
+    """Note that the old template names pods of the old job, whose names are others now.
+
+    Parameters
+    ----------
+    old
+        Beginnings of the old names.
+    new
+        What the first of the new ones is called.
+    what
+        What they name.
+    """
+    text = orjson.dumps(source.peek(part.path), default=str).decode()
+    for name in old:
+        if name in text:
+            source.notes.append(
+                Note(
+                    f"{part.path}.spec.containers",
+                    name,
+                    Severity.LOST,
+                    f"names the {what} {name}, which is not there any more",
+                    f"use the variables of the framework, or names such as {new}",
+                )
+            )
+
+
+def _note_replaced(source: Source, part: Part, container: Body, entry: Body) -> None:
+    """Note a variable of the job's own that gives way, where the old template has it."""
+    own = next((each for each in container.get("env", ()) if each["name"] == entry["name"]), None)
+    if own is None or own == entry:
+        return
+    for kind in ("containers", "initContainers"):
+        for position, old in enumerate(source.peek(f"{part.path}.spec.{kind}") or ()):
+            for index, variable in enumerate(old.get("env") or ()):
+                if variable == own:
+                    path = f"{part.path}.spec.{kind}[{position}].env[{index}]"
+                    source.changed(path, "the old operator set it over the job's own value, and so it stays")
+
+
+def _text(container: Body) -> str:
+    return orjson.dumps(container, default=str).decode()
+
+
+@lru_cache(maxsize=256)
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}\b")
