@@ -32,6 +32,7 @@ from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
 from trainyard.policy.check.world import World
 from trainyard.policy.judge import Surroundings
+from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.adapter import OpaClient
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.server import OpaServer
@@ -231,9 +232,11 @@ class Recorded:
 def asked(sources: Sources, settings: StackSettings) -> list[Mapping[str, Any]]:
     """Return what the policy server is asked about some manifests."""
     now = datetime.datetime.now(datetime.UTC)
-    surroundings = Surroundings(settings.policies, settings.exempt_namespaces, now)
+    rules = load_rules()
+    mentions = Mentions(rules, settings.policies.parameters)
+    surroundings = Surroundings(settings.policies, settings.exempt_namespaces, now, mentions=mentions)
     recorded = Recorded()
-    checker = Checker(load_rules(), World(settings, sources.manifests), surroundings)
+    checker = Checker(rules, World(settings, sources.manifests), surroundings)
     asyncio.run(checker.check(sources, recorded))
     return recorded.documents
 

@@ -48,9 +48,10 @@ _USER = """user := {
 }"""
 _LABELS = 'map(map(map(input.review, "namespaceObject"), "metadata"), "labels")'
 _REQUEST = (
-    ("runtime := input.request.runtime if is_object(input.request.runtime)", _RUNTIME),
-    ('object_get(input.request, "namespaceLabels", {})', _LABELS),
-    ('user := object_get(input.request, "user", {"name": "", "groups": []})', _USER),
+    ("runtime := input.request.runtime\n", f"{_RUNTIME}\n"),
+    ("namespace := input.request.namespace\n", 'namespace := object_get(input.review, "namespace", "")\n'),
+    ("input.request.namespaceLabels", _LABELS),
+    ("user := input.request.user", _USER),
     ("input.params.platform", f'data.inventory.cluster["{PLATFORM_API_VERSION}"].Platform.{PLATFORM_NAME}.spec'),
     ("input.params.tenantPolicy", _LIMITS),
     ("input.parameters[id][name]", "input.parameters[name]"),

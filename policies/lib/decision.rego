@@ -49,6 +49,7 @@ well_formed if {
 	is_array(input.exemptNamespaces)
 	is_array(input.exemptions)
 	is_array(input.unknown)
+	is_object(mute)
 	type_name(input.only) in ["array", "null"]
 	is_string(input.now)
 }
@@ -105,7 +106,7 @@ state(id, _) := value if {
 
 # The rules that concern the request, by the object that they read: those that can judge, and those that lack theirs.
 # The index holds ids by what does not change from request to request, so that no other rule is even looked at.
-judging := asked - silent if not being_deleted
+judging := (asked - silent) - object.keys(mute) if not being_deleted
 
 asked := {id |
 	some reach in reaches
@@ -146,6 +147,11 @@ silent contains id if {
 	passes_by(data.trainyard.catalogue[id])
 }
 
+# Rules that have nothing to find in this request, as whoever asks has seen.
+default mute := {}
+
+mute := input.mute
+
 # Whom the request concerns, in the words of the rules. What is asked of a request is asked once and not for every rule.
 reaches contains "everywhere"
 
@@ -161,10 +167,7 @@ reaches contains "labelled" if {
 
 exempt_namespace if request.namespace in input.exemptNamespaces
 
-being_deleted if {
-	is_object(input.request.object)
-	input.request.object.metadata.deletionTimestamp
-}
+being_deleted if input.request.object.metadata.deletionTimestamp
 
 # An update of neither spec nor labels nor annotations, unless the rule judges these too.
 passes_by(rule) if {
@@ -236,7 +239,7 @@ exempted(finding) if {
 	finding.path != "parameters"
 	applies(exemption, "namespace", request.namespace)
 	applies(exemption, "kind", request.kind)
-	applies(exemption, "name", request.object_get(request.metadata, "name", ""))
+	applies(exemption, "name", request.text(request.metadata, "name"))
 	exemption.expires > input.now
 }
 

@@ -2,27 +2,25 @@ package trainyard.lib.environment
 
 import rego.v1
 
-# Whether one of a runtime's frameworks sets this variable itself. Reserved are entries framework=NAME; a final * stands
-# for any text.
-taken(name, policy, reserved) if name in exact(policy, reserved)
-
-taken(name, policy, reserved) if {
-	some start in starts(policy, reserved)
-	startswith(name, start)
+# The names among these that one of a runtime's frameworks sets itself. Reserved are entries framework=NAME; a final *
+# stands for any text.
+taken(names, policy, reserved) := {name |
+	some pattern in of_frameworks(policy, reserved)
+	some name in names
+	fits(name, pattern)
 }
 
-exact(policy, reserved) := {name |
-	some name in of_frameworks(policy, reserved)
-	not endswith(name, "*")
+fits(name, pattern) if name == pattern
+
+fits(name, pattern) if {
+	endswith(pattern, "*")
+	startswith(name, trim_suffix(pattern, "*"))
 }
 
-starts(policy, reserved) := {trim_suffix(name, "*") |
-	some name in of_frameworks(policy, reserved)
-	endswith(name, "*")
-}
-
-of_frameworks(policy, reserved) := {parts[1] |
+of_frameworks(policy, reserved) := {trim_prefix(entry, start) |
+	some framework, settings in policy
+	is_object(settings)
+	start := sprintf("%s=", [framework])
 	some entry in reserved
-	parts := split(entry, "=")
-	is_object(policy[parts[0]])
+	startswith(entry, start)
 }

@@ -4,121 +4,136 @@ import data.trainyard.lib.request
 import rego.v1
 
 # Where the kinds of this platform hold Job templates, pod templates and metadata: entries {path, ...} with the field
-# path people write. The first step of a path is empty for the object itself.
+# path people write. The first step of a path is empty for the object itself. They are lists, because to compare whole
+# templates, as sets do, takes longer than most rules.
 
 # Lists of replicatedJobs: of a JobSet, of a runtime, of each patch of a TrainJob.
-replicated_jobs contains {"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} if {
-	jobs := request.spec.replicatedJobs
-	is_array(jobs)
-	some i, job in jobs
-}
+replicated_jobs := array.concat(array.concat(of_job_set, of_runtime), of_patches)
 
-replicated_jobs contains {"path": sprintf("spec.template.spec.replicatedJobs[%d]", [i]), "job": job} if {
-	jobs := request.spec.template.spec.replicatedJobs
-	is_array(jobs)
-	some i, job in jobs
-}
+of_job_set := [{"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} |
+	is_array(request.spec.replicatedJobs)
+	some i, job in request.spec.replicatedJobs
+	is_object(job)
+]
 
-replicated_jobs contains {"path": path, "job": job} if {
+of_runtime := [{"path": sprintf("spec.template.spec.replicatedJobs[%d]", [i]), "job": job} |
+	is_array(request.spec.template.spec.replicatedJobs)
+	some i, job in request.spec.template.spec.replicatedJobs
+	is_object(job)
+]
+
+of_patches := [{"path": path, "job": job} |
 	some i, patch in patches
-	jobs := patch.trainingRuntimeSpec.template.spec.replicatedJobs
-	is_array(jobs)
-	some k, job in jobs
+	is_array(patch.trainingRuntimeSpec.template.spec.replicatedJobs)
+	some k, job in patch.trainingRuntimeSpec.template.spec.replicatedJobs
+	is_object(job)
 	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.spec.replicatedJobs[%d]", [i, k])
-}
+]
 
 patches := request.list(request.spec, "runtimePatches")
 
-# Pod templates, and what changes pod templates: entries {path, metadata, spec}; specPath is where spec lies, and copies
-# the number of pods made of it at a time.
-pods contains {"path": "", "specPath": "spec", "metadata": request.metadata, "spec": request.spec, "copies": 1} if {
-	request.kind == "Pod"
-	request.api_group == ""
-}
+# Pod templates, and what changes pod templates: entries {specPath, spec}; of what lies deeper {path, metadata} too, and of
+# what pods are made of {copies}, their number at a time.
+pods := array.concat(array.concat(array.concat(own, of_tasks), of_replicated_jobs), array.concat(of_overrides, of_spec_overrides))
 
-pods contains template_entry("spec.template", template, request.copies(request.spec, "parallelism")) if {
-	request.kind == "Job"
+default own := []
+
+own := [{"specPath": "spec", "spec": request.spec, "copies": 1}] if request.kind == "Pod"
+
+own := [entry] if {
 	request.api_group == "batch"
-	template := request.map(request.spec, "template")
+	entry := {
+		"specPath": "spec.template.spec",
+		"spec": object.get(request.spec, ["template", "spec"], {}),
+		"copies": request.copies(request.spec, "parallelism"),
+	}
 }
 
-pods contains template_entry(sprintf("spec.tasks[%d].template", [i]), template, request.copies(task, "replicas")) if {
-	tasks := request.spec.tasks
-	is_array(tasks)
-	some i, task in tasks
-	template := request.map(task, "template")
-}
+of_tasks := [entry |
+	is_array(request.spec.tasks)
+	some i, task in request.spec.tasks
+	is_object(task)
+	path := sprintf("spec.tasks[%d].template", [i])
+	entry := {
+		"path": path, "specPath": sprintf("%s.spec", [path]),
+		"metadata": object.get(task, ["template", "metadata"], {}),
+		"spec": object.get(task, ["template", "spec"], {}),
+		"copies": request.copies(task, "replicas"),
+	}
+]
 
-pods contains template_entry(sprintf("%s.template.spec.template", [entry.path]), template, copies) if {
-	some entry in replicated_jobs
-	job := request.map(request.map(entry.job, "template"), "spec")
-	template := request.map(job, "template")
-	copies := request.copies(entry.job, "replicas") * request.copies(job, "parallelism")
-}
+of_replicated_jobs := [entry |
+	some listed in replicated_jobs
+	job := listed.job
+	path := sprintf("%s.template.spec.template", [listed.path])
+	entry := {
+		"path": path, "specPath": sprintf("%s.spec", [path]),
+		"metadata": object.get(job, ["template", "spec", "template", "metadata"], {}),
+		"spec": object.get(job, ["template", "spec", "template", "spec"], {}),
+		"copies": product(array.concat(
+			[number | number := job.replicas; is_number(number)],
+			[number | number := job.template.spec.parallelism; is_number(number)],
+		)),
+	}
+]
 
-pods contains template_entry(sprintf("spec.podTemplateOverrides[%d]", [i]), override, 0) if {
-	overrides := request.spec.podTemplateOverrides
-	is_array(overrides)
-	some i, override in overrides
-}
+of_overrides := [entry |
+	is_array(request.spec.podTemplateOverrides)
+	some i, override in request.spec.podTemplateOverrides
+	is_object(override)
+	path := sprintf("spec.podTemplateOverrides[%d]", [i])
+	entry := {
+		"path": path, "specPath": sprintf("%s.spec", [path]),
+		"metadata": object.get(override, "metadata", {}),
+		"spec": object.get(override, "spec", {}),
+	}
+]
 
-pods contains {"path": path, "specPath": path, "metadata": {}, "spec": override, "copies": 0} if {
-	overrides := request.spec.podSpecOverrides
-	is_array(overrides)
-	some i, override in overrides
+of_spec_overrides := [{"specPath": path, "spec": override} |
+	is_array(request.spec.podSpecOverrides)
+	some i, override in request.spec.podSpecOverrides
 	path := sprintf("spec.podSpecOverrides[%d]", [i])
-}
-
-template_entry(path, template, copies) := {
-	"path": path,
-	"specPath": sprintf("%s.spec", [path]),
-	"metadata": request.map(template, "metadata"),
-	"spec": request.map(template, "spec"),
-	"copies": copies,
-}
+]
 
 # Metadata at every depth: entries {path, metadata}.
-metadatas contains {"path": "metadata", "metadata": request.metadata}
+metadatas := array.concat(array.concat(of_object, of_patched_templates), array.concat(of_jobs, of_pods))
 
-metadatas contains {"path": "spec", "metadata": request.spec} if request.kind == "TrainJob"
+of_object := array.concat(
+	[{"path": "metadata", "metadata": request.metadata}],
+	array.concat(
+		[{"path": "spec", "metadata": request.spec} | request.kind == "TrainJob"],
+		[{"path": "spec.template.metadata", "metadata": metadata} | metadata := request.spec.template.metadata],
+	),
+)
 
-metadatas contains {"path": "spec.template.metadata", "metadata": request.map(template, "metadata")} if {
-	template := request.map(request.spec, "template")
-}
-
-metadatas contains {"path": path, "metadata": request.map(template, "metadata")} if {
-	some i, patch in request.list(request.spec, "runtimePatches")
-	template := request.map(request.map(patch, "trainingRuntimeSpec"), "template")
+of_patched_templates := [{"path": path, "metadata": metadata} |
+	some i, patch in patches
+	metadata := patch.trainingRuntimeSpec.template.metadata
 	path := sprintf("spec.runtimePatches[%d].trainingRuntimeSpec.template.metadata", [i])
-}
+]
 
-metadatas contains {"path": sprintf("%s.template.metadata", [entry.path]), "metadata": metadata} if {
+of_jobs := [{"path": sprintf("%s.template.metadata", [entry.path]), "metadata": metadata} |
 	some entry in replicated_jobs
-	metadata := request.map(request.map(entry.job, "template"), "metadata")
-}
+	metadata := entry.job.template.metadata
+]
 
-metadatas contains {"path": sprintf("%s.metadata", [pod.path]), "metadata": pod.metadata} if {
+of_pods := [{"path": sprintf("%s.metadata", [pod.path]), "metadata": pod.metadata} |
 	some pod in pods
-	pod.path != ""
-}
+]
 
 # Containers of every pod: entries {path, field, container, pod}.
-containers contains {"path": path, "field": field, "container": container, "pod": pod} if {
+containers := [{"path": path, "field": field, "container": container, "pod": pod} |
 	some pod in pods
 	some field in ["containers", "initContainers", "ephemeralContainers"]
-	listed := pod.spec[field]
-	is_array(listed)
-	some i, container in listed
+	is_array(pod.spec[field])
+	some i, container in pod.spec[field]
 	path := sprintf("%s.%s[%d]", [pod.specPath, field, i])
-}
+]
 
-# Security contexts of pods and of containers: entries {path, context}.
-security_contexts contains {"path": path, "context": request.map(pod.spec, "securityContext")} if {
-	some pod in pods
-	path := sprintf("%s.securityContext", [pod.specPath])
-}
-
-security_contexts contains {"path": path, "context": request.map(entry.container, "securityContext")} if {
-	some entry in containers
-	path := sprintf("%s.securityContext", [entry.path])
-}
+# Security contexts of pods and of containers that have one: entries {path, context}.
+security_contexts := array.concat(
+	[{"path": sprintf("%s.securityContext", [pod.specPath]), "context": pod.spec.securityContext} | some pod in pods],
+	[{"path": sprintf("%s.securityContext", [entry.path]), "context": entry.container.securityContext} |
+		some entry in containers
+	],
+)

@@ -21,13 +21,8 @@ amount(value) := ((sign * size) * multipliers[parts[4]]) / object.get(divisors, 
 	parts := regex.find_all_string_submatch_n(form, value, 1)[0]
 	concat("", [parts[2], parts[3]]) != ""
 	sign := {"": 1, "+": 1, "-": -1}[parts[1]]
-	size := to_number(sprintf("%s.%s0e%s", [whole(parts[2]), parts[3], exponent(parts[5])]))
+	size := to_number(sprintf("%s.%s0e%s", [parts[2], parts[3], exponent(parts[5])]))
 }
-
-# A number has no leading zeros.
-whole(digits) := "0" if trim_left(digits, "0") == ""
-
-whole(digits) := trim_left(digits, "0") if trim_left(digits, "0") != ""
 
 exponent(text) := "0" if text == ""
 

@@ -21,7 +21,6 @@ named contains {"path": "spec.queue", "queue": queue} if {
 
 # A PodGroup or a Volcano Job without queue is in the default one.
 named contains {"path": "spec.queue", "queue": "default"} if {
-	request.kind in ["PodGroup", "Job"]
 	request.api_group in ["scheduling.volcano.sh", "batch.volcano.sh"]
 	request.object_get(request.spec, "queue", null) == null
 }

@@ -7,22 +7,14 @@ import rego.v1
 label := "trainer.kubeflow.org/trainjob-ancestor-step"
 
 # The replicatedJobs of a runtime or of a JobSet: entries {path, job}, patches of a TrainJob left out.
-all contains entry if {
-	some entry in places.replicated_jobs
-	not startswith(entry.path, "spec.runtimePatches")
-}
+all := array.concat(places.of_job_set, places.of_runtime)
 
 # In their order.
-names := [request.object_get(job, "name", "") | some job in listed]
-
-listed := array.concat(
-	request.list(request.spec, "replicatedJobs"),
-	request.list(request.map(request.map(request.spec, "template"), "spec"), "replicatedJobs"),
-)
+names := [request.text(entry.job, "name") | some entry in all]
 
 job_spec(job) := request.map(request.map(job, "template"), "spec")
 
 pod_spec(job) := request.map(request.map(job_spec(job), "template"), "spec")
 
-# The step of a TrainJob that a replicatedJob takes; empty for none.
-step(job) := request.object_get(request.map(request.map(request.map(job, "template"), "metadata"), "labels"), label, "")
+# The step of a TrainJob that a replicatedJob takes; undefined for none.
+step(job) := request.map(request.map(request.map(job, "template"), "metadata"), "labels")[label]

@@ -4,38 +4,38 @@ import rego.v1
 
 # What a request is about: the object it leaves behind, or, for a deletion, the one it removes.
 
-object := input.request.object if is_object(input.request.object)
-
-object := input.request.oldObject if {
-	not is_object(input.request.object)
-	is_object(input.request.oldObject)
-}
+object := input.request.object if {
+	is_object(input.request.object)
+} else := input.request.oldObject
 
 old_object := input.request.oldObject if is_object(input.request.oldObject)
 
 operation := input.request.operation
 
 # The part of the object that is written; empty for the object itself.
-subresource := object_get(input.request, "subResource", "")
+default subresource := ""
 
-# The runtime a TrainJob names; undefined where it is not known.
-runtime := input.request.runtime if is_object(input.request.runtime)
+subresource := input.request.subResource if input.request.subResource != null
 
-namespace := object_get(input.request, "namespace", "")
+# The runtime a TrainJob names; null or undefined where it is not known.
+runtime := input.request.runtime
 
-namespace_labels := object_get(input.request, "namespaceLabels", {})
+namespace := input.request.namespace
 
-user := object_get(input.request, "user", {"name": "", "groups": []})
+namespace_labels := input.request.namespaceLabels
 
-kind := object_get(object, "kind", "")
+user := input.request.user
 
-api_group := group if {
-	parts := split(object_get(object, "apiVersion", ""), "/")
+kind := object.kind
+
+api_group := parts[0] if {
+	parts := split(object.apiVersion, "/")
 	count(parts) == 2
-	group := parts[0]
 } else := ""
 
-spec := object_get(object, "spec", {})
+default spec := {}
+
+spec := object.spec if object.spec != null
 
 metadata := object_get(object, "metadata", {})
 

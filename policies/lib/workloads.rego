@@ -9,16 +9,14 @@ import rego.v1
 trainer := request.map(request.spec, "trainer")
 
 # Entries {path, image}; a field that is absent or empty names no image.
-images contains {"path": sprintf("%s.image", [entry.path]), "image": image} if {
-	some entry in places.containers
-	image := request.text(entry.container, "image")
-	image != ""
-}
+images := [{"path": path, "image": sprintf("%v", [image])} |
+	some path, image in named
+	not image in ["", null]
+]
 
-images contains {"path": "spec.trainer.image", "image": image} if {
-	image := request.text(trainer, "image")
-	image != ""
-}
+named[sprintf("%s.image", [entry.path])] := entry.container.image if some entry in places.containers
+
+named["spec.trainer.image"] := trainer.image
 
 # Entries {path, limits, requests}.
 resources contains resource_entry(sprintf("%s.resources", [entry.path]), request.map(entry.container, "resources")) if {
@@ -29,21 +27,28 @@ resources contains resource_entry("spec.trainer.resourcesPerNode", request.map(t
 
 resource_entry(path, resources) := {
 	"path": path,
-	"limits": request.map(resources, "limits"),
-	"requests": request.map(resources, "requests"),
+	"limits": amounts(resources, "limits"),
+	"requests": amounts(resources, "requests"),
+}
+
+# The API server drops what is null.
+amounts(resources, kind) := {name: amount |
+	some name, amount in request.map(resources, kind)
+	amount != null
 }
 
 # Entries {place, name} of the environment variables of containers, and of those of a TrainJob's trainer.
-environment contains {"place": entry.path, "name": name} if {
-	some entry in places.containers
-	some variable in request.list(entry.container, "env")
-	name := request.text(variable, "name")
-}
-
-environment contains {"place": "spec.trainer", "name": name} if {
-	some variable in request.list(trainer, "env")
-	name := request.text(variable, "name")
-}
+environment := array.concat(
+	[{"place": entry.path, "name": variable.name} |
+		some entry in places.containers
+		some variable in request.list(entry.container, "env")
+		is_string(variable.name)
+	],
+	[{"place": "spec.trainer", "name": variable.name} |
+		some variable in request.list(trainer, "env")
+		is_string(variable.name)
+	],
+)
 
 # Whether the platform, or the name itself, says that a resource is an accelerator.
 accelerator(name) if name in request.list(request.platform, "acceleratorResources")

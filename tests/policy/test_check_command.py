@@ -81,7 +81,7 @@ def test_without_a_policy_server_there_is_no_verdict(monkeypatch: pytest.MonkeyP
     def missing() -> Path:
         raise TrainyardError("there is no opa", fix="trainyard cluster toolchain")
 
-    monkeypatch.setattr(check, "_program", missing)
+    monkeypatch.setattr(check, "policy_program", missing)
     code, output = run(refused)
     assert (code, "there is no opa" in output, "trainyard cluster toolchain" in output) == (2, True, True)
 

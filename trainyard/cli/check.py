@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainyard.policy.check.run import Rulebook
     from trainyard.settings import StackSettings
 
-__all__ = ["register"]
+__all__ = ["ReportFormat", "policy_program", "register", "stack_of"]
 
 _DEFAULT_STACK = "local"
 
@@ -124,11 +124,11 @@ def _check(
 
     known = _Baseline(baseline, write_baseline, reason, expires.date() if expires else None)
     _usage(paths or [], cluster=cluster, report=report, changed_since=changed_since, baseline=known)
-    settings, file = _settings(stack, config_file)
+    settings, file = stack_of(stack, config_file)
     server = address_of(opa_url, opa_ca, opa_token) if opa_url else None
     folders = folder or []
     with ExitStack() as ends:
-        rulebook = opened(ends, settings, folders=folders, only=rule or [], program=_program, server=server)
+        rulebook = opened(ends, settings, folders=folders, only=rule or [], program=policy_program, server=server)
         if cluster:
             named = stack or _DEFAULT_STACK
             found = check_cluster(rulebook, lambda: client_of(kubeconfig, context, settings, named), report=report)
@@ -181,14 +181,16 @@ def _usage(paths: list[str], *, cluster: bool, report: bool, changed_since: str 
         )
 
 
-def _settings(stack: str | None, config_file: Path | None) -> tuple[StackSettings | None, Path | None]:
+def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings | None, Path | None]:
+    """Return the settings of the stack that is named or meant, and their file; None where there is no stack."""
     if stack is None and config_file is None and not (checkout() / "stacks").is_dir():
         return None, None
     file = config_path(stack or _DEFAULT_STACK, config_file)
     return settings_of(stack or _DEFAULT_STACK, config_file), file
 
 
-def _program() -> Path:
+def policy_program() -> Path:
+    """Return the policy server's program, building it where it is not there."""
     from trainyard.cluster.toolchain import Toolchain, pinned, program_path
 
     (found,) = Toolchain().resolve([program for program in pinned() if program.name == "opa"])

@@ -20,13 +20,38 @@ if TYPE_CHECKING:
 
 CLEAR = "\r\x1b[2K"
 
-__all__ = ["Output", "client_of", "config_path", "line_progress", "settings_of", "text_of"]
+__all__ = [
+    "ManifestOutput",
+    "Output",
+    "PlanFormat",
+    "client_of",
+    "config_path",
+    "line_progress",
+    "settings_of",
+    "text_of",
+]
 
 
 class Output(StrEnum):
     """How an answer is printed."""
 
     TEXT = "text"
+    JSON = "json"
+
+
+class PlanFormat(StrEnum):
+    """How what a change means is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class ManifestOutput(StrEnum):
+    """How an object and what is known of it are printed."""
+
+    TEXT = "text"
+    YAML = "yaml"
     JSON = "json"
 
 

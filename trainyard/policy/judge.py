@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from trainyard.policy.mentions import Mentions
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
@@ -96,12 +97,15 @@ class Surroundings:
         Ids of the rules that judge; all where it is None.
     now
         The current time, by which exemptions end.
+    mentions
+        What rules speak of, by which those that find nothing are not asked; all are where it is None.
     """
 
     settings: PolicySettings
     exempt_namespaces: Iterable[str]
     now: datetime.datetime
     only: Sequence[str] | None = None
+    mentions: Mentions | None = None
 
 
 @dataclass(frozen=True)
@@ -206,12 +210,12 @@ def platform_controller(namespace: str) -> dict[str, Any]:
 
 def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
     """Return the input of the policy server for one request."""
-    return {**_request(review), **_shared(surroundings), "unknown": list(review.unknown)}
+    return {**_request(review, surroundings.mentions), **_shared(surroundings)}
 
 
 def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
     """Return the input of the policy server for several requests at once."""
-    requests = [{**_request(review), "unknown": list(review.unknown)} for review in reviews]
+    requests = [_request(review, surroundings.mentions) for review in reviews]
     return {"requests": requests, **_shared(surroundings), "unknown": []}
 
 
@@ -226,19 +230,22 @@ def decision_of(answer: Mapping[str, Any]) -> Decision:
     )
 
 
-def _request(review: Review) -> dict[str, Any]:
+def _request(review: Review, mentions: Mentions | None) -> dict[str, Any]:
+    request = {
+        "operation": review.operation,
+        "subResource": review.subresource,
+        "namespace": review.namespace,
+        "namespaceLabels": dict(review.namespace_labels),
+        "object": review.object,
+        "oldObject": review.old_object,
+        "runtime": review.runtime,
+        "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
+    }
     return {
-        "request": {
-            "operation": review.operation,
-            "subResource": review.subresource,
-            "namespace": review.namespace,
-            "namespaceLabels": dict(review.namespace_labels),
-            "object": review.object,
-            "oldObject": review.old_object,
-            "runtime": review.runtime,
-            "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
-        },
+        "request": request,
         "params": {"platform": review.platform, "tenantPolicy": review.tenant_policy},
+        "unknown": list(review.unknown),
+        "mute": mentions.mute(request, review.platform) if mentions else {},
     }
 
 

@@ -13,6 +13,7 @@ from trainyard.settings.base import SettingsModel
 from trainyard.settings.platform import PolicyState
 
 __all__ = [
+    "LISTED",
     "PARTS",
     "Cel",
     "Expression",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
+LISTED: Final = re.compile(r"\{(?P<source>platform|parameters)\.(?P<name>[a-z][A-Za-z]*)\}")
+"""Stands for the texts of a list: of a field of the Platform, or of a parameter of the rule."""
 
 Part = Literal["spec", "labels", "annotations"]
 PARTS: Final[tuple[Part, ...]] = ("spec", "labels", "annotations")
@@ -192,6 +195,11 @@ class Rule(SettingsModel):
     matches: tuple[Match, ...] = Field(min_length=1)
     source: ParameterSource = ParameterSource.NONE
     parameters: dict[Name, ParameterSchema] = Field(default={})
+    mentions: tuple[Annotated[str, StringConstraints(min_length=1)], ...] = Field(
+        default=(),
+        description="Texts, as JSON writes them, of which a request has one where the rule finds anything; "
+        "{platform.FIELD} and {parameters.NAME} stand for the texts of a list. None where it finds what is absent",
+    )
     fix: str
     references: tuple[str, ...] = ()
     cel: Cel | None = None
@@ -214,6 +222,11 @@ class Rule(SettingsModel):
             raise ValueError(
                 "a rule that reads parameters cannot match DELETE: a missing parameter would hold a namespace for ever"
             )
+        for listed in filter(None, map(LISTED.fullmatch, self.mentions)):
+            if listed["source"] == "parameters" and listed["name"] not in self.parameters:
+                raise ValueError(f"mentions: there is no parameter {listed['name']!r}")
+            if listed["source"] == "platform" and self.source is not ParameterSource.PLATFORM:
+                raise ValueError("mentions: a rule of another source does not read the Platform")
         for name, schema in self.parameters.items():
             if problem := parameter_problem(schema, schema.default):
                 raise ValueError(f"parameters.{name}.default: {problem}")

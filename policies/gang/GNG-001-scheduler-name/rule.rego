@@ -7,8 +7,8 @@ import rego.v1
 policy := request.map(request.spec, "podGroupPolicy")
 
 violation contains {"path": path, "message": sprintf("scheduler \"%v\" does not place this gang", [scheduler])} if {
-	some gang in ["volcano", "coscheduling", "kai"]
-	is_object(policy[gang])
+	some gang, settings in policy
+	is_object(settings)
 	some entry in replicated_jobs.all
 	scheduler := request.object_get(replicated_jobs.pod_spec(entry.job), "schedulerName", null)
 	scheduler != null

@@ -3,27 +3,27 @@ package trainyard.rules.gng_002
 import data.trainyard.lib.request
 import rego.v1
 
-tasks := request.list(request.spec, "tasks") if request.kind == "Job"
+tasks := request.list(request.spec, "tasks")
 
 pods := sum([request.number(task, "replicas", 0) | some task in tasks])
 
 violation contains {"path": "spec.minAvailable", "message": message} if {
-	request.object_get(request.spec, "minAvailable", 0) > pods
+	request.spec.minAvailable > pods
 	message := sprintf("minAvailable is above the %d pods of the tasks", [pods])
 }
 
 violation contains {"path": sprintf("spec.tasks[%d].minAvailable", [i]), "message": "the task has fewer replicas"} if {
 	some i, task in tasks
-	request.object_get(task, "minAvailable", 0) > request.object_get(task, "replicas", 0)
+	task.minAvailable > request.object_get(task, "replicas", 0)
 }
 
 violation contains {"path": "spec.minMember", "message": "a PodGroup of 0 members is no gang"} if {
-	request.kind == "PodGroup"
-	request.object_get(request.spec, "minMember", 1) < 1
+	request.spec.minMember != null
+	request.spec.minMember < 1
 }
 
 violation contains {"path": sprintf("spec.minTaskMember[%s]", [name]), "message": "there is no negative number of pods"} if {
-	request.kind == "PodGroup"
 	some name, least in request.map(request.spec, "minTaskMember")
+	least != null
 	least < 0
 }

@@ -30,6 +30,7 @@ violation contains {"path": sprintf("%s.template.spec.%s", [entry.path, field]),
 	in_place
 	some entry in replicated_jobs.all
 	some field, needed in {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
-	request.object_get(replicated_jobs.job_spec(entry.job), field, null) != needed
+	job := replicated_jobs.job_spec(entry.job)
+	not job[field] == needed
 	message := sprintf("InPlaceRestart needs %v", [needed])
 }

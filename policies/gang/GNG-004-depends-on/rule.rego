@@ -4,25 +4,19 @@ import data.trainyard.lib.replicated_jobs
 import data.trainyard.lib.request
 import rego.v1
 
-tasks := request.list(request.spec, "tasks") if request.kind == "Job"
+tasks := request.list(request.spec, "tasks")
 
 name_of(i, task) := request.object_get(task, "name", sprintf("default%d", [i]))
 
 needs(task) := request.list(request.map(task, "dependsOn"), "name")
 
-alternative(task) if {
-	request.map(task, "dependsOn").iteration == "any"
-	count(needs(task)) > 1
-}
-
 follows(task, stage) if {
-	alternative(task)
+	request.map(task, "dependsOn").iteration == "any"
 	some need in needs(task)
 	need in stage
 }
 
 follows(task, stage) if {
-	not alternative(task)
 	every need in needs(task) {
 		need in stage
 	}
@@ -44,11 +38,9 @@ violation contains {"path": sprintf("spec.tasks[%d].dependsOn", [i]), "message":
 	message := "the task waits for itself, for an unknown one, or in a chain of more than eight"
 }
 
-least := request.spec.minAvailable if request.object_get(request.spec, "minAvailable", 0) > 0
-
-least := sum([request.number(task, "minAvailable", request.number(task, "replicas", 0)) | some task in tasks]) if {
-	request.object_get(request.spec, "minAvailable", 0) == 0
-}
+least := request.spec.minAvailable if {
+	request.spec.minAvailable > 0
+} else := sum([request.number(task, "minAvailable", request.number(task, "replicas", 0)) | some task in tasks])
 
 startable := sum([request.number(task, "replicas", 0) | some task in tasks; count(needs(task)) == 0])
 
@@ -63,12 +55,14 @@ violation contains {"path": "spec.minAvailable", "message": message} if {
 violation contains {"path": sprintf("%s.dependsOn[%d].name", [entry.path, k]), "message": message} if {
 	some entry in replicated_jobs.all
 	some k, need in request.list(entry.job, "dependsOn")
-	name := request.object_get(need, "name", "")
-	not name in earlier(request.object_get(entry.job, "name", ""))
+	name := request.text(need, "name")
+	not name in earlier(request.text(entry.job, "name"))
 	message := sprintf("no earlier replicatedJob is named \"%v\"", [name])
 }
 
-earlier(name) := array.slice(replicated_jobs.names, 0, index) if {
-	indices := [i | some i, other in replicated_jobs.names; other == name]
-	index := min(indices)
+earlier(name) := {other |
+	some k, this in replicated_jobs.names
+	this == name
+	some i, other in replicated_jobs.names
+	i < k
 }

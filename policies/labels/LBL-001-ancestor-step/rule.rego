@@ -24,7 +24,8 @@ violation contains {"path": job_path(i), "message": sprintf("ancestor step \"%v\
 violation contains {"path": path, "message": "the label has no effect on a pod template"} if {
 	some i, job in jobs
 	step := pod_labels(job)[label]
-	object.get(job_labels(job), label, "") != step
+	labels := job_labels(job)
+	not labels[label] == step
 	path := sprintf("spec.template.spec.replicatedJobs[%d].template.spec.template.metadata.labels[%s]", [i, label])
 }
 

@@ -5,7 +5,7 @@ import rego.v1
 
 violation contains {"path": "spec.runtimeRef", "message": sprintf("the runtime \"%v\" is deprecated%s", [name, until])} if {
 	request.map(runtime_metadata, "labels")["trainer.kubeflow.org/support"] == "deprecated"
-	name := request.object_get(runtime_metadata, "name", "")
+	name := request.text(runtime_metadata, "name")
 }
 
 runtime_metadata := request.map(request.runtime, "metadata")

@@ -17,24 +17,20 @@ released if {
 	not alias_annotation in object.keys(old)
 }
 
-updated if {
-	released
-	request.operation == "UPDATE"
-}
-
 violation contains {"path": "spec", "message": "the version is released and its spec is final"} if {
-	updated
+	released
 	object.get(request.object, "spec", null) != object.get(request.old_object, "spec", null)
 }
 
 violation contains {"path": sprintf("metadata.annotations[%s]", [released_annotation]), "message": message} if {
-	updated
-	object.get(annotations(request.object), released_annotation, "") != old[released_annotation]
+	released
+	new := annotations(request.object)
+	not new[released_annotation] == old[released_annotation]
 	message := "a released version stays released as it is"
 }
 
 violation contains {"path": sprintf("metadata.annotations[%s]", [alias_annotation]), "message": message} if {
-	updated
+	released
 	alias_annotation in object.keys(annotations(request.object))
 	message := "a released version does not become an alias"
 }

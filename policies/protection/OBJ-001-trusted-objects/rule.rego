@@ -24,18 +24,15 @@ trusted if {
 
 trusted if {
 	not reserved[request.kind]
-	some subject in [request.object, request.old_object]
+	some subject in subjects
 	some owner in request.list(request.map(subject, "metadata"), "ownerReferences")
 	owner.kind == "TrainJob"
 	startswith(request.text(owner, "apiVersion"), "trainer.kubeflow.org/")
 }
 
-trusted if {
-	not reserved[request.kind]
-	some owner in request.list(request.metadata, "ownerReferences")
-	owner.kind == "TrainJob"
-	startswith(request.text(owner, "apiVersion"), "trainer.kubeflow.org/")
-}
+subjects contains request.object
+
+subjects contains request.old_object
 
 by_platform if request.user.name in request.parameter("OBJ-001", "users")
 

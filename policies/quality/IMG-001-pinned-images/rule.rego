@@ -4,9 +4,9 @@ import data.trainyard.lib.request
 import data.trainyard.lib.workloads
 import rego.v1
 
-with_digest := `^[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?@sha256:[0-9a-f]{64}$`
+with_digest := `^[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?@sha256:[0-9a-f]{64}$`
 
-with_tag := `^[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*:[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+with_tag := `^[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*:[A-Za-z0-9_][A-Za-z0-9_.-]*$`
 
 registries := request.parameter("IMG-001", "registries")
 
@@ -41,6 +41,6 @@ allowed(image) if {
 
 full(image) := image if {
 	regex.match(`^([^/]*[.:][^/]*|localhost)/`, image)
-} else := sprintf("docker.io/%s", [image]) if {
+} else := concat("/", ["docker.io", image]) if {
 	contains(image, "/")
-} else := sprintf("docker.io/library/%s", [image])
+} else := concat("/", ["docker.io", "library", image])

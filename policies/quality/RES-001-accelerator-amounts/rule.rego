@@ -5,8 +5,8 @@ import rego.v1
 
 violation contains {"path": sprintf("%s.%s[%s]", [entry.path, kind, name]), "message": message} if {
 	some entry in workloads.resources
-	some kind in ["limits", "requests"]
-	some name, amount in entry[kind]
+	some kind, amounts in {"limits": entry.limits, "requests": entry.requests}
+	some name, amount in amounts
 	workloads.accelerator(name)
 	not plain(amount)
 	message := sprintf("the amount %v is not a plain whole number", [amount])

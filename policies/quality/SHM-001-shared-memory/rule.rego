@@ -15,9 +15,10 @@ hungry contains {"path": entry.path, "container": entry.container, "mounts": mou
 
 amounts(resources) := [text |
 	some name, amount in resources
+	amount != null
 	workloads.accelerator(name)
 	text := sprintf("%v", [amount])
-	not text in ["0", ""]
+	text != "0"
 ]
 
 several(asked) if count(asked) > 1
@@ -68,7 +69,6 @@ violation contains {"path": sprintf("%s.resources.limits[memory]", [entry.path])
 	limit := request.map(request.map(entry.container, "resources"), "limits").memory
 	limit != null
 	some empty_dir in entry.mounts[_].volumes
-	limited(empty_dir)
 	not enough(limit, empty_dir)
 	message := sprintf("the memory limit %v is below the sizeLimit %v of /dev/shm", [limit, empty_dir.sizeLimit])
 }

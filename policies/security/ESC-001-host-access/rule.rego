@@ -28,18 +28,16 @@ violation contains {"path": path, "message": "a container may not take a port of
 violation contains {"path": path, "message": "a probe or hook may call its own container only"} if {
 	some entry in places.containers
 	some name in ["livenessProbe", "readinessProbe", "startupProbe"]
-	some field in ["httpGet", "tcpSocket"]
-	host := entry.container[name][field].host
-	not host in ["", null]
+	some field, call in entry.container[name]
+	request.text(call, "host") != ""
 	path := sprintf("%s.%s.%s.host", [entry.path, name, field])
 }
 
 violation contains {"path": path, "message": "a probe or hook may call its own container only"} if {
 	some entry in places.containers
-	some name in ["postStart", "preStop"]
-	some field in ["httpGet", "tcpSocket"]
-	host := entry.container.lifecycle[name][field].host
-	not host in ["", null]
+	some name, hook in entry.container.lifecycle
+	some field, call in hook
+	request.text(call, "host") != ""
 	path := sprintf("%s.lifecycle.%s.%s.host", [entry.path, name, field])
 }
 

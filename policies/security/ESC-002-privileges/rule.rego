@@ -37,7 +37,7 @@ violation contains {"path": path, "message": "a pod may not choose this SELinux 
 violation contains {"path": path, "message": "a pod may not set this kernel parameter"} if {
 	some pod in places.pods
 	some i, each in request.list(pod.spec.securityContext, "sysctls")
-	not request.object_get(each, "name", "") in request.parameter("ESC-002", "sysctls")
+	not request.text(each, "name") in request.parameter("ESC-002", "sysctls")
 	path := sprintf("%s.securityContext.sysctls[%d]", [pod.specPath, i])
 }
 

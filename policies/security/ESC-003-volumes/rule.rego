@@ -18,5 +18,5 @@ inline(volume) if {
 
 inline(volume) if {
 	volume.csi != null
-	not request.object_get(volume.csi, "driver", "") in request.parameter("ESC-003", "drivers")
+	not request.text(volume.csi, "driver") in request.parameter("ESC-003", "drivers")
 }

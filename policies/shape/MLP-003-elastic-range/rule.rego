@@ -6,8 +6,8 @@ import rego.v1
 policy := request.map(request.map(request.map(request.spec, "mlPolicy"), "torch"), "elasticPolicy")
 
 violation contains {"path": "spec.mlPolicy.torch.elasticPolicy", "message": message} if {
-	request.object_get(policy, "minNodes", null) != null
-	request.object_get(policy, "maxNodes", null) != null
+	policy.minNodes != null
+	policy.maxNodes != null
 	not ordered
 	message := sprintf("minNodes %v is larger than maxNodes %v", [policy.minNodes, policy.maxNodes])
 }

@@ -26,13 +26,11 @@ scheduler_of(pod) := pod.spec.schedulerName if {
 	not request.object_get(pod.spec, "schedulerName", "") == ""
 } else := assumed
 
-# The scheduler of a template that names none; empty where it is given one later.
-assumed := "" if endswith(request.kind, "Runtime")
-
+# The scheduler of a template that names none; undefined or empty where it is given one later.
 assumed := request.object_get(request.spec, "schedulerName", "") if request.api_group == "batch.volcano.sh"
 
 assumed := "default-scheduler" if {
-	not endswith(request.kind, "Runtime")
+	not request.kind in ["TrainingRuntime", "ClusterTrainingRuntime"]
 	request.api_group != "batch.volcano.sh"
 }
 
@@ -58,8 +56,8 @@ names_device_class(pod) if {
 asks(pod, name) if {
 	some field in ["containers", "initContainers"]
 	some container in request.list(pod.spec, field)
-	some kind in ["limits", "requests"]
-	amount := container.resources[kind][name]
+	some amounts in container.resources
+	amount := amounts[name]
 	amount != null
-	not sprintf("%v", [amount]) in ["0", ""]
+	sprintf("%v", [amount]) != "0"
 }

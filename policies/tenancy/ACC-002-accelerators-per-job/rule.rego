@@ -5,10 +5,7 @@ import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import rego.v1
 
-ceiling := value if {
-	value := request.tenant_policy.maxAcceleratorsPerJob
-	value != null
-}
+ceiling := request.tenant_policy.maxAcceleratorsPerJob
 
 violation contains {"path": "spec", "message": "the accelerators of this job cannot be counted"} if {
 	is_number(ceiling)
@@ -27,10 +24,10 @@ asked := sum([amount |
 	amount := unit.copies * of_pod(unit)
 ])
 
-# What a pod holds at a time: its containers together, or one init container that asks for more.
+# What a pod holds at a time: its containers together, or one init container that asks for more than all of them.
 of_pod(unit) := max(array.concat(
 	[sum([of_container(c.resources) | some c in unit.containers; not c.first])],
-	[of_container(c.resources) | some c in unit.containers; c.first],
+	[of_container(c.resources) | some c in unit.containers],
 ))
 
 of_container(resources) := sum([quantities.amount(value) | some value in accelerators(resources)])
@@ -61,24 +58,26 @@ countable if {
 	}
 }
 
-units contains {"id": "spec.trainer", "copies": request.copies(trainer, "numNodes"), "claims": false, "containers": {container}} if {
-	request.kind == "TrainJob"
-	trainer := request.map(request.spec, "trainer")
-	container := {"path": "", "resources": request.map(trainer, "resourcesPerNode"), "first": false}
-}
+units := array.concat([of_trainer], of_pods)
 
-units contains {"id": pod.specPath, "copies": pod.copies, "claims": claims, "containers": containers} if {
+# Of a TrainJob; other kinds have none.
+of_trainer := {"copies": request.copies(trainer, "numNodes"), "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
+
+trainer := request.map(request.spec, "trainer")
+
+of_pods := [unit |
 	some pod in places.pods
 	pod.copies > 0
-	claims := count(request.list(pod.spec, "resourceClaims")) > 0
-	containers := {{"path": entry.path, "resources": request.map(entry.container, "resources"), "first": first(entry)} |
+	containers := [{"resources": request.map(entry.container, "resources"), "first": first(entry)} |
 		some entry in places.containers
 		entry.pod.specPath == pod.specPath
-	}
-}
+	]
+	claims := count(request.list(pod.spec, "resourceClaims")) > 0
+	unit := {"copies": pod.copies, "claims": claims, "containers": containers}
+]
 
 # An ordinary init container ends before the others start; one that restarts stays beside them.
 first(entry) if {
 	entry.field == "initContainers"
-	request.object_get(entry.container, "restartPolicy", "") != "Always"
+	not entry.container.restartPolicy == "Always"
 } else := false

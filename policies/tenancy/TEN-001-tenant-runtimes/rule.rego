@@ -5,12 +5,12 @@ import rego.v1
 
 reference := request.map(request.spec, "runtimeRef")
 
-runtime := request.object_get(reference, "name", "")
+runtime := request.text(reference, "name")
 
 runtimes := request.texts(request.tenant_policy, "runtimes")
 
 violation contains {"path": "spec.runtimeRef.name", "message": message} if {
-	request.object_get(reference, "kind", "ClusterTrainingRuntime") != "TrainingRuntime"
+	not reference.kind == "TrainingRuntime"
 	not "*" in runtimes
 	not runtime in runtimes
 	message := sprintf("ClusterTrainingRuntime \"%v\" is not one of this namespace's runtimes (%s)", [runtime, listed])

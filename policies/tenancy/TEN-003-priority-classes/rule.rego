@@ -21,7 +21,6 @@ violation contains {"path": entry.path, "message": message} if {
 of_the_system(name) if startswith(name, "system-")
 
 named contains {"path": "spec.priorityClassName", "name": name} if {
-	request.kind != "Pod"
 	name := request.text(request.spec, "priorityClassName")
 	name != ""
 }

@@ -23,7 +23,7 @@ violation contains {"path": path, "message": "it selects nodes by a label or fie
 	some term in terms(pod.spec.affinity.nodeAffinity)
 	some field in ["matchExpressions", "matchFields"]
 	some each in request.list(term, field)
-	not request.object_get(each, "key", "") in node_labels
+	not request.text(each, "key") in node_labels
 	path := sprintf("%s.affinity.nodeAffinity", [pod.specPath])
 }
 

@@ -56,7 +56,7 @@ violation contains {"path": sprintf("%s.highestTierAllowed", [entry.path]), "mes
 	some entry in wishes
 	hard(entry.wish)
 	name_of(entry.wish) == ""
-	number := request.object_get(entry.wish, "highestTierAllowed", null)
+	number := entry.wish.highestTierAllowed
 	number != null
 	not inside(number)
 	message := sprintf("%v lies outside the fabric (tiers: %s)", [number, known])

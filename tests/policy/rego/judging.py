@@ -19,6 +19,7 @@ __all__ = ["MutantJudge", "Outcome"]
 ENTRY: Final = "entry"
 _TOGETHER: Final = 300
 """Mutants of rules that one server judges."""
+_ENTRY_POINT: Final = "lib/decision.rego"
 _GENERATED: Final = "generated"
 _OBJECTS: Final = 2500
 """Objects of the equivalence proof that what no case notices is asked about."""
@@ -30,8 +31,8 @@ class Outcome:
     """What became of mutants: noticed by a case, by an object of the equivalence proof, no Rego at all, or alive."""
 
     noticed: int = 0
-    generated: int = 0
     invalid: int = 0
+    generated: list[Mutant] = field(default_factory=list)
     alive: list[Mutant] = field(default_factory=list)
 
 
@@ -39,9 +40,9 @@ class MutantJudge:
     """Judges mutants for the time of a ``with`` block.
 
     Mutants of rules are asked many at once, each as a package of its own, about the cases of their rule. A mutant of
-    what rules share, or of the entry point, takes the place of the original and is asked about everything until one
-    answer differs. A mutant that ends in an error has been noticed. What no case notices is asked about the objects of
-    the equivalence proof, on which the API server and the policy server must agree.
+    what rules share, or of the entry point, takes the place of the original and is asked about the cases of all rules
+    that import it until one answer differs. A mutant that ends in an error has been noticed. What no case notices is
+    asked about the objects of the equivalence proof, on which the API server and the policy server must agree.
 
     Parameters
     ----------
@@ -56,13 +57,13 @@ class MutantJudge:
         self._files = rego_files()
         # The entry point refers to rules that the servers of mutants do not have.
         self._shared = {name: text for name, text in self._files.items() if name.startswith("lib/")}
-        self._shared.pop("lib/decision.rego")
+        self._shared.pop(_ENTRY_POINT)
         entries = [each for _, each, _ in entry_documents()]
         self._documents = {rule: [each for _, each in found] for rule, found in case_documents().items()}
         for each in entries:
             if each.get("only") and len(each["only"]) == 1 and "requests" not in each:
                 self._documents[each["only"][0]].append(each)
-        self._suites = [ENTRY, *self._documents]
+        self._suites = {name: self._suites_of(name) for name in self._files if name.startswith("lib/")}
         self._data = json.loads(build_bundle().files["data.json"])
         generated = generated_documents(_OBJECTS)
         everything = {**self._data, "documents": {**self._documents, ENTRY: entries, _GENERATED: generated}}
@@ -72,8 +73,9 @@ class MutantJudge:
 
     def __enter__(self) -> MutantJudge:
         self._whole.__enter__()
-        self._before = self._whole.ask("digests", suites=self._suites)
-        assert set(self._before) == set(self._suites)
+        suites = [ENTRY, *self._documents]
+        self._before = self._whole.ask("digests", suites=suites)
+        assert set(self._before) == set(suites)
         for rule, documents in self._documents.items():
             asked = self._whole.ask("asked", suite=rule)
             self._documents[rule] = [each for each, wanted in zip(documents, asked, strict=True) if wanted]
@@ -123,8 +125,9 @@ class MutantJudge:
             wider = {package: f"{rule} {_GENERATED}" for package, rule in left.items()}
             originals_of = {package_name(rule): f"{rule} {_GENERATED}" for rule in set(left.values())}
             alive = self._unnoticed(server, wider, originals_of)
-            outcome.generated += len(left) - len(alive)
-            outcome.alive += [named[int(package.removeprefix("mutant_"))] for package in alive]
+            for package in left:
+                found = outcome.alive if package in alive else outcome.generated
+                found.append(named[int(package.removeprefix("mutant_"))])
 
     @staticmethod
     def _unnoticed(server: RegoServer, packages: Mapping[str, str], originals: Mapping[str, str]) -> dict[str, str]:
@@ -139,14 +142,26 @@ class MutantJudge:
             and server.ask("packages", packages={package: packages[package]}) is not None
         }
 
+    def _suites_of(self, shared: str) -> list[str]:
+        """Return what is asked about a mutant of what rules share: the cases of the rules that import it."""
+        reached, found = {shared}, set[str]()
+        while reached - found:
+            found |= reached
+            imports = [f"import data.trainyard.{name[:-5].replace('/', '.')}\n" for name in found]
+            reached |= {name for name, text in self._files.items() if any(each in text for each in imports)}
+        if _ENTRY_POINT in found:
+            return [ENTRY, *self._documents]
+        return [rule for rule in self._documents if any(f"/{rule}-" in name for name in found)]
+
     def _in_shared(self, mutant: Mutant, outcome: Outcome) -> None:
         if not self._whole.put(mutant.file, mutant.text):
             outcome.invalid += 1
             return
-        for suite in self._suites:
+        suites = self._suites[mutant.file]
+        for suite in suites:
             if self._whole.ask("digests", suites=[suite]) != {suite: self._before[suite]}:
-                self._suites.remove(suite)
-                self._suites.insert(0, suite)
+                suites.remove(suite)
+                suites.insert(0, suite)
                 outcome.noticed += 1
                 return
         if _GENERATED not in self._before:
@@ -154,7 +169,7 @@ class MutantJudge:
             self._before |= self._whole.ask("digests", suites=[_GENERATED])
             assert self._whole.put(mutant.file, mutant.text)
         if self._whole.ask("digests", suites=[_GENERATED]) != {_GENERATED: self._before[_GENERATED]}:
-            outcome.generated += 1
+            outcome.generated.append(mutant)
         else:
             outcome.alive.append(mutant)
 

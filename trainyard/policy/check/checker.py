@@ -31,6 +31,7 @@ from trainyard.policy.judge import (
 )
 from trainyard.policy.rule import Rule
 from trainyard.problem import Problem, TrainyardError
+from trainyard.runtimes.lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["AUTHOR", "Checker"]
@@ -172,6 +173,9 @@ class Checker:
             outcome = resolved(manifest, self._world)
             body, rendered = outcome.body, outcome.objects
             problems = (*_marked("error", outcome.errors), *_marked("warning", outcome.warnings))
+            if outcome.runtime and rendered:
+                looks = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.rooms)
+                problems = (*problems, *_marked("warning", looks))
             if outcome.runtime:
                 runtime = outcome.runtime.body
                 depends |= {outcome.runtime.file} if outcome.runtime.file else set()
@@ -248,3 +252,5 @@ def _shape(manifest: Manifest, world: World) -> Iterator[tuple[Severity, Problem
         found = world.found(manifest)
         yield from _marked("error", found.errors)
         yield from _marked("warning", found.warnings)
+        if not found.errors:
+            yield from _marked("warning", lint_runtime(found.body))

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import yaml
 
 __all__ = ["Lines"]
 
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STEP: Final = re.compile(r"\[(?P<index>\d+)\]|\[(?P<key>[^\]]*)\]|\.?(?P<name>[^.\[\]]+)")
+
+
+_MARK: Final = re.compile(r"^---(?=[ \t\n]|\Z)", re.MULTILINE)
+_DIRECTIVES: Final = ("\n...", "\n%", "\r", "\x85", "\u2028", "\u2029")
+"""What makes it hard to tell where documents begin."""
+_CONTENT: Final = re.compile(r"^[ \t]*[^ \t\n#]", re.MULTILINE)
+
+
+class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Finds only where nodes are; what values mean does not matter."""
+
+    def resolve(self, _kind: type[yaml.Node], _value: Any, _implicit: Any) -> str:
+        return ""
 
 
 class Lines:
     """The lines of one YAML or JSON text.
+
+    Only documents that are asked about are read again.
 
     Parameters
     ----------
@@ -24,10 +38,8 @@ class Lines:
     """
 
     def __init__(self, text: str) -> None:
-        try:
-            self._documents = list(yaml.compose_all(text, Loader=_LOADER))
-        except (yaml.YAMLError, RecursionError):
-            self._documents = []
+        self._parts = list(_parts(text))
+        self._nodes: dict[int, list[yaml.Node]] = {}
 
     def line(self, document: int, items: Sequence[int], path: str) -> int:
         """Return the line of a field, or of the deepest part of its path that is there.
@@ -41,7 +53,7 @@ class Lines:
         path
             Field path in the object.
         """
-        node = self._documents[document] if document < len(self._documents) else None
+        first, node = self._document(document)
         if node is None:
             return 1
         mark = node.start_mark
@@ -49,7 +61,7 @@ class Lines:
             _, node = _child(node, "items")
             inner = _item(node, position)
             if inner is None:
-                return int(mark.line) + 1
+                return first + int(mark.line) + 1
             node, mark = inner, inner.start_mark
         for match in _STEP.finditer(path):
             if match["index"] is not None and isinstance(node, yaml.SequenceNode):
@@ -60,7 +72,31 @@ class Lines:
             if node is None or found is None:
                 break
             mark = found
-        return int(mark.line) + 1
+        return first + int(mark.line) + 1
+
+    def _document(self, number: int) -> tuple[int, yaml.Node | None]:
+        """Return the line before a document's part of the text, and its node."""
+        part = min(number, len(self._parts) - 1)
+        first, text = self._parts[part]
+        if part not in self._nodes:
+            try:
+                self._nodes[part] = list(yaml.compose_all(text, Loader=_Composer))
+            except (yaml.YAMLError, RecursionError):
+                self._nodes[part] = []
+        nodes = self._nodes[part]
+        return first, nodes[number - part] if number - part < len(nodes) else None
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the documents of a text with the number of lines before each; the whole text where that is hard to tell."""
+    hard = text.startswith(("...", "%")) or any(sign in text for sign in _DIRECTIVES)
+    starts = [] if hard else [found.start() for found in _MARK.finditer(text)]
+    if not starts or _CONTENT.search(text, 0, starts[0]):
+        starts.insert(0, 0)
+    line = text.count("\n", 0, starts[0])
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        yield line, text[start:end]
+        line += text.count("\n", start, end)
 
 
 def _child(node: yaml.Node | None, name: str) -> tuple[yaml.Mark | None, yaml.Node | None]:

@@ -18,8 +18,10 @@ from trainyard.policy.admission import refuse_unknown
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.results import Report, Result
 from trainyard.policy.judge import Surroundings
+from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle, build_bundle
+from trainyard.policy.opa.local import SocketClient
 from trainyard.policy.opa.server import OpaServer
 from trainyard.policy.rule import Rule
 from trainyard.policy.stack import policy_settings, rule_catalogues
@@ -29,6 +31,7 @@ from trainyard.settings.platform import PolicySettings, TrainerSettings
 
 if TYPE_CHECKING:
     from trainyard.kube import Client
+    from trainyard.policy.opa.adapter import OpaClient
 
 __all__ = ["Rulebook", "address_of", "check_cluster", "check_paths", "expired_exemptions", "opened"]
 
@@ -102,7 +105,11 @@ def opened(
     refuse_unknown(rules, policies)
     exempt = settings.exempt_namespaces if settings else policies.exempt_namespaces
     surroundings = Surroundings(
-        policies, exempt, now or datetime.datetime.now(datetime.UTC), list(only) if only else None
+        policies,
+        exempt,
+        now or datetime.datetime.now(datetime.UTC),
+        list(only) if only else None,
+        Mentions(rules, policies.parameters),
     )
     return Rulebook(rules, surroundings, _address(stack, build_bundle(*own, rules=rules), program, server), settings)
 
@@ -168,7 +175,6 @@ def check_paths(
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.sources import read_sources
     from trainyard.policy.check.world import World
-    from trainyard.policy.opa.adapter import OpaClient
 
     sources = read_sources(paths, stdin=stdin, pass_over=pass_over)
     if not sources.manifests and not sources.faults and not pass_over:
@@ -184,7 +190,7 @@ def check_paths(
     checker = Checker(rulebook.rules, world, rulebook.surroundings, platform_namespace=namespace)
 
     async def judged() -> Report:
-        async with OpaClient(rulebook.address.result(), timeout=_SECONDS) as client:
+        async with _client(rulebook.address.result()) as client:
             return await checker.check(sources, client, changed=files)
 
     report = asyncio.run(judged())
@@ -214,7 +220,6 @@ def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: b
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.policy_reports import policy_reports, write_reports
     from trainyard.policy.check.world import World
-    from trainyard.policy.opa.adapter import OpaClient
 
     wanted = rulebook.surroundings.only
     rules = [rule for rule in rulebook.rules if rule.family != "protection" and (wanted is None or rule.id in wanted)]
@@ -226,7 +231,7 @@ def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: b
             sources, context = await existing(cluster, rules)
             world = World(None, context.manifests)
             checker = Checker(rules, world, surroundings, live=True, platform_namespace=namespace)
-            async with OpaClient(rulebook.address.result(), timeout=_SECONDS) as source:
+            async with _client(rulebook.address.result()) as source:
                 found = await checker.check(sources, source)
             if report:
                 namespaces = [manifest.name for manifest in context.manifests if manifest.kind == "Namespace"]
@@ -235,6 +240,15 @@ def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: b
             return found
 
     return asyncio.run(judged())
+
+
+def _client(address: OpaAddress) -> OpaClient | SocketClient:
+    """Return who asks; the library for servers elsewhere is loaded for these only."""
+    if address.socket is not None:
+        return SocketClient(address.socket, address.revision, timeout=_SECONDS)
+    from trainyard.policy.opa.adapter import OpaClient
+
+    return OpaClient(address, timeout=_SECONDS)
 
 
 def expired_exemptions(rulebook: Rulebook, file: str) -> list[Result]:

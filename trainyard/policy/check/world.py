@@ -24,7 +24,9 @@ from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext
 from trainyard.render.platform import context_of
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
+from trainyard.runtimes.lint import Rooms
 from trainyard.settings import StackSettings
+from trainyard.topology import compile_fabric
 
 __all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World"]
 
@@ -182,17 +184,18 @@ class World:
 
     @cached_property
     def _catalogue(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:
-        from trainyard.runtimes import load_catalogue
+        from trainyard.runtimes import installed_catalogue
 
-        include = self._settings.runtimes.include if self._settings else ("*",)
-        catalogue = load_catalogue(runtime_catalogues(self._settings), include)
-        found: dict[str, tuple[Path | None, Body | FoundRuntime]] = {}
-        for runtime in catalogue.runtimes:
-            paths = {version.object_name: version.path for version in runtime.versions}
-            if runtime.alias is not None:
-                paths[runtime.name] = runtime.version(runtime.alias).path
-            found |= {body["metadata"]["name"]: (paths[body["metadata"]["name"]], body) for body in runtime.objects()}
-        return found
+        wanted = (self._settings.runtimes.include, self._settings.runtimes.mirrors) if self._settings else ()
+        catalogue = installed_catalogue(runtime_catalogues(self._settings), *wanted)
+        return {body["metadata"]["name"]: (version.path, body) for version, body in catalogue.sources()}
+
+    @cached_property
+    def rooms(self) -> Rooms | None:
+        """How much the domains of the stack's fabric hold; None where there is no stack or no fabric."""
+        if self._settings is None or not self._settings.fabric.domains:
+            return None
+        return Rooms.of(compile_fabric(self._settings.fabric))
 
 
 def _found(body: Body, file: Path | None) -> FoundRuntime:

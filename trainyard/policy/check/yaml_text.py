@@ -28,15 +28,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     they take most of the time of reading. Whatever else a document says is left to them.
     """
 
-    plain = False
+    aliases = True
 
     def construct_document(self, node: yaml.Node) -> Any:
-        if self.plain:
-            try:
-                return _built(self, node)
-            except _UnusualError:
-                pass
-        return super().construct_document(node)
+        try:
+            return _built(self, node, {} if self.aliases else None)
+        except _UnusualError:
+            return super().construct_document(node)
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit[0]:
@@ -58,22 +56,42 @@ def _scalar_tag(value: str) -> str:
     return _TEXT
 
 
-def _built(loader: _Loader, node: yaml.Node) -> Any:
+def _built(loader: _Loader, node: yaml.Node, known: dict[int, Any] | None) -> Any:
+    """Return what a node says; ``known`` holds what aliases may stand for, by the node."""
     tag = node.tag
     if tag == _TEXT:
         return node.value
+    if tag in _VALUES and type(node) is yaml.ScalarNode:
+        return _Loader.yaml_constructors[tag](loader, node)
+    if known is not None:
+        if id(node) in known:
+            return _finished(known[id(node)])
+        known[id(node)] = _UNFINISHED
+    found: Any
     if tag == _MAPPING and type(node) is yaml.MappingNode:
         found = {}
         for key, value in node.value:
             if type(key) is not yaml.ScalarNode:
                 raise _UnusualError
-            found[key.value if key.tag == _TEXT else _built(loader, key)] = _built(loader, value)
-        return found
-    if tag == _SEQUENCE and type(node) is yaml.SequenceNode:
-        return [_built(loader, item) for item in node.value]
-    if tag not in _VALUES or type(node) is not yaml.ScalarNode:
+            name = key.value if key.tag == _TEXT else _built(loader, key, known)
+            found[name] = _built(loader, value, known)
+    elif tag == _SEQUENCE and type(node) is yaml.SequenceNode:
+        found = [_built(loader, item, known) for item in node.value]
+    else:
         raise _UnusualError
-    return _Loader.yaml_constructors[tag](loader, node)
+    if known is not None:
+        known[id(node)] = found
+    return found
+
+
+_UNFINISHED: Final = object()
+
+
+def _finished(value: Any) -> Any:
+    """Return what an alias stands for; one that stands for what it lies in is left to the library."""
+    if value is _UNFINISHED:
+        raise _UnusualError
+    return value
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -124,7 +142,7 @@ def loaded(text: str, name: str = "") -> Iterator[tuple[int, Any]]:
 
 def _documents(text: str, *, aliases: bool) -> Iterator[Any]:
     loader = _Loader(text)
-    loader.plain = not aliases
+    loader.aliases = aliases
     try:
         while loader.check_data():
             yield loader.get_data()

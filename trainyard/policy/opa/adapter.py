@@ -7,11 +7,10 @@ Here an answer is a whole decision of the expected rules, or :class:`DecisionUna
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 import aiohttp
 import orjson
@@ -19,11 +18,9 @@ from opa_client.opa_async import AsyncOpaClient
 
 from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.opa.answers import PARAMETERS, result_of, whole, wholes, written
 
 __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
-
-_PARAMETERS: Final = {"strict-builtin-errors": "true", "provenance": "true"}
-_LISTS: Final = ("violations", "warnings", "audits", "undecided", "exempted")
 
 
 class _Response(aiohttp.ClientResponse):
@@ -55,7 +52,7 @@ class _Client(AsyncOpaClient):  # type: ignore[misc]
             headers=self.headers,
             connector=self._connector,
             timeout=timeout,
-            json_serialize=_text,
+            json_serialize=written,
             response_class=_Response,
         )
 
@@ -99,8 +96,7 @@ class OpaClient:
         DecisionUnavailableError
             The server is away, too slow, has other rules than expected, or gave no whole decision.
         """
-        decision = await self._query("decision", document)
-        return _whole(decision)
+        return whole(await self._query("decision", document))
 
     async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the decisions about several requests that share parameters, in their order.
@@ -116,10 +112,7 @@ class OpaClient:
         DecisionUnavailableError
             As in :meth:`decide`; one missing decision is enough.
         """
-        decisions = await self._query("decisions", documents)
-        if not isinstance(decisions, list) or len(decisions) != len(documents["requests"]):
-            raise DecisionUnavailableError("the policy server answered for another number of requests")
-        return [_whole(decision) for decision in decisions]
+        return wholes(await self._query("decisions", documents), documents)
 
     async def _query(self, rule: str, document: Mapping[str, Any]) -> Any:
         try:
@@ -133,10 +126,7 @@ class OpaClient:
             answer = await self._again(rule, document)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise DecisionUnavailableError(_reason(error)) from error
-        if not isinstance(answer, dict) or "result" not in answer:
-            raise DecisionUnavailableError("the policy server has no such decision")
-        self._check_revision(answer)
-        return answer["result"]
+        return result_of(answer, self._address.revision)
 
     async def _again(self, rule: str, document: Mapping[str, Any]) -> Any:
         try:
@@ -148,7 +138,7 @@ class OpaClient:
         if self._client is None:
             await self._connect()
         assert self._client is not None  # noqa: S101
-        return await self._client.query_rule(dict(document), "trainyard", rule, query_params=_PARAMETERS)
+        return await self._client.query_rule(dict(document), "trainyard", rule, query_params=PARAMETERS)
 
     async def _connect(self) -> None:
         if self._client:
@@ -162,33 +152,6 @@ class OpaClient:
         client = _Client(self._address, self._timeout, token)
         await client.__aenter__()
         self._client = client
-
-    def _check_revision(self, answer: Mapping[str, Any]) -> None:
-        expected = self._address.revision
-        if expected is None:
-            return
-        bundles = (answer.get("provenance") or {}).get("bundles") or {}
-        if expected not in {bundle.get("revision") for bundle in bundles.values()}:
-            raise DecisionUnavailableError("the policy server judges by other rules than expected")
-
-
-def _text(document: Any) -> str:
-    """Return a document as JSON; numbers and texts that the faster library refuses are left to the other one."""
-    try:
-        return orjson.dumps(document).decode()
-    except TypeError:
-        return json.dumps(document)
-
-
-def _whole(decision: Any) -> dict[str, Any]:
-    if (
-        not isinstance(decision, dict)
-        or not isinstance(decision.get("allowed"), bool)
-        or any(not isinstance(decision.get(name), list) for name in _LISTS)
-        or (decision["allowed"] and decision["violations"])
-    ):
-        raise DecisionUnavailableError("the policy server gave no whole decision")
-    return decision
 
 
 def _reason(error: Exception) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
 from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.adapter import OpaAddress, OpaClient
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.policy.opa.server import OpaServer
@@ -53,7 +54,10 @@ async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[
     now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as client:
         for parameters, indices in by_parameters(cases):
-            surroundings = Surroundings(PolicySettings(parameters=parameters), (_PLATFORM_NAMESPACE,), now)
+            mentions = Mentions({cases[index].rule.id: cases[index].rule for index in indices}.values(), parameters)
+            surroundings = Surroundings(
+                PolicySettings(parameters=parameters), (_PLATFORM_NAMESPACE,), now, mentions=mentions
+            )
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
                 document = documents_of((_review(cases[index], world) for index in batch), surroundings)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 
-from trainyard.policy.check.report import junit, plain, sarif, workflow
+from trainyard.policy.check.report import plain
 from trainyard.policy.check.results import Report
 
 __all__ = ["Format", "written"]
@@ -21,15 +20,22 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-_WRITERS: dict[Format, Callable[[Report], str]] = {
-    Format.TEXT: plain.text,
-    Format.JSON: plain.as_json,
-    Format.SARIF: sarif.sarif,
-    Format.JUNIT: junit.junit,
-    Format.GITHUB: workflow.github,
-}
-
-
 def written(report: Report, form: Format) -> str:
     """Return a report in a format, with a newline at its end."""
-    return _WRITERS[form](report)
+    match form:
+        case Format.TEXT:
+            return plain.text(report)
+        case Format.JSON:
+            return plain.as_json(report)
+        case Format.SARIF:
+            from trainyard.policy.check.report import sarif
+
+            return sarif.sarif(report)
+        case Format.JUNIT:
+            from trainyard.policy.check.report import junit
+
+            return junit.junit(report)
+        case Format.GITHUB:
+            from trainyard.policy.check.report import workflow
+
+            return workflow.github(report)

@@ -1,0 +1,290 @@
+"""A runtime catalogue judged as CI must: its files and releases, what became of it, and a job on every version."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
+from trainyard.policy.check.lines import Lines
+from trainyard.policy.check.results import Report, Result
+from trainyard.policy.check.run import Rulebook
+from trainyard.policy.check.sources import Manifest, SourceFile, Sources
+from trainyard.policy.gate import DecisionSource
+from trainyard.problem import Problem, TrainyardError
+from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, State
+from trainyard.runtimes.folder import CatalogueFolder, read_folder
+from trainyard.runtimes.image_lock import images_of, read_lock
+from trainyard.runtimes.loader import runtimes_of, together, version_problems
+from trainyard.runtimes.pods import job_templates
+from trainyard.runtimes.revision import folder_at
+from trainyard.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
+from trainyard.runtimes.transitions import transitions
+from trainyard.settings import StackSettings
+
+__all__ = ["Wanted", "check_runtimes", "refuse_faults"]
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+"""What an installed Trainyard brings along is under no version control of its users."""
+_SECONDS: Final = 60.0
+_TIERS: Final = 8
+"""Levels of a fabric that nobody declared: more than there are."""
+_SAMPLE: Final = re.compile(rf"{SAMPLE_NAMESPACE}/sample-(\d+)\S*")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is checked.
+
+    Parameters
+    ----------
+    folders
+        Catalogue folders, or folders as they would be after a change.
+    authored
+        Runtimes written in Python.
+    names
+        Runtimes whose versions are judged; all when empty.
+    against
+        Git revision that the folders are compared with.
+    """
+
+    folders: Sequence[CatalogueFolder]
+    authored: Sequence[Runtime] = ()
+    names: Sequence[str] = ()
+    against: str | None = None
+
+    @classmethod
+    def of(cls, folders: Iterable[Path], **others: Any) -> Wanted:
+        """Read some folders."""
+        return cls([read_folder(folder) for folder in folders], **others)
+
+
+@dataclass
+class _Findings:
+    """What was found in files, before anything is rendered."""
+
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | None = None) -> Report:
+    """Check a catalogue.
+
+    Every version must be what its folder says, unchanged since its release; compared with a revision, only additions,
+    moved aliases and steps of a life may have happened. Each version, and what a TrainJob on it becomes, is judged by
+    every rule, in a namespace that may use everything.
+
+    Parameters
+    ----------
+    rulebook
+        The rules and who decides.
+    wanted
+        What is checked.
+    source
+        Who decides instead of the rulebook's policy server.
+
+    Raises
+    ------
+    TrainyardError
+        There is no decision, no such runtime, or the revision is unknown.
+    """
+    findings = _Findings()
+    today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
+    catalogue = _catalogue(wanted, findings, today)
+    known = {runtime.name for runtime in catalogue.runtimes}
+    if unknown := [name for name in wanted.names if name not in known]:
+        raise TrainyardError(
+            f"There is no runtime {unknown[0]!r} in the catalogue", fix=f"use one of: {', '.join(sorted(known))}"
+        )
+    texts = {folder.path(file): text for folder in wanted.folders for file, text in folder.texts.items()}
+    versions = [
+        version
+        for runtime in catalogue.runtimes
+        if not wanted.names or runtime.name in wanted.names
+        for version in runtime.versions
+        if not version_problems(version)
+    ]
+    report = _judged(rulebook, versions, texts, source)
+    results = [
+        *_results("error", findings.problems, texts),
+        *_results("warning", findings.warnings, texts),
+        *report.results,
+    ]
+    if wanted.names:
+        results = [result for result in results if _about(result, wanted.names)]
+    return replace(report, notes=tuple(findings.notes)).with_results(results)
+
+
+def refuse_faults(
+    rulebook: Rulebook, folder: CatalogueFolder, name: str, source: DecisionSource | None = None
+) -> tuple[Result, ...]:
+    """Judge a runtime as it would be released, and return the warnings.
+
+    Raises
+    ------
+    TrainyardError
+        Something stands in the way; every finding is listed.
+    """
+    report = check_runtimes(rulebook, Wanted([folder], names=[name]), source)
+    problems = [
+        Problem(" ".join(filter(None, (each.object, each.path))), each.message, each.fix, each.rule)
+        for each in report.errors
+    ]
+    if problems:
+        raise TrainyardError(f"{name} cannot be released", problems=problems, fix="correct it, then release it")
+    return report.warnings
+
+
+def _catalogue(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catalogue:
+    found: list[Runtime] = []
+    for folder in wanted.folders:
+        runtimes = list(runtimes_of(folder, findings.problems))
+        found += runtimes
+        _compare(folder, runtimes, wanted.against, findings, today)
+        _lock(folder, runtimes, findings)
+        for runtime in runtimes:
+            _standing(folder, runtime, findings, today)
+    for runtime in wanted.authored:
+        findings.problems += [problem for version in runtime.versions for problem in version_problems(version)]
+        found.append(runtime)
+    return together(found, findings.problems)
+
+
+def _compare(
+    folder: CatalogueFolder, runtimes: Sequence[Runtime], against: str | None, findings: _Findings, today: datetime.date
+) -> None:
+    if against is None or folder.root.resolve().is_relative_to(_PACKAGE):
+        return
+    before = list(runtimes_of(folder_at(folder.root, against), []))
+    compared = transitions(folder, before, runtimes, today=today)
+    findings.problems += compared.problems
+    findings.notes += compared.said
+
+
+def _lock(folder: CatalogueFolder, runtimes: Sequence[Runtime], findings: _Findings) -> None:
+    try:
+        lock = read_lock(folder)
+    except TrainyardError as error:
+        findings.problems += error.problems or [Problem(str(folder.path("images.lock")), error.message, error.fix)]
+        return
+    used = set(images_of(Catalogue(tuple(runtimes))))
+    tagged = {image for image in used if "@" not in image}
+    if missing := tagged - set(lock.digests):
+        findings.notes.append(f"{folder.root}: {len(missing)} of {len(used)} images have no digest in images.lock")
+    for image in sorted(set(lock.digests) - used):
+        path = f"{folder.path('images.lock')}: images[{image}]"
+        findings.warnings.append(Problem(path, "no runtime names this image", "trainyard runtimes resolve drops it"))
+
+
+def _standing(folder: CatalogueFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
+    path = f"{folder.path('index.yaml')}: runtimes.{runtime.name}"
+    if runtime.alias is not None and runtime.version(runtime.alias).state is State.DRAFT:
+        fix = f"trainyard runtimes release {runtime.name} {runtime.alias}"
+        message = f"stands for the draft {runtime.alias}, which may still change"
+        findings.problems.append(Problem(f"{path}.alias", message, fix))
+    for version in runtime.versions:
+        if version.deprecated is not None and today > version.deprecated.remove_after:
+            fix = f"trainyard runtimes retire {runtime.name} {version.version}"
+            message = f"was promised until {version.deprecated.remove_after}, which is over"
+            findings.warnings.append(Problem(f"{path}.versions.{version.version}", message, fix))
+
+
+def _judged(
+    rulebook: Rulebook, versions: Sequence[RuntimeVersion], texts: Mapping[Path, str], source: DecisionSource | None
+) -> Report:
+    from trainyard.policy.check.checker import Checker
+    from trainyard.policy.check.world import World
+    from trainyard.policy.opa.adapter import OpaClient
+
+    runtimes = [_manifest(_announced(version), version.path, texts) for version in versions]
+    samples = [
+        _manifest(sample_train_job(runtime.body, f"sample-{number}"), version.path, texts)
+        for number, (version, runtime) in enumerate(zip(versions, runtimes, strict=True))
+    ]
+    accounts = {name for version in versions for name in _service_accounts(version.body)}
+    world = World(rulebook.settings, [*_surroundings(rulebook.settings, sorted(accounts)), *runtimes])
+    checker = Checker(rulebook.rules, world, rulebook.surroundings)
+
+    async def judged() -> Report:
+        if source is not None:
+            return await checker.check(Sources((*runtimes, *samples)), source)
+        async with OpaClient(rulebook.address.result(), timeout=_SECONDS) as client:
+            return await checker.check(Sources((*runtimes, *samples)), client)
+
+    report = asyncio.run(judged())
+
+    def named(text: str) -> str:
+        return _SAMPLE.sub(lambda match: f"on {versions[int(match[1])].object_name}", text)
+
+    return replace(
+        report,
+        results=tuple(replace(result, object=named(result.object)) for result in report.results),
+        checked=tuple(sorted((file, named(name)) for file, name in report.checked)),
+    )
+
+
+def _announced(version: RuntimeVersion) -> dict[str, Any]:
+    """Return the object of a version without the marks of a deprecation, of which its owner need not be told."""
+    return replace(version, deprecated=None).manifest()
+
+
+def _service_accounts(body: Mapping[str, Any]) -> Iterator[str]:
+    for job in job_templates(body):
+        if isinstance(name := job.pod.get("serviceAccountName"), str):
+            yield name
+
+
+def _surroundings(settings: StackSettings | None, accounts: Iterable[str]) -> list[Manifest]:
+    """Return a tenant that may use everything, and where there is no stack, a platform that offers everything."""
+    queues = list(settings.leaf_queues)[:1] if settings else []
+    queues = queues or [SAMPLE_NAMESPACE]
+    tenant = TenantPolicySpec(
+        queues=queues,
+        default_queue=queues[0],
+        runtimes=["*"],
+        priority_classes=list(settings.priority_classes) if settings else [],
+        service_accounts=["default", *accounts],
+    )
+    metadata = {"name": TENANT_POLICY_NAME, "namespace": SAMPLE_NAMESPACE}
+    bodies = [{**TenantPolicy(spec=tenant).model_dump(by_alias=True, exclude_none=True), "metadata": metadata}]
+    if settings is None:
+        platform = PlatformSpec(
+            leaf_queues=queues,
+            accelerator_resources=["nvidia.com/gpu", "amd.com/gpu"],
+            tiers=[Tier(name=f"tier-{number}", tier=number) for number in range(1, _TIERS + 1)],
+            scheduler_features=["gang", "network-topology-aware"],
+        )
+        body = Platform(spec=platform).model_dump(by_alias=True, exclude_none=True)
+        bodies.append({**body, "metadata": {"name": PLATFORM_NAME}})
+    return [Manifest(SourceFile("surroundings", ""), 0, (), body) for body in bodies]
+
+
+def _manifest(body: dict[str, Any], path: Path, texts: Mapping[Path, str]) -> Manifest:
+    return Manifest(SourceFile(_shown(path), texts.get(path, ""), path), 0, (), body)
+
+
+def _results(severity: Any, problems: Iterable[Problem], texts: Mapping[Path, str]) -> Iterator[Result]:
+    for problem in problems:
+        file, _, path = problem.path.partition(": ")
+        place = Path(file)
+        line = Lines(texts[place]).line(0, (), path) if place in texts and path else 1
+        yield Result(problem.rule, severity, _shown(place), "", path, problem.message, problem.fix, line)
+
+
+def _about(result: Result, names: Sequence[str]) -> bool:
+    return bool(result.object) or any(
+        Path(result.file).parent.name == name or f"{result.path}.".startswith(f"runtimes.{name}.") for name in names
+    )
+
+
+def _shown(path: Path) -> str:
+    """Return a file as seen from the working folder, where it is below it."""
+    absolute = path.absolute()
+    return (absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else path).as_posix()
