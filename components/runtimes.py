@@ -1,15 +1,20 @@
-"""The training runtimes of the catalogue, as ClusterTrainingRuntimes."""
+"""The training runtimes of the catalogue, as ClusterTrainingRuntimes.
+
+A released version is final, and the API server holds everybody to it. Its images may still come from another mirror, or
+get the digest that was locked later: then the object is replaced. Jobs that have started keep their snapshot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pulumi
 
-from components.objects import Component
+from components.objects import Component, declare
 from trainyard.data import checkout, data_folder
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalogue
 from trainyard.settings.platform import RuntimeSettings
 
 __all__ = ["Runtimes", "catalogue_folders"]
@@ -20,6 +25,8 @@ class Runtimes(Component):
 
     Parameters
     ----------
+    authored
+        Runtimes written in Python (`trainyard.runtimes.author`), beside those of the folders.
     after
         The trainer's Deployment and webhook configurations, because the webhook judges runtimes, and the object
         ``platform``, by which it does.
@@ -35,14 +42,23 @@ class Runtimes(Component):
         name: str,
         settings: RuntimeSettings,
         *,
+        authored: Iterable[Runtime] = (),
         after: Iterable[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("runtimes", name, opts)
         edges = list(after)
-        catalogue = load_catalogue(catalogue_folders(settings), settings.include)
-        self.ready = [self.child(manifest, after=edges) for manifest in catalogue.objects()]
+        catalogue = installed_catalogue(catalogue_folders(settings), settings.include, settings.mirrors, authored)
+        common = pulumi.ResourceOptions(parent=self, depends_on=edges)
+        final = pulumi.ResourceOptions.merge(
+            common, pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+        )
+        self.ready = [declare(manifest, final if _released(manifest) else common) for manifest in catalogue.objects()]
         self.register_outputs({})
+
+
+def _released(manifest: Mapping[str, Any]) -> bool:
+    return RELEASED_ANNOTATION in manifest["metadata"].get("annotations", {})
 
 
 def catalogue_folders(settings: RuntimeSettings) -> list[Path]:

@@ -33,12 +33,19 @@ NAMES = [
     "paddle-ps",
     "plain",
     "ray",
+    "spark",
     "tensorflow",
     "tensorflow-ps",
     "torch-distributed",
+    "torch-distributed-coscheduling",
     "torch-distributed-gang",
+    "torch-distributed-kai",
+    "torch-distributed-with-cache",
     "torch-elastic",
     "torch-with-dataset",
+    "torch-with-dataset-gs",
+    "torch-with-dataset-pvc",
+    "torch-with-model",
     "torchtune-llama3.2-1b",
     "torchtune-llama3.2-3b",
     "torchtune-qwen2.5-1.5b",
@@ -46,10 +53,12 @@ NAMES = [
 ]
 UPSTREAM = {
     "torch-distributed": "torch",
+    "torch-distributed-with-cache": "torch",
     "deepspeed-distributed": "deepspeed",
     "mlx-distributed": "mlx",
     "jax-distributed": "jax",
     "xgboost-distributed": "xgboost",
+    "flux-distributed": "flux",
     "torchtune-llama3.2-1b": "torchtune",
     "torchtune-llama3.2-3b": "torchtune",
     "torchtune-qwen2.5-1.5b": "torchtune",
@@ -88,7 +97,7 @@ def faults(folder: Path) -> str:
 
 
 def test_each_version_is_an_object_and_the_plain_name_is_its_alias() -> None:
-    assert sorted(OBJECTS) == sorted([*NAMES, *(f"{name}-1.0" for name in NAMES)])
+    assert sorted(OBJECTS) == sorted([*NAMES, "mpi-distributed", *(f"{name}-1.0" for name in NAMES)])
     for name in NAMES:
         alias, version = OBJECTS[name], OBJECTS[f"{name}-1.0"]
         assert alias["spec"] == version["spec"]
@@ -236,6 +245,15 @@ def test_a_shipped_runtime_is_valid(name: str) -> None:
     assert verdict.warnings == ()
 
 
+def test_every_name_of_upstreams_runtimes_is_there_and_takes_its_jobs() -> None:
+    """Upstream's set over all releases; mpi-distributed was there in v2.0, without a label."""
+    for name in (*UPSTREAM, "mpi-distributed"):
+        runtime = parse(ClusterTrainingRuntime, OBJECTS[name])
+        assert runtime.metadata.annotations is not None
+        assert "trainyard.dev/alias-of" in runtime.metadata.annotations
+        assert isinstance(render(train_job(name), runtime, RenderContext()), Rendered)
+
+
 def train_job(name: str) -> TrainJob:
     """Return a TrainJob of two nodes; of one for a model that torchtune trains on one."""
     nodes = 1 if name.startswith("torchtune-") else 2
@@ -244,7 +262,11 @@ def train_job(name: str) -> TrainJob:
     spec: dict[str, Any] = {"runtimeRef": {"name": name}, "trainer": trainer}
     if name.startswith("torchtune-"):
         trainer["command"] = ["tune", "run"]
-    if name == "torch-with-dataset":
+    if name.startswith("torch-with-model"):
+        spec["initializer"] = {"model": {"storageUri": "hf://meta-llama/Llama-3.2-1B"}}
+    elif name.startswith("torch-with-dataset-gs"):
+        spec["initializer"] = {"dataset": {"storageUri": "gs://bucket/alpaca"}}
+    elif name.startswith(("torch-with-dataset", "torch-distributed-with-cache")) and "-pvc" not in name:
         spec["initializer"] = {"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}}
     body = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -270,6 +292,9 @@ def test_a_shipped_runtime_renders_a_gang_without_a_finding(name: str, version: 
     assert isinstance(outcome, Rendered), outcome
     assert outcome.warnings == ()
     by_kind = {each["kind"]: each for each in outcome.objects}
+    if name == "torch-distributed-kai":
+        assert "PodGroup" not in by_kind
+        return
     assert by_kind["PodGroup"]["spec"]["minMember"] == least(name)
     topology = by_kind["PodGroup"]["spec"].get("networkTopology")
     assert topology == ({"mode": "hard", "highestTierAllowed": 1} if name.endswith("-gang") else None)
@@ -292,7 +317,8 @@ def test_the_pods_pass_pod_security_baseline(name: str) -> None:
     for pod in pods(name):
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
         assert set(pod.get("securityContext", {})) <= {"fsGroup"}
-        assert all(set(volume) <= {"name", "emptyDir"} for volume in pod.get("volumes", []))
+        kinds = {"name", "emptyDir", "persistentVolumeClaim"}
+        assert all(set(volume) <= kinds for volume in pod.get("volumes", []))
         for container in pod["containers"]:
             user = container["securityContext"].get("runAsUser", 1000)
             assert {**container["securityContext"], "runAsUser": user} == {
@@ -322,6 +348,8 @@ def test_images_are_exact(name: str) -> None:
 
 INITIALIZED = {
     "torch-with-dataset": ("ReadWriteMany", ["dataset-initializer"]),
+    "torch-with-dataset-gs": ("ReadWriteMany", ["dataset-initializer"]),
+    "torch-with-model": ("ReadWriteMany", ["model-initializer"]),
     **{name: ("ReadWriteOnce", ["dataset-initializer", "model-initializer"]) for name in NAMES if "tune-" in name},
 }
 

@@ -38,18 +38,42 @@ def check_version(version: RuntimeVersion) -> list[Problem]:
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         missing = "spec" if isinstance(metadata, dict) else "metadata"
         return [*problems, Problem(missing, "is missing or not a mapping", f"add {missing}")]
+    for field, value in (("metadata", metadata), ("spec", spec)):
+        if (key := _odd_key(value)) is not None:
+            message = f"the key {key!r} is no text"
+            return [*problems, Problem(field, message, "put it in quotes")]
     return [*problems, *_metadata(version, metadata, spec), *_steps(spec)]
+
+
+def _odd_key(value: Any) -> Any:
+    """Return a key that is no text, None where there is none: JSON, which the API speaks, has no other keys."""
+    if isinstance(value, dict):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        return odd if odd is not None else next(filter(_is_there, map(_odd_key, value.values())), None)
+    if isinstance(value, list):
+        return next(filter(_is_there, map(_odd_key, value)), None)
+    return None
+
+
+def _is_there(key: Any) -> bool:
+    return key is not None
 
 
 def _metadata(version: RuntimeVersion, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Problem]:
     if metadata.get("name") != version.object_name:
         fix = f"write {version.object_name}: the folder's name and the file's version"
         yield Problem("metadata.name", f"is {metadata.get('name')!r}, not {version.object_name!r}", fix)
-    if not (metadata.get("labels") or {}).get(_FRAMEWORK_LABEL):
+    for field in ("labels", "annotations"):
+        if not isinstance(metadata.get(field, {}), dict):
+            yield Problem(
+                f"metadata.{field}", f"is {metadata[field]!r}, not a mapping", "write names with their values"
+            )
+            return
+    if not metadata.get("labels", {}).get(_FRAMEWORK_LABEL):
         yield Problem(
             f"metadata.labels[{_FRAMEWORK_LABEL}]", "is missing; the SDK would not list the runtime", "add it"
         )
-    annotations = metadata.get("annotations") or {}
+    annotations = metadata.get("annotations", {})
     if ALIAS_ANNOTATION in annotations:
         yield Problem(
             f"metadata.annotations[{ALIAS_ANNOTATION}]", "is written for aliases only", "set alias in index.yaml"

@@ -10,17 +10,19 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from trainyard.api import documents
 from trainyard.problem import Problem, TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Deprecation, Runtime, RuntimeVersion
 from trainyard.runtimes.checks import check_version
-from trainyard.runtimes.index import Index, IndexRuntime, IndexVersion
+from trainyard.runtimes.folder import INDEX, LOCK, CatalogueFolder, read_folder, version_file
+from trainyard.runtimes.index import Index, IndexRuntime, IndexVersion, version_key
 
-__all__ = ["load_catalogue"]
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+__all__ = ["load_catalogue", "runtimes_of", "together", "version_problems"]
 
 
-def load_catalogue(folder: Path | Iterable[Path], include: Sequence[str] = ("*",)) -> Catalogue:
+def load_catalogue(
+    folder: Path | Iterable[Path], include: Sequence[str] = ("*",), authored: Iterable[Runtime] = ()
+) -> Catalogue:
     """Read and check a catalogue.
 
     Parameters
@@ -29,6 +31,8 @@ def load_catalogue(folder: Path | Iterable[Path], include: Sequence[str] = ("*",
         The folder of the catalogue, or several; a runtime belongs to one of them.
     include
         Names of the runtimes wanted; ``*`` matches any text.
+    authored
+        Runtimes written in Python, beside those of the folders.
 
     Returns
     -------
@@ -43,35 +47,73 @@ def load_catalogue(folder: Path | Iterable[Path], include: Sequence[str] = ("*",
     """
     folders = [folder] if isinstance(folder, Path) else list(folder)
     problems: list[Problem] = []
-    runtimes: dict[str, Runtime] = {}
+    found: list[Runtime] = []
     for each in folders:
-        for runtime in _folder(each, problems):
-            if runtime.name in runtimes:
-                message = f"runtime {runtime.name!r} is also in {runtimes[runtime.name].versions[0].path.parent}"
-                problems.append(Problem(str(each / runtime.name), message, "give it another name"))
-            runtimes.setdefault(runtime.name, runtime)
+        if each.is_dir():
+            found += runtimes_of(read_folder(each), problems)
+        else:
+            problems.append(Problem(str(each), "there is no such folder", "name a folder with an index.yaml"))
+    for runtime in authored:
+        problems += [problem for version in runtime.versions for problem in version_problems(version)]
+        found.append(runtime)
+    catalogue = together(found, problems)
     if problems:
         raise TrainyardError("The runtime catalogue has faults", problems=problems)
+    names = [runtime.name for runtime in catalogue.runtimes if runtime.versions]
     for pattern in include:
-        if not any(fnmatchcase(name, pattern) for name in runtimes):
-            known = ", ".join(sorted(runtimes)) or "none"
+        if not any(fnmatchcase(name, pattern) for name in names):
+            known = ", ".join(names) or "none"
             raise TrainyardError(f"There is no runtime {pattern!r} in the catalogue", fix=f"use one of: {known}")
-    wanted = [name for name in sorted(runtimes) if any(fnmatchcase(name, pattern) for pattern in include)]
-    return Catalogue(tuple(runtimes[name] for name in wanted))
+    return Catalogue(
+        tuple(each for each in catalogue.runtimes if any(fnmatchcase(each.name, pattern) for pattern in include))
+    )
 
 
-def _folder(folder: Path, problems: list[Problem]) -> Iterator[Runtime]:
-    path = folder / "index.yaml"
-    if not folder.is_dir():
-        problems.append(Problem(str(folder), "there is no such folder", "name a folder with an index.yaml"))
-        return
-    document = _read(path, problems)
+def together(found: Iterable[Runtime], problems: list[Problem]) -> Catalogue:
+    """Return runtimes of several places as one catalogue, by name; what two of them claim is a problem."""
+    runtimes: dict[str, Runtime] = {}
+    objects: dict[str, str] = {}
+    for runtime in found:
+        place = _place(runtime)
+        if runtime.name in runtimes:
+            message = f"runtime {runtime.name!r} is also in {_place(runtimes[runtime.name])}"
+            problems.append(Problem(place, message, "give it another name"))
+            continue
+        runtimes[runtime.name] = runtime
+        for name in (f"{runtime.name}-{each.version}" for each in runtime.versions):
+            _claim(objects, name, place, problems)
+        for name in runtime.plain_names:
+            _claim(objects, name, place, problems)
+    return Catalogue(tuple(runtimes[name] for name in sorted(runtimes)))
+
+
+def _claim(objects: dict[str, str], name: str, place: str, problems: list[Problem]) -> None:
+    if name in objects:
+        problems.append(Problem(place, f"the name {name!r} is also used in {objects[name]}", "use another name"))
+    objects.setdefault(name, place)
+
+
+def _place(runtime: Runtime) -> str:
+    return str(runtime.versions[0].path.parent) if runtime.versions else f"runtime {runtime.name}"
+
+
+def runtimes_of(folder: CatalogueFolder, problems: list[Problem]) -> Iterator[Runtime]:
+    """Yield the runtimes of one folder.
+
+    Parameters
+    ----------
+    folder
+        The texts of the folder.
+    problems
+        Receives what is wrong; a runtime of which a version cannot be read is left out.
+    """
+    document = _read(folder, INDEX, problems)
     if document is None:
         return
     try:
         index = Index.model_validate(document)
     except ValidationError as error:
-        problems += [_index_problem(path, entry) for entry in error.errors()]
+        problems += [_index_problem(folder.path(INDEX), entry) for entry in error.errors()]
         return
     problems += _unlisted(folder, index)
     for name in sorted(index.runtimes):
@@ -80,20 +122,27 @@ def _folder(folder: Path, problems: list[Problem]) -> Iterator[Runtime]:
             yield runtime
 
 
-def _runtime(folder: Path, name: str, entry: IndexRuntime, problems: list[Problem]) -> Runtime | None:
+def _runtime(folder: CatalogueFolder, name: str, entry: IndexRuntime, problems: list[Problem]) -> Runtime | None:
     versions = []
-    for number in sorted(entry.versions, key=lambda text: tuple(int(part) for part in text.split("."))):
-        path = folder / name / f"{number}.yaml"
-        body = _read(path, problems)
+    for number in sorted(entry.versions, key=version_key):
+        file = version_file(name, number)
+        body = _read(folder, file, problems)
         if body is None:
             continue
-        version = _version(name, number, body, path, entry.versions[number])
-        found = check_version(version)
-        problems += [Problem(f"{path}: {each.path}", each.message, each.fix, each.rule) for each in found]
+        version = _version(name, number, body, folder.path(file), entry.versions[number])
+        problems += version_problems(version)
         versions.append(version)
     if len(versions) != len(entry.versions):
         return None
-    return Runtime(name, entry.owner, entry.summary, entry.alias, tuple(versions))
+    retired = {number: entry.retired[number] for number in sorted(entry.retired, key=version_key)}
+    return Runtime(name, entry.owner, entry.summary, entry.alias, tuple(versions), entry.also_named, retired)
+
+
+def version_problems(version: RuntimeVersion) -> list[Problem]:
+    """Return what is wrong with a version, with its file before the path."""
+    return [
+        Problem(f"{version.path}: {each.path}", each.message, each.fix, each.rule) for each in check_version(version)
+    ]
 
 
 def _version(name: str, number: str, body: Mapping[str, Any], path: Path, entry: IndexVersion) -> RuntimeVersion:
@@ -103,27 +152,34 @@ def _version(name: str, number: str, body: Mapping[str, Any], path: Path, entry:
     return RuntimeVersion(name, number, body, path, entry.released, entry.changes, deprecated)
 
 
-def _read(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
+def _read(folder: CatalogueFolder, file: str, problems: list[Problem]) -> dict[str, Any] | None:
+    path = str(folder.path(file))
+    if file not in folder.texts:
+        reason = folder.unreadable.get(file, "cannot be read: No such file or directory")
+        problems.append(Problem(path, reason, "add the file or correct index.yaml"))
+        return None
     try:
-        document = yaml.load(path.read_text(), Loader=_LOADER)  # noqa: S506 - a safe loader
-    except OSError as error:
-        problems.append(Problem(str(path), f"cannot be read: {error.strerror}", "add the file or correct index.yaml"))
+        found = list(documents(folder.texts[file]))
+    except (yaml.YAMLError, RecursionError) as error:
+        problems.append(Problem(path, f"is not one YAML document: {' '.join(str(error).split())}", "correct it"))
         return None
-    except yaml.YAMLError as error:
-        problems.append(Problem(str(path), f"is not one YAML document: {' '.join(str(error).split())}", "correct it"))
+    if len(found) > 1:
+        problems.append(Problem(path, f"is not one YAML document but {len(found)}", "make a file of each"))
         return None
-    if not isinstance(document, dict):
-        problems.append(Problem(str(path), "is not a mapping", "write one object"))
+    if not found or not isinstance(found[0], dict):
+        problems.append(Problem(path, "is not a mapping", "write one object"))
         return None
+    document: dict[str, Any] = found[0]
     return document
 
 
-def _unlisted(folder: Path, index: Index) -> Iterator[Problem]:
-    for path in sorted(folder.glob("*/*.yaml")):
-        entry = index.runtimes.get(path.parent.name)
-        if entry is None or path.stem not in entry.versions:
-            fix = f"add {path.parent.name} {path.stem} to index.yaml with its changes"
-            yield Problem(str(path), "is not in index.yaml", fix)
+def _unlisted(folder: CatalogueFolder, index: Index) -> Iterator[Problem]:
+    for file in sorted({*folder.texts, *folder.unreadable} - {INDEX, LOCK}):
+        name, _, version = file.removesuffix(".yaml").partition("/")
+        entry = index.runtimes.get(name)
+        if entry is None or version not in entry.versions:
+            fix = f"add {name} {version} to index.yaml with its changes"
+            yield Problem(str(folder.path(file)), "is not in index.yaml", fix)
 
 
 def _index_problem(path: Path, entry: Any) -> Problem:

@@ -1,0 +1,100 @@
+"""`trainyard runtimes check` of a large catalogue: every runtime rendered and judged by every rule, as CI runs it.
+
+Makes a catalogue of copies of the shipped runtimes in a temporary folder, under version control, so that `--against`
+has something to compare with. Prints one line a figure and writes `benchmarks/results/runtimes.json`.
+
+    python -m benchmarks.runtimes [--runtimes 200]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
+from trainyard.cluster.toolchain import program_path
+from trainyard.data import data_folder
+from trainyard.render.frameworks.torchtune import named_model
+from trainyard.runtimes import Runtime, load_catalogue
+from trainyard.runtimes.folder import INDEX, CatalogueFolder, version_file, write_folder
+from trainyard.runtimes.yaml_text import dumped, with_value
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 5.0
+"""Seconds that a check of 200 runtimes may take."""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--runtimes", type=int, default=200)
+    options = parser.parse_args()
+    results = measure(options.runtimes)
+    output = ROOT / "benchmarks" / "results" / "runtimes.json"
+    output.parent.mkdir(exist_ok=True)
+    output.write_text(json.dumps(results, indent=2) + "\n")
+    for name, figure in results.items():
+        print(name, json.dumps(figure))
+
+
+def measure(count: int) -> dict[str, Any]:
+    """Return seconds and processor seconds of a check, those of the policy server included."""
+    program_path("opa")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_folder(CatalogueFolder(folder, {}), many(folder, count))
+        for command in (
+            ["init", "-q"],
+            ["add", "."],
+            ["-c", "user.name=b", "-c", "user.email=b@c", "commit", "-qm", "b"],
+        ):
+            subprocess.run(["git", "-C", name, *command], check=True)
+        whole = _timed("runtimes", "check", "--folder", name)
+        compared = _timed("runtimes", "check", "--folder", name, "--against", "HEAD")
+    return {
+        "cores": os.cpu_count(),
+        "runtimes": count,
+        "limit_seconds": LIMIT,
+        "check": whole,
+        "check_against_revision": compared,
+    }
+
+
+def many(folder: Path, count: int) -> CatalogueFolder:
+    """Return a catalogue with copies of the shipped runtimes, each under a name of its own."""
+    shipped: tuple[Runtime, ...] = load_catalogue(data_folder("runtimes")).runtimes
+    texts: dict[str, str] = {}
+    index: dict[str, Any] = {}
+    for number in range(count):
+        runtime = shipped[number % len(shipped)]
+        version = runtime.versions[-1]
+        name = f"copy-{number}-{runtime.name}"
+        text = version.path.read_text(encoding="utf-8")
+        text = with_value(text, ("metadata", "name"), f"{name}-1.0")
+        if runtime.name.startswith("torchtune-"):
+            model = ("metadata", "annotations", TORCHTUNE_MODEL_ANNOTATION)
+            text = with_value(text, model, named_model(runtime.name))
+        texts[version_file(name, "1.0")] = text
+        entry = {"released": version.released, "changes": version.changes}
+        index[name] = {"owner": "benchmark", "summary": runtime.summary, "alias": "1.0", "versions": {"1.0": entry}}
+    return CatalogueFolder(folder, {INDEX: dumped({"runtimes": index}), **texts})
+
+
+def _timed(*arguments: str) -> dict[str, float]:
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run([sys.executable, "-m", "trainyard", *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(time.monotonic() - started, 2), "processor_seconds": round(used, 2)}
+
+
+if __name__ == "__main__":
+    main()

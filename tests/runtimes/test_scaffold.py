@@ -1,0 +1,107 @@
+"""New runtimes and versions: drafts that work as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtimes.conftest import SHIPPED
+from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
+from trainyard.problem import Problem, TrainyardError
+from trainyard.render import RenderContext, Rendered, render
+from trainyard.runtimes import RuntimeVersion, load_catalogue
+from trainyard.runtimes.folder import CatalogueFolder, write_folder
+from trainyard.runtimes.loader import runtimes_of
+from trainyard.runtimes.samples import sample_train_job
+from trainyard.runtimes.scaffold import NewRuntime, known_runtimes, new_version
+
+EMPTY = CatalogueFolder(Path("/nowhere"), {})
+KNOWN = known_runtimes(EMPTY, [SHIPPED])
+OWNED: dict[str, Any] = {"owner": "team", "summary": "Our own"}
+FRAMEWORKS = sorted(
+    {each.versions[-1].body["metadata"]["labels"]["trainer.kubeflow.org/framework"] for each in KNOWN.runtimes}
+)
+
+
+def made(folder: CatalogueFolder = EMPTY, **wanted: Any) -> RuntimeVersion:
+    """Return the draft that comes of a wish."""
+    after = new_version(folder, NewRuntime(**{"name": "mine", **wanted}), KNOWN).after
+    problems: list[Problem] = []
+    (runtime,) = runtimes_of(after, problems)
+    assert problems == []
+    return runtime.versions[-1]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_new_runtime_of_each_framework_works_as_it_is(framework: str) -> None:
+    version = made(framework=framework, image="ghcr.io/team/train:1.2", **OWNED)
+    assert (version.object_name, version.released, version.changes[:11]) == ("mine-1.0", None, "Copied from")
+    job = parse(TrainJob, sample_train_job(version.manifest()))
+    outcome = render(job, parse(ClusterTrainingRuntime, version.manifest()), RenderContext())
+    assert isinstance(outcome, Rendered), outcome
+    (job_set,) = [each for each in outcome.objects if each["kind"] == "JobSet"]
+    assert "ghcr.io/team/train:1.2" in str(job_set["spec"]["replicatedJobs"][-1])
+
+
+@pytest.mark.parametrize("name", [runtime.name for runtime in KNOWN.runtimes])
+def test_every_shipped_runtime_can_be_copied(name: str) -> None:
+    version = made(source=name, **OWNED)
+    source = next(runtime for runtime in KNOWN.runtimes if runtime.name == name).versions[-1]
+    assert version.body["spec"] == source.body["spec"]
+
+
+def test_the_next_version_is_a_copy_of_the_newest(catalogue: CatalogueFolder) -> None:
+    version = made(catalogue, nodes=4, gang="none", changes="Four nodes, no gang")
+    assert (version.version, version.changes) == ("1.3", "Four nodes, no gang")
+    assert version.body["spec"]["mlPolicy"]["numNodes"] == 4
+    assert "podGroupPolicy" not in version.body["spec"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "policy"),
+    [
+        ({"gang": "coscheduling"}, {"coscheduling": {}}),
+        ({"gang": "kai"}, {"kai": {}}),
+        ({"tier": 2}, {"volcano": {"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}}),
+    ],
+)
+def test_the_gang_is_chosen(wanted: dict[str, Any], policy: dict[str, Any]) -> None:
+    assert made(framework="torch", **OWNED, **wanted).body["spec"]["podGroupPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"name": "Mine"}, "'Mine' cannot be the name"),
+        ({"name": "x" * 51}, "at most 50 characters"),
+        ({"version": "1"}, "'1' is no version"),
+        ({"gang": "slurm"}, "There is no gang scheduler 'slurm'"),
+        ({"nodes": 0}, "no number of nodes"),
+        ({"tier": 0}, "no tier"),
+        ({"tier": 1, "gang": "kai"}, "for gangs of Volcano"),
+        ({"source": "plain", "framework": "jax"}, "both say what to copy"),
+        ({"source": None, "framework": None}, "nothing to make mine from"),
+        ({"source": "nobody"}, "no runtime 'nobody' to copy"),
+        ({"source": "plain@9.9"}, "plain has no version '9.9'"),
+        ({"source": None, "framework": "cobol"}, "no runtime of framework 'cobol'"),
+        ({"owner": None}, "add --owner and --summary"),
+        ({"name": "mpi-distributed"}, "is used by runtime mpi-openmpi"),
+        ({"name": "plain-1.0"}, "is used by runtime plain"),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused(wanted: dict[str, Any], message: str) -> None:
+    with pytest.raises(TrainyardError, match=message):
+        made(**{"source": "plain", **OWNED, **wanted})
+
+
+def test_a_number_that_is_taken_or_was_is_refused(catalogue: CatalogueFolder) -> None:
+    with pytest.raises(TrainyardError, match=r"mine 1.1 is taken\nFix: use 1.3"):
+        made(catalogue, version="1.1")
+
+
+def test_a_draft_loads_from_a_new_folder(tmp_path: Path) -> None:
+    step = new_version(CatalogueFolder(tmp_path, {}), NewRuntime("mine", framework="jax", **OWNED), KNOWN)
+    write_folder(step.before, step.after)
+    assert [runtime.name for runtime in load_catalogue([SHIPPED, tmp_path], ("mine",)).runtimes] == ["mine"]

@@ -1,0 +1,212 @@
+"""Between two states of a catalogue only additions, moved aliases and steps of a life may lie."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.runtimes.conftest import TODAY
+from trainyard.problem import TrainyardError
+from trainyard.runtimes import spec_hash
+from trainyard.runtimes.folder import CatalogueFolder, read_folder
+from trainyard.runtimes.lifecycle import deprecate, move_alias, release, retire, withdraw
+from trainyard.runtimes.loader import runtimes_of
+from trainyard.runtimes.revision import folder_at
+from trainyard.runtimes.transitions import Transitions, transitions
+
+OVER = date(2027, 7, 1)
+Edit = Callable[[dict[str, Any]], object]
+
+
+def compared(before: CatalogueFolder, after: CatalogueFolder, today: date = TODAY) -> Transitions:
+    return transitions(after, runtimes_of(before, []), runtimes_of(after, []), today=today)
+
+
+def index(folder: CatalogueFolder, edit: Edit) -> CatalogueFolder:
+    document = yaml.safe_load(folder.texts["index.yaml"])
+    edit(document["runtimes"])
+    return folder.with_texts({"index.yaml": yaml.safe_dump(document)})
+
+
+def body(folder: CatalogueFolder, version: str, edit: Edit) -> CatalogueFolder:
+    file = f"mine/{version}.yaml"
+    document = yaml.safe_load(folder.texts[file])
+    edit(document)
+    return folder.with_texts({file: yaml.safe_dump(document)})
+
+
+def relocked(document: dict[str, Any]) -> None:
+    """Change a spec, and the hash with it."""
+    document["spec"]["mlPolicy"]["numNodes"] = 7
+    document["metadata"]["annotations"]["trainyard.dev/released"] = spec_hash(document["spec"])
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda each: each, []),
+        (lambda each: release(each, "mine", "1.2", today=TODAY).after, ["mine 1.2 is released"]),
+        (
+            lambda each: release(each, "mine", "1.2", today=TODAY, alias=True).after,
+            ["mine 1.2 is released", "mine stands for 1.2 instead of 1.1"],
+        ),
+        (
+            lambda each: deprecate(each, "mine", "1.1", remove_after=OVER, today=TODAY).after,
+            ["mine 1.1 is deprecated and may be removed after 2027-07-01"],
+        ),
+        (
+            lambda each: deprecate(each, "mine", "1.0", remove_after=OVER, today=TODAY).after,
+            ["mine 1.0 stays until 2027-07-01"],
+        ),
+        (lambda each: withdraw(each, "mine", "1.0").after, ["mine 1.0 is no longer deprecated"]),
+        (
+            lambda each: body(each, "1.2", lambda doc: doc["spec"].pop("podGroupPolicy")),
+            ["mine 1.2 is a draft and has changed"],
+        ),
+        (
+            lambda each: index(each, lambda all_: all_["mine"]["versions"].pop("1.2")).with_texts(
+                {"mine/1.2.yaml": None}
+            ),
+            ["mine 1.2 is gone, it was never released"],
+        ),
+        (
+            lambda each: index(each, lambda all_: all_["mine"].update(alsoNamed=["ours"])),
+            ["ours is another name of mine"],
+        ),
+        (lambda each: index(each, lambda all_: all_["mine"].update(owner="others", summary="Words")), []),
+        (lambda each: each.with_texts({"mine/1.0.yaml": "# A remark.\n" + each.texts["mine/1.0.yaml"]}), []),
+    ],
+)
+def test_what_may_happen_passes_and_is_said(
+    catalogue: CatalogueFolder, step: Callable[[CatalogueFolder], CatalogueFolder], said: list[str]
+) -> None:
+    found = compared(catalogue, step(catalogue))
+    assert (list(found.said), found.problems) == (said, ())
+
+
+def test_a_new_runtime_is_an_addition(catalogue: CatalogueFolder) -> None:
+    found = compared(CatalogueFolder(catalogue.root, {}), catalogue)
+    assert found.problems == ()
+    assert found.said[:2] == ("mine is new", "mine 1.0 is new (deprecated)")
+
+
+def test_a_retirement_passes_after_its_day(catalogue: CatalogueFolder) -> None:
+    after = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
+    assert compared(catalogue, after, OVER).said == ("mine 1.0 is retired",)
+    (early,) = compared(catalogue, after, TODAY).problems
+    assert "were promised 2027-06-30" in early.message
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "message"),
+    [
+        (lambda each: body(each, "1.1", relocked), "mine/1.1.yaml: spec", "a released version was changed"),
+        (
+            lambda each: body(each, "1.1", lambda doc: doc["metadata"]["labels"].update(x="y")),
+            "mine/1.1.yaml: metadata",
+            "labels or annotations of a released version",
+        ),
+        (
+            lambda each: index(each, lambda all_: all_["mine"]["versions"]["1.1"].update(released=TODAY)),
+            "versions.1.1.released",
+            "was 2027-01-01, is 2027-02-01",
+        ),
+        (
+            lambda each: index(each, lambda all_: all_["mine"]["versions"]["1.1"].pop("released")),
+            "versions.1.1.released",
+            "a release stays one",
+        ),
+        (
+            lambda each: index(
+                each, lambda all_: all_["mine"]["versions"]["1.0"]["deprecated"].update(removeAfter=date(2027, 3, 1))
+            ),
+            "removeAfter",
+            "users were promised 2027-06-30",
+        ),
+        (
+            lambda each: index(
+                each, lambda all_: all_["mine"]["versions"]["1.0"]["deprecated"].update(since=date(2027, 1, 2))
+            ),
+            "deprecated.since",
+            "was 2027-02-01",
+        ),
+        (
+            lambda each: index(
+                each, lambda all_: (all_["mine"].pop("alias"), all_["mine"]["versions"].pop("1.1"))
+            ).with_texts({"mine/1.1.yaml": None}),
+            "versions.1.1",
+            "without having been deprecated",
+        ),
+        (
+            lambda each: index(each, lambda all_: all_["mine"].pop("alias")),
+            "alias",
+            "'mine' stands for nothing any more",
+        ),
+        (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.2")), "alias", "stands for the draft 1.2"),
+        (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.0")), "alias", "1.0, which is deprecated"),
+        (lambda each: index(each, lambda all_: all_.pop("mine")), "runtimes.mine", "was removed"),
+        (
+            lambda each: index(
+                each,
+                lambda all_: all_["mine"]["versions"]["1.2"].update(deprecated={"since": TODAY, "removeAfter": OVER}),
+            ),
+            "versions.1.2.deprecated",
+            "a draft cannot be deprecated",
+        ),
+    ],
+)
+def test_what_breaks_a_promise_is_found(
+    catalogue: CatalogueFolder, change: Callable[[CatalogueFolder], CatalogueFolder], path: str, message: str
+) -> None:
+    problems = compared(catalogue, change(catalogue)).problems
+    assert any(path in problem.path and message in problem.message for problem in problems), problems
+
+
+def test_a_retired_number_stays_recorded(catalogue: CatalogueFolder) -> None:
+    retired = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
+    forgotten = index(retired, lambda all_: all_["mine"].pop("retired"))
+    assert "is no longer recorded" in compared(retired, forgotten, OVER).problems[0].message
+    untold = index(catalogue, lambda all_: all_["mine"]["versions"].pop("1.0")).with_texts({"mine/1.0.yaml": None})
+    assert "its number is not recorded" in compared(catalogue, untold, OVER).problems[0].message
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+def test_a_folder_is_read_as_it_was_where_the_branch_began(catalogue: CatalogueFolder, tmp_path: Path) -> None:
+    for command in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "one"], ["checkout", "-qb", "change"]):
+        git(tmp_path, *command)
+    (catalogue.root / "mine" / "1.2.yaml").unlink()
+    git(tmp_path, "commit", "-qam", "two")
+    git(tmp_path, "checkout", "-q", "main")
+    (catalogue.root / "mine" / "1.1.yaml").write_text("later: true\n")
+    git(tmp_path, "commit", "-qam", "three")
+    git(tmp_path, "checkout", "-q", "change")
+    assert folder_at(catalogue.root, "main").texts == catalogue.texts
+    assert "mine/1.2.yaml" not in folder_at(catalogue.root, "HEAD").texts
+    new = tmp_path / "new"
+    new.mkdir()
+    assert folder_at(new, "main").texts == {}
+    assert read_folder(catalogue.root).texts != catalogue.texts
+
+
+@pytest.mark.parametrize(("revision", "message"), [("nowhere", "cannot be told"), ("--all", "is no revision")])
+def test_a_revision_that_is_not_there_is_one_clear_error(
+    catalogue: CatalogueFolder, tmp_path: Path, revision: str, message: str
+) -> None:
+    git(tmp_path, "init", "-q")
+    with pytest.raises(TrainyardError, match=message):
+        folder_at(catalogue.root, revision)
+
+
+def test_an_alias_that_moves_is_told(catalogue: CatalogueFolder) -> None:
+    released = release(catalogue, "mine", "1.2", today=TODAY).after
+    assert compared(released, move_alias(released, "mine", "1.2").after).said == ("mine stands for 1.2 instead of 1.1",)

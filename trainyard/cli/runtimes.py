@@ -1,0 +1,164 @@
+"""`trainyard runtimes`: the catalogue, and the life of a runtime from new to retired."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.check import ReportFormat, policy_program, stack_of
+from trainyard.cli.common import ManifestOutput, Output, PlanFormat
+
+if TYPE_CHECKING:
+    from trainyard.runtimes import Catalogue, Runtime
+
+__all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalogue_of", "places_of", "register"]
+
+_FURTHER = ("runtime_life", "runtime_reach")
+"""Modules of this package whose `register` adds commands to the group."""
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option("--folder", help="Catalogue folder; may be repeated. The shipped one and the stack's by default."),
+]
+Python = Annotated[
+    list[Path] | None, typer.Option("--python", help="Python file whose RUNTIMES belong to the catalogue too.")
+]
+Stack = Annotated[str | None, typer.Option("--stack", "-s", help="Stack whose settings count; local by default.")]
+StackFile = Annotated[Path | None, typer.Option("--config-file", help="Settings file instead of the stack's own.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    group = typer.Typer(help="Training runtimes: versioned, released, deprecated, retired.", no_args_is_help=True)
+    group.command("list")(_list)
+    group.command("show")(_show)
+    group.command("check")(_check)
+    group.command("diff")(_diff)
+    for name in _FURTHER:
+        importlib.import_module(f"trainyard.cli.{name}").register(group)
+    app.add_typer(group, name="runtimes")
+
+
+def places_of(folders: list[Path] | None, stack: str | None, config_file: Path | None) -> list[Path]:
+    """Return the named folders, else the shipped one and the stack's."""
+    from trainyard.policy.stack import runtime_catalogues
+
+    return folders or runtime_catalogues(stack_of(stack, config_file)[0])
+
+
+def authored_in(python: list[Path] | None) -> list[Runtime]:
+    """Return the runtimes of some Python files."""
+    from trainyard.runtimes.authoring import read_authored
+
+    return [runtime for file in python or () for runtime in read_authored(file)]
+
+
+def catalogue_of(
+    folders: list[Path] | None, python: list[Path] | None, stack: str | None, config_file: Path | None
+) -> Catalogue:
+    """Return the catalogue that the options name."""
+    from trainyard.runtimes import load_catalogue
+
+    return load_catalogue(places_of(folders, stack, config_file), authored=authored_in(python))
+
+
+def _list(
+    folder: Folders = None,
+    python: Python = None,
+    stack: Stack = None,
+    config_file: StackFile = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
+) -> None:
+    """List the runtimes: names, versions and their state, owners."""
+    from trainyard.runtimes.listing import list_json, list_text
+
+    found = catalogue_of(folder, python, stack, config_file)
+    typer.echo(json.dumps(list_json(found), indent=2) if output is Output.JSON else list_text(found))
+
+
+def _show(
+    name: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="A runtime, or one of its versions.")],
+    folder: Folders = None,
+    python: Python = None,
+    stack: Stack = None,
+    config_file: StackFile = None,
+    output: Annotated[
+        ManifestOutput, typer.Option("-o", "--output", help="yaml is the object alone.")
+    ] = ManifestOutput.TEXT,
+) -> None:
+    """Show a runtime: its owner, changelog, hash, and the object that a cluster gets."""
+    from trainyard.runtimes.listing import Reference, show_json, show_text
+    from trainyard.runtimes.yaml_text import dumped
+
+    found = Reference(catalogue_of(folder, python, stack, config_file), name)
+    if output is ManifestOutput.JSON:
+        typer.echo(json.dumps(show_json(found), indent=2))
+    elif output is ManifestOutput.YAML:
+        typer.echo(dumped(found.version.manifest()), nl=False)
+    else:
+        typer.echo(show_text(found))
+
+
+def _check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Runtimes; all when absent.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="REV", help="Only what may become of the catalogue at REV passes."),
+    ] = None,
+    folder: Folders = None,
+    python: Python = None,
+    stack: Stack = None,
+    config_file: StackFile = None,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", "-o", "--output", help="Format of the report.")
+    ] = ReportFormat.TEXT,
+) -> None:
+    """Check the catalogue: releases unchanged, and a job on every version judged by every rule; exit 1 if not."""
+    from contextlib import ExitStack
+
+    from trainyard.policy.check.report import Format, written
+    from trainyard.policy.check.run import opened
+    from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes
+
+    settings, _ = stack_of(stack, config_file)
+    with ExitStack() as ends:
+        rulebook = opened(ends, settings, program=policy_program)
+        wanted = Wanted.of(
+            places_of(folder, stack, config_file), authored=authored_in(python), names=names or (), against=against
+        )
+        report = check_runtimes(rulebook, wanted)
+    typer.echo(written(report, Format(form)), nl=False)
+    raise typer.Exit(1 if report.errors else 0)
+
+
+def _diff(
+    old: Annotated[str, typer.Argument(metavar="OLD[@VERSION]", help="A runtime or version.")],
+    new: Annotated[str, typer.Argument(metavar="NEW[@VERSION]", help="Another one.")],
+    job: Annotated[
+        Path | None, typer.Option("--job", help="File with the TrainJob to compare for; the least one by default.")
+    ] = None,
+    folder: Folders = None,
+    python: Python = None,
+    stack: Stack = None,
+    config_file: StackFile = None,
+    output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
+) -> None:
+    """Say what changes for a job: images, command, environment, resources, gang, ordering, volumes and the rest."""
+    from trainyard.cli.common import text_of
+    from trainyard.runtimes.diff import compare, read_job
+    from trainyard.runtimes.diff_report import as_json, as_markdown, as_text
+    from trainyard.runtimes.listing import Reference
+
+    catalogue = catalogue_of(folder, python, stack, config_file)
+    before, after = Reference(catalogue, old).version, Reference(catalogue, new).version
+    wanted = read_job(text_of(str(job)), str(job)) if job else None
+    changes = compare(before.manifest(), after.manifest(), wanted)
+    titles = before.object_name, after.object_name
+    if output is PlanFormat.JSON:
+        typer.echo(json.dumps(as_json(*titles, changes), indent=2))
+    else:
+        typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(*titles, changes))

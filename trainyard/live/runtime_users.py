@@ -1,0 +1,22 @@
+"""The TrainJobs of a live cluster, and which of them keep the runtime they started with."""
+
+from __future__ import annotations
+
+from trainyard.api.constants import SNAPSHOT_SUFFIX
+from trainyard.controller.resources import CONFIG_MAPS, TRAIN_JOBS
+from trainyard.kube import Client
+from trainyard.runtimes.impact import Recorded
+
+__all__ = ["read_users"]
+
+
+async def read_users(client: Client) -> Recorded:
+    """Read every TrainJob of a cluster, and the names of the snapshots."""
+    jobs = await client.list(TRAIN_JOBS)
+    config_maps = [body["metadata"] for body in await client.list(CONFIG_MAPS)] if jobs else []
+    snapshots = frozenset(
+        f"{each['namespace']}/{each['name'].removesuffix(SNAPSHOT_SUFFIX)}"
+        for each in config_maps
+        if each["name"].endswith(SNAPSHOT_SUFFIX)
+    )
+    return Recorded(tuple(jobs), snapshots)

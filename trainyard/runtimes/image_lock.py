@@ -1,0 +1,156 @@
+"""``images.lock``: the digest that each image of a catalogue had when its registry was asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from trainyard.problem import Problem, TrainyardError
+from trainyard.runtimes.catalogue import Catalogue
+from trainyard.runtimes.folder import LOCK, CatalogueFolder
+from trainyard.runtimes.image_reference import mirrored, parse_image
+from trainyard.runtimes.pods import containers_of, job_templates
+from trainyard.runtimes.yaml_text import dumped
+
+__all__ = ["ImageLock", "images_of", "installed", "read_lock", "written_lock"]
+
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_HEADING: Final = """\
+# The digest of each image of this catalogue, as its registry named it. Written by `trainyard runtimes resolve`.
+# What is under unresolved has no digest because none was given; clusters pull it by its tag.
+"""
+
+
+@dataclass(frozen=True)
+class ImageLock:
+    """What is known of images.
+
+    Parameters
+    ----------
+    digests
+        Digest by image, as containers name it.
+    unresolved
+        Why an image has none.
+    """
+
+    digests: Mapping[str, str] = field(default_factory=dict)
+    unresolved: Mapping[str, str] = field(default_factory=dict)
+
+
+def images_of(catalogue: Catalogue) -> dict[str, list[str]]:
+    """Return the images that containers of a catalogue name, sorted, each with the versions that name it."""
+    found: dict[str, list[str]] = {}
+    for runtime in catalogue.runtimes:
+        for version in runtime.versions:
+            for image in {container["image"] for container in _containers(version.body)}:
+                found.setdefault(image, []).append(version.object_name)
+    return {image: sorted(found[image]) for image in sorted(found)}
+
+
+def read_lock(folder: CatalogueFolder) -> ImageLock:
+    """Return the lock of a folder; an empty one where there is none.
+
+    Raises
+    ------
+    TrainyardError
+        It is not what it must be.
+    """
+    path = folder.path(LOCK)
+    if LOCK not in folder.texts:
+        return ImageLock()
+    fix = "write it anew: trainyard runtimes resolve"
+    try:
+        document = yaml.safe_load(folder.texts[LOCK])
+    except yaml.YAMLError as error:
+        raise TrainyardError(f"{path} is not valid YAML: {' '.join(str(error).split())}", fix=fix) from error
+    document = {} if document is None else document
+    sections = document if isinstance(document, dict) else {"": document}
+    problems = [
+        Problem(f"{path}: {section}", "is not a mapping of images", fix)
+        for section, entries in sections.items()
+        if section not in ("images", "unresolved") or not _is_table(entries)
+    ]
+    digests = sections.get("images") or {}
+    if not problems:
+        problems = [
+            Problem(
+                f"{path}: images[{image}]", f"{digest!r} is no digest", "write sha256: and 64 digits, or resolve anew"
+            )
+            for image, digest in digests.items()
+            if not _DIGEST.fullmatch(digest)
+        ]
+    if problems:
+        raise TrainyardError("The lock of images has faults", problems=problems)
+    return ImageLock(digests, sections.get("unresolved") or {})
+
+
+def _is_table(entries: Any) -> bool:
+    if entries is None:
+        return True
+    return isinstance(entries, dict) and all(
+        isinstance(key, str) and isinstance(value, str) for key, value in entries.items()
+    )
+
+
+def written_lock(lock: ImageLock) -> str:
+    """Return the text of a lock: the same for the same content."""
+    sections = {
+        name: dict(sorted(entries.items()))
+        for name, entries in (("images", lock.digests), ("unresolved", lock.unresolved))
+        if entries
+    }
+    return _HEADING + (dumped(sections) if sections else "images: {}\n")
+
+
+def installed(catalogue: Catalogue, digests: Mapping[str, str], mirrors: Mapping[str, str]) -> Catalogue:
+    """Return a catalogue as a cluster gets it: images from the stack's mirrors, with the digest that is locked.
+
+    The tag stays beside the digest, so that people can read it.
+
+    Parameters
+    ----------
+    catalogue
+        The catalogue as its files have it.
+    digests
+        Digest by image; see `ImageLock`.
+    mirrors
+        See `mirrored`.
+    """
+    if not digests and not mirrors:
+        return catalogue
+    return catalogue.changed(lambda body: _replaced(body, digests, mirrors))
+
+
+def _replaced(body: Mapping[str, Any], digests: Mapping[str, str], mirrors: Mapping[str, str]) -> dict[str, Any]:
+    changed: dict[str, Any] = _copy(body)
+    for container in _containers(changed):
+        container["image"] = _image(container["image"], digests, mirrors)
+    return changed
+
+
+def _image(image: str, digests: Mapping[str, str], mirrors: Mapping[str, str]) -> str:
+    digest = digests.get(image)
+    reference = parse_image(image)
+    moved = mirrored(reference, mirrors)
+    text = image if moved == reference else str(moved)
+    return f"{text}@{digest}" if digest and reference.digest is None else text
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict | Mapping):
+        return {key: _copy(inner) for key, inner in value.items()}
+    return [_copy(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _containers(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for job in job_templates(body):
+        yield from (container for _, _, container in containers_of(job.pod) if _image_of(container))
+
+
+def _image_of(container: Mapping[str, Any]) -> str:
+    image = container.get("image")
+    return image if isinstance(image, str) else ""

@@ -1,0 +1,167 @@
+"""Whom a change of a runtime reaches: the TrainJobs that name it, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import yaml
+
+from trainyard.api import documents
+from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, SNAPSHOT_SUFFIX, TRAIN_JOB
+from trainyard.problem import TrainyardError
+
+__all__ = ["Effect", "Reached", "Recorded", "reached", "read_recorded"]
+
+_FINAL: Final = ("Complete", "Failed")
+
+
+class Effect(StrEnum):
+    """What a change means for a TrainJob."""
+
+    OVER = "over"
+    SNAPSHOT = "keeps its snapshot"
+    CHANGES = "changes"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A TrainJob that names a runtime.
+
+    Parameters
+    ----------
+    job
+        Namespace and name.
+    runtime
+        The name by which it names the runtime.
+    effect
+        What a change of the runtime means for it.
+    """
+
+    job: str
+    runtime: str
+    effect: Effect
+
+    def as_json(self) -> dict[str, str]:
+        """Return the entry for a program."""
+        return {"job": self.job, "runtime": self.runtime, "effect": self.effect.value}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What is known of a cluster's jobs.
+
+    Parameters
+    ----------
+    train_jobs
+        TrainJobs as the API server has them.
+    snapshots
+        Namespace and name of the TrainJobs whose runtime is kept beside them.
+    """
+
+    train_jobs: Sequence[Mapping[str, Any]]
+    snapshots: frozenset[str] = frozenset()
+
+
+def read_recorded(texts: Mapping[str, str]) -> Recorded:
+    """Return the jobs of recorded lists.
+
+    Parameters
+    ----------
+    texts
+        Text by the name of its source, as ``kubectl get trainjobs,configmaps -A -o yaml`` writes it; other kinds are
+        passed over.
+
+    Raises
+    ------
+    TrainyardError
+        A text is not YAML, or holds something that is no Kubernetes object.
+    """
+    jobs: list[Mapping[str, Any]] = []
+    snapshots: set[str] = set()
+    for source, text in texts.items():
+        try:
+            found = list(documents(text))
+        except yaml.YAMLError as error:
+            reason = " ".join(str(error).split())
+            raise TrainyardError(f"{source} is not valid YAML: {reason}", fix="record the list again") from error
+        for number, body in enumerate(_items(found), start=1):
+            if not _is_object(body):
+                raise TrainyardError(
+                    f"Entry {number} of {source} is not a Kubernetes object",
+                    fix="record it with kubectl get trainjobs,configmaps -A -o yaml",
+                )
+            if body["kind"] == TRAIN_JOB and body.get("apiVersion") == API_VERSION:
+                jobs.append(body)
+            elif body["kind"] == "ConfigMap":
+                snapshots |= _snapshot_of(body)
+    return Recorded(tuple(jobs), frozenset(snapshots))
+
+
+def _items(found: Iterable[Any]) -> Iterable[Any]:
+    for body in found:
+        if (
+            isinstance(body, dict)
+            and str(body.get("kind", "")).endswith("List")
+            and isinstance(body.get("items"), list)
+        ):
+            stamp = {"apiVersion": body.get("apiVersion"), "kind": str(body["kind"]).removesuffix("List")}
+            yield from ({**stamp, **item} if isinstance(item, dict) else item for item in body["items"])
+        else:
+            yield body
+
+
+def _is_object(body: Any) -> bool:
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    return isinstance(metadata, dict) and isinstance(body.get("kind"), str) and isinstance(metadata.get("name"), str)
+
+
+def _snapshot_of(body: Mapping[str, Any]) -> set[str]:
+    name = _name(body)
+    return {name.removesuffix(SNAPSHOT_SUFFIX)} if name.endswith(SNAPSHOT_SUFFIX) else set()
+
+
+def reached(recorded: Recorded, names: Iterable[str]) -> list[Reached]:
+    """Return the TrainJobs that name one of some cluster-scoped runtimes.
+
+    Parameters
+    ----------
+    recorded
+        The jobs.
+    names
+        Names of runtime objects: versions, and aliases that stand for them.
+
+    Returns
+    -------
+    list[Reached]
+        By what happens to them, then by name.
+    """
+    wanted = set(names)
+    found = []
+    for body in recorded.train_jobs:
+        spec = body.get("spec")
+        reference = spec.get("runtimeRef") if isinstance(spec, dict) else None
+        if (
+            not isinstance(reference, dict)
+            or reference.get("kind", CLUSTER_TRAINING_RUNTIME) != CLUSTER_TRAINING_RUNTIME
+        ):
+            continue
+        if reference.get("name") in wanted:
+            found.append(Reached(_name(body), reference["name"], _effect(body, recorded.snapshots)))
+    order = (Effect.CHANGES, Effect.SNAPSHOT, Effect.OVER)
+    return sorted(found, key=lambda each: (order.index(each.effect), each.job))
+
+
+def _effect(body: Mapping[str, Any], snapshots: frozenset[str]) -> Effect:
+    status = body.get("status") or {}
+    conditions = status.get("conditions") or ()
+    if any(entry.get("type") in _FINAL and entry.get("status") == "True" for entry in conditions):
+        return Effect.OVER
+    return Effect.SNAPSHOT if _name(body) in snapshots or status.get("jobsStatus") else Effect.CHANGES
+
+
+def _name(body: Mapping[str, Any]) -> str:
+    metadata = body["metadata"]
+    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"

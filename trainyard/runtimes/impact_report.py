@@ -1,0 +1,55 @@
+"""Whom a change reaches, as people read it: on a screen, in a pull request, or by a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trainyard.runtimes.impact import Effect, Reached
+
+__all__ = ["as_json", "as_markdown", "as_text"]
+
+_MEANS: Final = {
+    Effect.CHANGES: "not started yet: gets the runtime as it is then",
+    Effect.SNAPSHOT: "started: keeps the runtime it started with",
+    Effect.OVER: "over",
+}
+_SHOWN: Final = 200
+"""Jobs that are listed for people; the rest is counted."""
+
+
+def as_text(names: Sequence[str], found: Sequence[Reached]) -> str:
+    """Return the list for a screen."""
+    lines = [_counted(names, found)]
+    lines += [f"  {each.job} (names {each.runtime}): {_MEANS[each.effect]}" for each in found[:_SHOWN]]
+    return "\n".join([*lines, *([f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])])
+
+
+def as_markdown(names: Sequence[str], found: Sequence[Reached]) -> str:
+    """Return the list as a comment on a pull request."""
+    lines = [f"### {_counted(names, found)}"]
+    if found:
+        lines += ["", "| TrainJob | Names | What happens |", "| --- | --- | --- |"]
+        lines += [f"| {each.job} | {each.runtime} | {_MEANS[each.effect]} |" for each in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        lines.append(f"| {len(found) - _SHOWN} more | | |")
+    return "\n".join(lines)
+
+
+def as_json(names: Sequence[str], found: Sequence[Reached]) -> dict[str, Any]:
+    """Return the list for a program."""
+    return {"runtimes": list(names), "jobs": [each.as_json() for each in found]}
+
+
+def _counted(names: Sequence[str], found: Sequence[Reached]) -> str:
+    counts = Counter(each.effect for each in found)
+    parts = [
+        f"{counts[effect]} {words}"
+        for effect, words in ((Effect.CHANGES, "not started"), (Effect.SNAPSHOT, "started"), (Effect.OVER, "over"))
+        if counts[effect]
+    ]
+    jobs = f"{len(found)} TrainJob{'' if len(found) == 1 else 's'}"
+    return (
+        f"{jobs} {'name' if len(found) != 1 else 'names'} {' or '.join(names)}{': ' if parts else ''}{', '.join(parts)}"
+    )

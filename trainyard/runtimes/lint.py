@@ -1,0 +1,238 @@
+"""Mistakes that no rule refuses, because now and then somebody means them: warnings, each with what to do instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from trainyard import quantity
+from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
+from trainyard.problem import Problem
+from trainyard.render.devices import gpu_count
+from trainyard.render.requests import pod_requests
+from trainyard.topology import Fabric
+
+__all__ = ["Rooms", "lint_runtime", "lint_train_job"]
+
+_JOBS: Final = "spec.template.spec.replicatedJobs"
+_POD: Final = "template.spec.template.spec"
+_SPREADING: Final = ("torch", "mpi", "horovod", "paddle")
+"""Frameworks that start as many training processes on a node as numProcPerNode says, each for a device of its own."""
+
+
+def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what looks like a mistake in a runtime.
+
+    Parameters
+    ----------
+    runtime
+        A runtime that fits its schema.
+    """
+    spec = runtime.get("spec") or {}
+    jobs = (spec.get("template") or {}).get("spec", {}).get("replicatedJobs", ())
+    for index, job in enumerate(jobs):
+        pod = job["template"]["spec"]["template"]["spec"]
+        for kind in ("initContainers", "containers"):
+            for number, container in enumerate(pod.get(kind, ())):
+                yield from _command(container.get("command"), f"{_JOBS}[{index}].{_POD}.{kind}[{number}].command")
+        if _step(job) == TRAINER:
+            framework, processes = _processes(runtime)
+            devices = max(map(_devices, _nodes(job)), default=0)
+            if processes is not None and devices:
+                yield from _more_processes(processes, devices, f"spec.mlPolicy.{framework}.numProcPerNode")
+
+
+def lint_train_job(
+    job: Mapping[str, Any],
+    runtime: Mapping[str, Any],
+    objects: Iterable[Mapping[str, Any]],
+    rooms: Callable[[], Rooms | None] = lambda: None,
+) -> Iterator[Problem]:
+    """Yield what looks like a mistake in a TrainJob, by its own paths; its command is judged where it is rendered.
+
+    Parameters
+    ----------
+    job
+        A TrainJob that was rendered.
+    runtime
+        Its runtime.
+    objects
+        What it became.
+    rooms
+        Returns how much a domain of the fabric holds, None where the fabric is not known; asked only where a gang must
+        stay in one domain.
+    """
+    by_kind = {each["kind"]: each for each in objects}
+    trainer = job["spec"].get("trainer") or {}
+    replicated = by_kind.get("JobSet", {}).get("spec", {}).get("replicatedJobs", ())
+    yield from _processes_of_job(trainer, runtime, replicated)
+    group = by_kind.get("PodGroup")
+    if group is not None:
+        yield from _late_members(replicated)
+        yield from _too_large(group["spec"], replicated, rooms)
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """How much the domains of a fabric hold.
+
+    Parameters
+    ----------
+    levels
+        Names of the tiers, lowest first.
+    nodes
+        By tier: the kinds of domains, each as the number of its nodes by capacity.
+    """
+
+    levels: tuple[str, ...]
+    nodes: Mapping[int, frozenset[frozenset[tuple[str, int]]]]
+    capacities: Mapping[str, Mapping[str, Fraction]]
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Rooms:
+        """Return the rooms of a fabric."""
+        inside: dict[str, Counter[str]] = {domain.name: Counter() for domain in fabric.domains}
+        for node in fabric.nodes:
+            for domain in node.path:
+                inside[domain][node.shape] += 1
+        kinds: dict[int, set[frozenset[tuple[str, int]]]] = {}
+        for each in fabric.domains:
+            kinds.setdefault(each.tier, set()).add(frozenset(inside[each.name].items()))
+        capacities = {
+            shape: {resource: quantity.parse(amount) for resource, amount in capacity.items()}
+            for shape, capacity in fabric.shapes.items()
+        }
+        return cls(fabric.levels, {tier: frozenset(found) for tier, found in kinds.items()}, capacities)
+
+    def tier(self, wish: Mapping[str, Any]) -> int | None:
+        """Return the tier that a gang must stay in; None where nothing holds it or the fabric has no such tier."""
+        if wish.get("mode", "hard") != "hard":
+            return None
+        name = wish.get("highestTierName")
+        if name is not None:
+            return self.levels.index(name) + 1 if name in self.levels else None
+        number = wish.get("highestTierAllowed", 1)
+        return number if number in self.nodes else None
+
+    def pods(self, tier: int, request: Mapping[str, Fraction]) -> int:
+        """Return how many pods of one kind the largest domain of a tier holds when it is empty."""
+        by_shape = {shape: _fitting(capacity, request) for shape, capacity in self.capacities.items()}
+        return max(sum(by_shape[shape] * count for shape, count in domain) for domain in self.nodes[tier])
+
+
+def _fitting(capacity: Mapping[str, Fraction], request: Mapping[str, Fraction]) -> int:
+    return min(
+        (int(capacity.get(resource, Fraction(0)) // amount) for resource, amount in request.items() if amount > 0),
+        default=0,
+    )
+
+
+def _command(command: Any, path: str) -> Iterator[Problem]:
+    """Yield a program whose name has blanks: it was meant for a shell, and no such file exists."""
+    if not isinstance(command, list) or not command or not isinstance(command[0], str):
+        return
+    program = command[0]
+    if len(program.split()) > 1:
+        shown = program if len(program) <= 60 else f"{program[:57]}..."
+        words = ", ".join(f'"{word}"' for word in program.split()[:6])
+        more = ", …" if len(program.split()) > 6 else ""
+        message = f"names a program called {shown!r}, blanks included: no shell takes it apart"
+        yield Problem(f"{path}[0]", message, f'write [{words}{more}], or ["sh", "-c", "…"]')
+
+
+def _processes(runtime: Mapping[str, Any]) -> tuple[str, int | None]:
+    policy = (runtime.get("spec") or {}).get("mlPolicy") or {}
+    framework = next((name for name in _SPREADING if policy.get(name) is not None), "")
+    processes = policy.get(framework, {}).get("numProcPerNode") if framework else None
+    return framework, processes if isinstance(processes, int) else None
+
+
+def _processes_of_job(
+    trainer: Mapping[str, Any], runtime: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]]
+) -> Iterator[Problem]:
+    framework, processes = _processes(runtime)
+    given = trainer.get("numProcPerNode")
+    if not framework or (given is None and not trainer.get("resourcesPerNode")):
+        return
+    processes = given if isinstance(given, int) else processes
+    devices = max((_devices(container) for job in replicated for container in _nodes(job)), default=0)
+    if processes is None or not devices:
+        return
+    path = "spec.trainer.numProcPerNode" if given is not None else "spec.trainer.resourcesPerNode"
+    yield from _more_processes(processes, devices, path)
+    if given is not None and processes < devices:
+        message = f"starts {processes} process{'' if processes == 1 else 'es'} on a node with {devices} devices"
+        yield Problem(path, f"{message}: {devices - processes} stay idle", f"use {devices}, or ask for fewer devices")
+
+
+def _more_processes(processes: int, devices: int, path: str) -> Iterator[Problem]:
+    if processes > devices:
+        message = f"{processes} processes share {devices} device{'' if devices == 1 else 's'} of a node"
+        yield Problem(path, f"{message}: NCCL refuses two on one device", f"use {devices} processes, or more devices")
+
+
+def _nodes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    containers: list[Mapping[str, Any]] = job["template"]["spec"]["template"]["spec"]["containers"]
+    return [container for container in containers if container["name"] == "node"]
+
+
+def _devices(container: Mapping[str, Any]) -> int:
+    try:
+        return int(gpu_count(container.get("resources") or {}))
+    except ValueError:
+        return 0
+
+
+def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+    for job in replicated:
+        waits = [entry["name"] for entry in job.get("dependsOn", ()) if entry.get("status") == "Ready"]
+        if waits and _grouped(job) and (count := _count(job)) > 1:
+            message = (
+                f"the runtime's replicatedJob {job['name']!r} ({count} pods) is made when {', '.join(waits)} is ready: "
+                "the gang starts without room for it and may hold devices in vain"
+            )
+            yield Problem(
+                "spec.runtimeRef", message, "start them together, without dependsOn, or use a runtime that does"
+            )
+
+
+def _too_large(
+    group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], Rooms | None]
+) -> Iterator[Problem]:
+    wish = group.get("networkTopology")
+    rooms = find() if wish else None
+    tier = rooms.tier(wish) if rooms and wish else None
+    if rooms is None or tier is None:
+        return
+    members = [job for job in replicated if _grouped(job)]
+    for job in members:
+        request = pod_requests(job["template"]["spec"]["template"]["spec"])
+        if not any(request.values()):
+            continue
+        count = min(_count(job), group["minMember"]) if len(members) == 1 else _count(job)
+        room = rooms.pods(tier, request)
+        if count > room:
+            level = rooms.levels[tier - 1]
+            message = (
+                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest has room for {room}"
+            )
+            fix = (
+                f"use at most {room} nodes, smaller ones, a higher tier, or mode soft" if room else "use smaller nodes"
+            )
+            yield Problem("spec.trainer.numNodes", message, fix)
+
+
+def _grouped(job: Mapping[str, Any]) -> bool:
+    metadata = job["template"]["spec"]["template"].get("metadata") or {}
+    return GROUP_NAME_ANNOTATION in (metadata.get("annotations") or {})
+
+
+def _count(job: Mapping[str, Any]) -> int:
+    return int(job.get("replicas", 1)) * int(job["template"]["spec"].get("parallelism", 1))
+
+
+def _step(job: Mapping[str, Any]) -> str:
+    return str((job["template"].get("metadata") or {}).get("labels", {}).get(ANCESTOR_LABEL, ""))

@@ -1,0 +1,55 @@
+"""The replicatedJobs of a runtime and their pods, whatever else its file may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainyard.api.constants import ANCESTOR_LABEL
+
+__all__ = ["JobTemplate", "containers_of", "job_templates"]
+
+
+@dataclass(frozen=True)
+class JobTemplate:
+    """One replicatedJob.
+
+    Parameters
+    ----------
+    index
+        Its position in the list.
+    step
+        The part of a TrainJob that it takes, empty for none.
+    pod
+        Its pod specification; empty where it is none.
+    """
+
+    index: int
+    step: str
+    pod: dict[str, Any]
+
+
+def job_templates(body: Mapping[str, Any]) -> Iterator[JobTemplate]:
+    """Yield the replicatedJobs of a runtime; entries that are none are passed over."""
+    jobs = _at(body, "spec", "template", "spec").get("replicatedJobs")
+    for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        if isinstance(job, dict):
+            step = _at(job, "template", "metadata", "labels").get(ANCESTOR_LABEL, "")
+            yield JobTemplate(index, str(step), _at(job, "template", "spec", "template", "spec"))
+
+
+def containers_of(pod: Mapping[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the containers of a pod, init containers first: the list they are in, their position, and themselves."""
+    for kind in ("initContainers", "containers"):
+        listed = pod.get(kind)
+        for number, container in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(container, dict):
+                yield kind, number, container
+
+
+def _at(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    found: Any = body
+    for name in names:
+        found = found.get(name) if isinstance(found, dict | Mapping) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,68 @@
+"""A TrainJob for a runtime of which nothing is known but the runtime: the least that a user would write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard.api.constants import (
+    API_VERSION,
+    CLUSTER_TRAINING_RUNTIME,
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
+)
+from trainyard.runtimes.pods import job_templates
+
+__all__ = ["SAMPLE_NAMESPACE", "sample_train_job"]
+
+SAMPLE_NAMESPACE: Final = "sample"
+_FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
+_STEPS: Final = {
+    DATASET_INITIALIZER: ("dataset", "hf://sample/dataset"),
+    MODEL_INITIALIZER: ("model", "hf://sample/model"),
+}
+
+
+def sample_train_job(runtime: Mapping[str, Any], name: str = "sample", *, nodes: bool = True) -> dict[str, Any]:
+    """Return a TrainJob on a runtime.
+
+    Parameters
+    ----------
+    runtime
+        The runtime as it is installed.
+    name
+        Name of the TrainJob.
+    nodes
+        Whether it names the number of its nodes, where it may.
+
+    Returns
+    -------
+    dict
+        A TrainJob of two nodes, or of those that the runtime has where it has more, is elastic or tunes a model on one
+        node. It uses every initializer of the runtime.
+    """
+    metadata, spec = runtime["metadata"], runtime["spec"]
+    policy = _mapping(spec.get("mlPolicy"))
+    trainer: dict[str, Any] = {}
+    if metadata.get("labels", {}).get(_FRAMEWORK_LABEL) == "torchtune":
+        trainer["command"] = ["tune", "run"]
+    elif nodes and not _mapping(policy.get("torch")).get("elasticPolicy"):
+        own = policy.get("numNodes")
+        trainer["numNodes"] = max(2, own if isinstance(own, int) else 1)
+    steps = {job.step for job in job_templates(runtime)}
+    initializer = {field: {"storageUri": uri} for step, (field, uri) in _STEPS.items() if step in steps}
+    body: dict[str, Any] = {
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": CLUSTER_TRAINING_RUNTIME, "name": metadata["name"]}
+    }
+    if initializer:
+        body["initializer"] = initializer
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": SAMPLE_NAMESPACE},
+        "spec": {**body, "trainer": trainer},
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
