@@ -10,6 +10,7 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
 from trainyard.render.bodies import copied
+from trainyard.render.hosts import MOST_PODS
 from trainyard.render.shape import JOB_SET_SPEC, faults
 
 __all__ = ["Part", "drop_empty_metadata", "read_part", "set_trainer"]
@@ -102,8 +103,10 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     mains
         Names of the container that the old operator configured, best first; else it is the first one.
     """
-    template = copied(source.mapping(path))
     text = dotted(path)
+    if pods > MOST_PODS:
+        raise source.malformed(text, f"would run {pods} pods; Kubernetes runs at most {MOST_PODS} in a Job")
+    template = copied(source.mapping(path))
     wrapped = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": template}}}]}
     for fault in faults(wrapped, JOB_SET_SPEC, ""):
         inner = fault.path.lstrip(".").removeprefix(_WRAPPED)

@@ -11,6 +11,7 @@ from trainyard.problem import Problem
 from trainyard.render import frameworks, gangs
 from trainyard.render.bodies import copied
 from trainyard.render.changes import Change, change_faults, check_targets
+from trainyard.render.hosts import check_pods
 from trainyard.render.initializers import check_initializers, initializer_sources, initializer_warnings
 from trainyard.render.jobset_rules import claim_errors
 from trainyard.render.labels import check_metadata
@@ -186,6 +187,9 @@ def _plan_problems(plan: Plan) -> Iterator[Problem]:
     for error in claim_errors(plan.job_set_spec, "spec.template.spec.volumeClaimPolicies"):
         yield Problem("spec.runtimeRef", f"{error.path}: {error.message}", error.fix)
     yield from check_snapshot(plan)
+    if too_many := tuple(check_pods(plan)):
+        yield from too_many
+        return
     yield from framework_of(plan.runtime).check(plan)
     for gang in gang_schedulers_of(plan.runtime):
         yield from gang.check(plan)

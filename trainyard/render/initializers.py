@@ -21,6 +21,12 @@ from trainyard.render.trainer import two_sources
 
 __all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]
 
+_SCHEMES: Final = {
+    "kubeflow/trainer/dataset-initializer": ("hf", "s3", "cache"),
+    "kubeflow/trainer/model-initializer": ("hf", "s3"),
+}
+"""What upstream's images fetch, by their repositories; pkg/initializers of kubeflow/trainer."""
+
 _CONFIGS: Final = {DATASET_INITIALIZER: "datasetConfig", MODEL_INITIALIZER: "modelConfig"}
 
 
@@ -46,8 +52,8 @@ def apply_initializers(plan: Plan) -> None:
 
 
 def check_initializers(plan: Plan) -> Iterator[Problem]:
-    """Yield initializers that the runtime has no step for."""
-    for step in initializer_sources(plan.spec):
+    """Yield initializers that the runtime has no step for, and addresses that its image is known not to fetch."""
+    for step, source in initializer_sources(plan.spec).items():
         pod_set = plan.pod_set(step)
         if pod_set is None:
             yield Problem(
@@ -61,6 +67,8 @@ def check_initializers(plan: Plan) -> Iterator[Problem]:
                 f"must have container with name - {step} in the {step} job",
                 f"add the container to replicatedJob {step} of the runtime",
             )
+        else:
+            yield from _unknown_scheme(step, source, pod_set.container(step, init=True) or {})
 
 
 def initializer_warnings(plan: Plan) -> Iterator[Problem]:
@@ -89,6 +97,20 @@ def initializer_warnings(plan: Plan) -> Iterator[Problem]:
                 f"must have volumeMount with name - {INITIALIZER_VOLUME} in container {step} of the {step} job",
                 f"mount volume {INITIALIZER_VOLUME} there to share the data, unless it travels another way",
             )
+
+
+def _unknown_scheme(step: str, source: InitializerSource, container: Body) -> Iterator[Problem]:
+    image = str(container.get("image", ""))
+    repository = image.partition("@")[0].rpartition("/")
+    name = "/".join(repository[0].split("/")[-2:]) + "/" + repository[2].partition(":")[0]
+    scheme, separator, _ = (source.storage_uri or "").partition("://")
+    known = _SCHEMES.get(name)
+    if known and separator and scheme.lower() not in known:
+        yield Problem(
+            f"{_path(step)}.storageUri",
+            f"image {image} does not fetch {scheme}://, but {', '.join(known)}",
+            "use one of them, or a runtime whose step fetches it or that mounts a volume with the data",
+        )
 
 
 def _path(step: str) -> str:

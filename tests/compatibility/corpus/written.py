@@ -86,6 +86,7 @@ def _frameworks() -> Iterator[Draft]:
         )
         if name != "flux":
             yield Draft(f"{name}-bare", runtime_spec(trainer(), mlPolicy=policy), {})
+    yield Draft("too-many", runtime_spec(trainer(), mlPolicy=FRAMEWORKS["torch"]), {"trainer": {"numNodes": 100_001}})
     yield Draft("no-policy", runtime_spec(trainer()), {"trainer": {"numNodes": 2, "image": "user:1"}})
     yield Draft("flux-no-nodes", runtime_spec(trainer(), mlPolicy={"flux": {}}), {"trainer": {"image": "user:1"}})
     yield Draft("flux-no-trainer", runtime_spec(trainer(), mlPolicy={"flux": {}, "numNodes": 2}), {})
@@ -303,6 +304,10 @@ def _initializers() -> Iterator[Draft]:
         yield torch_draft(
             f"{kind}-bad-uri", {"initializer": {kind: {"storageUri": "nowhere"}}}, initializer(kind), node
         )
+        images = initializer(kind)
+        fetching = images["template"]["spec"]["template"]["spec"]["containers"][0]
+        fetching["image"] = f"ghcr.io/kubeflow/trainer/{kind}-initializer:v2.3.0"
+        yield torch_draft(f"{kind}-unknown-scheme", {"initializer": {kind: {"storageUri": "gs://a/b"}}}, images, node)
     jobs = (initializer("dataset"), initializer("model"), trainer())
     yield torch_draft(
         "both", {"initializer": {"dataset": full, "model": full}, "trainer": {"numNodes": 2}}, *jobs, policy=VOLCANO

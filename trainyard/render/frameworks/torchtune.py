@@ -17,7 +17,7 @@ from trainyard.problem import Problem
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.plan import Plan
 
-__all__ = ["check_torchtune", "is_torchtune", "set_command", "torchtune_warnings"]
+__all__ = ["check_torchtune", "is_torchtune", "named_model", "set_command", "torchtune_warnings"]
 
 _ENTRYPOINT: Final = ["tune", "run"]
 _CONFIG: Final = "--config"
@@ -187,7 +187,12 @@ def _model(plan: Plan) -> str:
     stated = (plan.runtime.metadata.annotations or {}).get(TORCHTUNE_MODEL_ANNOTATION)
     if stated is not None:
         return stated
-    parts = _RELEASE.sub("", plan.spec.runtime_ref.name).split("-")
+    return named_model(plan.spec.runtime_ref.name)
+
+
+def named_model(runtime: str) -> str:
+    """Return the model that the name of a runtime says, empty where it says none."""
+    parts = _RELEASE.sub("", runtime).split("-")
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
 
