@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 8
 
-.PHONY: up down clean test lint unit cluster-test equivalence queue-verdicts bench mutation lock help
+.PHONY: up down clean test lint unit cluster-test equivalence queue-verdicts frameworks bench mutation lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,9 @@ cluster-test: $(READY)  ## the tests on the embedded control plane
 
 equivalence: $(READY)  ## judge more than 20,000 mutated objects by every policy gate and compare the verdicts
 	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
+
+frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers
+	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py
 
 queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the verdicts
 	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py

@@ -1,7 +1,12 @@
 """Trainyard: a distributed training platform for Kubernetes as one reviewed program."""
 
-from importlib.metadata import version
-
 __all__ = ["__version__"]
 
-__version__ = version("trainyard")
+
+def __getattr__(name: str) -> str:
+    """Return the version, which few need and which takes long to find."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("trainyard")

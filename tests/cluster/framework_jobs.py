@@ -8,11 +8,40 @@ import yaml
 
 from tests.cluster.frameworks import Run, derived, replicated_job
 
-__all__ = ["COMPLETING", "DATA", "PATCHED", "TUNE", "WAITING", "own_runtimes"]
+__all__ = ["COMPLETING", "DATA", "ELSEWHERE", "PATCHED", "REFUSED", "STORED", "TUNE", "VOLUME", "own_runtimes"]
 
 PATCHED = "example.com/patched"
 DATA = {"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}, "model": {"storageUri": "hf://meta-llama/Llama-3.2-1B"}}
 TUNE = {"command": ["tune", "run"], "args": ["dataset=torchtune.datasets.alpaca_dataset", "epochs=2"]}
+STORED = {
+    "storageUri": "s3://datasets/alpaca",
+    "env": [{"name": "ENDPOINT", "value": "https://minio.example.com"}, {"name": "REGION", "value": "eu-1"}],
+    "secretRef": {"name": "minio"},
+}
+VOLUME = "alpaca"
+CLAIM_PATCH = {
+    "manager": "example.com/dataset",
+    "trainingRuntimeSpec": {
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "spec": {
+                                "template": {
+                                    "spec": {
+                                        "volumes": [{"name": "dataset", "persistentVolumeClaim": {"claimName": VOLUME}}]
+                                    }
+                                }
+                            }
+                        },
+                    }
+                ]
+            }
+        }
+    },
+}
 OLD_PATCH = {
     "targetJobs": [{"name": "node"}],
     "metadata": {"labels": {PATCHED: "old"}},
@@ -53,13 +82,29 @@ COMPLETING = (
     Run("ray-together", "ray-together"),
     Run("ray-launcher", "ray-launcher", serving=("node",)),
     Run("ray-submit", "ray-submit", serving=("head", "node")),
+    Run("spark", "spark", nodes=3, gpus=0, trainer={"command": None, "args": ["--name=pi", "pi.py", "10"]}),
     Run("plain", "plain"),
+    Run("dataset", "torch-with-dataset", spec={"initializer": {"dataset": DATA["dataset"]}}),
+    Run("dataset-s3", "torch-with-dataset", spec={"initializer": {"dataset": STORED}}),
+    Run("dataset-gs", "torch-with-dataset-gs", spec={"initializer": {"dataset": {"storageUri": "gs://data/alpaca"}}}),
+    Run("dataset-pvc", "torch-with-dataset-pvc", spec={"runtimePatches": [CLAIM_PATCH]}),
+    Run("model", "torch-with-model", spec={"initializer": {"model": DATA["model"]}}),
     Run("resumed", "mpi-openmpi", serving=("node",), spec={"suspend": True}),
 )
-WAITING = (
-    Run("coscheduled", "torch-coscheduling", gpus=0),
-    Run("kai", "torch-kai", gpus=0),
+ELSEWHERE = (
+    Run("coscheduled", "torch-distributed-coscheduling", gpus=0),
+    Run("kai", "torch-distributed-kai", gpus=0),
 )
+"""Gangs that other schedulers than Volcano place."""
+REFUSED = tuple(
+    Run(f"refused-{gang}", runtime)
+    for gang, runtime in (
+        ("none", "torch-alone"),
+        ("coscheduling", "torch-distributed-coscheduling"),
+        ("kai", "torch-distributed-kai"),
+    )
+)
+"""Accelerators under other schedulers than Volcano."""
 
 
 def own_runtimes() -> list[dict[str, Any]]:
@@ -79,11 +124,9 @@ def own_runtimes() -> list[dict[str, Any]]:
     become_launcher(submit_runtime)
     submit_runtime["spec"]["template"]["spec"]["replicatedJobs"].append(head)
     bodies += [together, launcher, submit_runtime]
-    for name, policy in (("coscheduling", {"scheduleTimeoutSeconds": 30}), ("kai", {"queue": "research"})):
-        body = derived("torch-distributed", f"torch-{name}")
-        body["spec"]["podGroupPolicy"] = {name: policy}
-        bodies.append(body)
-    return bodies
+    alone = derived("torch-distributed", "torch-alone")
+    del alone["spec"]["podGroupPolicy"]
+    return [*bodies, alone]
 
 
 def become_launcher(runtime: dict[str, Any]) -> None:

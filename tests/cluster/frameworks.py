@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from trainyard.data import data_folder
 from trainyard.runtimes import load_catalogue
 
 __all__ = [
+    "DURATION",
     "Run",
     "Runs",
     "await_end",
@@ -29,12 +30,12 @@ __all__ = [
     "watching",
 ]
 
-_DURATION = "trainyard.dev/simulated-duration"
+DURATION = "trainyard.dev/simulated-duration"
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 _JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_KINDS = "trainjobs,jobsets,podgroups,services,configmaps,secrets,persistentvolumeclaims,events"
+_KINDS = "trainjobs,jobsets,podgroups.scheduling.volcano.sh,services,configmaps,secrets,persistentvolumeclaims,events"
 _DECODER = json.JSONDecoder()
 
 Object = dict[str, Any]
@@ -81,7 +82,7 @@ class Run:
             trainer["resourcesPerNode"] = {"requests": amount, "limits": amount}
         spec: Object = {"runtimeRef": {"name": self.runtime}, "trainer": trainer, **copy.deepcopy(self.spec)}
         if self.serving:
-            metadata = {"annotations": {_DURATION: "1h"}}
+            metadata = {"annotations": {DURATION: "1h"}}
             jobs = [{"name": name, "template": {"spec": {"template": {"metadata": metadata}}}} for name in self.serving]
             changes = {"template": {"spec": {"replicatedJobs": jobs}}}
             spec["runtimePatches"] = [{"manager": "example.com/simulation", "trainingRuntimeSpec": changes}]
@@ -100,6 +101,7 @@ class Runs:
         self.platform = platform
         self.runs = {run.name: run for run in runs}
         self.before: dict[str, Object] = {}
+        self.told: list[str] = []
         self._pods: dict[str, Object] = {}
         self._objects: dict[tuple[str, str], Object] = {}
 
@@ -186,10 +188,23 @@ def submit(runs: Runs, names: set[str]) -> None:
     require(runs.platform.apply(*(runs.runs[name].body() for name in sorted(names))))
 
 
-def await_end(runs: Runs, names: set[str], *, timeout: float = 300) -> None:
-    """Wait until TrainJobs have completed or failed; the tests of each tell of those that did not."""
+def await_end(
+    runs: Runs, names: set[str], *, meanwhile: Callable[[], None] = lambda: None, timeout: float = 900
+) -> None:
+    """Wait until TrainJobs have completed or failed; the tests of each tell of those that did not.
+
+    Parameters
+    ----------
+    meanwhile
+        What to do over and over until then.
+    """
+
+    def ended() -> bool:
+        meanwhile()
+        return not runs.unfinished(names)
+
     try:
-        awaited("the end of every TrainJob", lambda: not runs.unfinished(names), timeout=timeout)
+        awaited("the end of every TrainJob", ended, timeout=timeout)
     except AssertionError:
         return
 

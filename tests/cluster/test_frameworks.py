@@ -8,49 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.framework_jobs import COMPLETING, DATA, PATCHED, TUNE, WAITING, own_runtimes
-from tests.cluster.frameworks import Runs, await_end, catalogue, replicated_job, submit, true_conditions, watching
-from tests.support import LiveCluster, awaited, require
+from tests.cluster.framework_cells import SCHEDULERS
+from tests.cluster.framework_expectations import HOST_FILES, LAYOUTS, STEPS, in_gang
+from tests.cluster.framework_jobs import COMPLETING, DATA, PATCHED, REFUSED, STORED, TUNE, VOLUME
+from tests.cluster.framework_session import GUIDES, HELD, MADE, ended
+from tests.cluster.frameworks import Run, Runs, replicated_job, true_conditions
+from tests.support import LiveCluster
 
 pytestmark = pytest.mark.cluster
 
 RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 NAMES = [run.name for run in COMPLETING]
-HELD = (("secret", "resumed-mpi-ssh-auth"), ("configmap", "resumed-mpi-hostfile"))
 
 
 @pytest.fixture(scope="module")
 def runs(platform: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Every TrainJob of this module after its end."""
-    every = Runs(platform, (*COMPLETING, *WAITING))
-    runtimes = [*catalogue(platform), *own_runtimes()]
-    require(platform.apply(*runtimes))
-    try:
-        with watching(every, tmp_path_factory.mktemp("frameworks") / "pods.json"):
-            submit(every, set(every.runs))
-            resume(every)
-            await_end(every, set(NAMES))
-            every.observe()
+    with ended(platform, tmp_path_factory.mktemp("frameworks")) as every:
         yield every
-    finally:
-        for namespace in sorted({run.namespace for run in every.runs.values()}):
-            jobs = [run.name for run in every.runs.values() if run.namespace == namespace]
-            platform.kubectl("delete", "trainjobs", *jobs, "-n", namespace, "--ignore-not-found", "--wait=false")
-        names = [body["metadata"]["name"] for body in runtimes]
-        platform.kubectl("delete", "clustertrainingruntime", "--ignore-not-found", "--wait=false", *names)
-
-
-def resume(runs: Runs) -> None:
-    """Change and resume the suspended TrainJob; keep what it had before as `runs.before`."""
-    runs.platform.condition("resumed", "language", "Suspended")
-    awaited("the JobSet of the suspended job", lambda: runs.platform.get("jobset", "resumed", "-n", "language"))
-    for kind, name in HELD:
-        runs.before[kind] = runs.platform.get(kind, name, "-n", "language")
-    patches = runs.platform.get("trainjob", "resumed", "-n", "language")["spec"]["runtimePatches"]
-    jobs = patches[0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    jobs.append({"name": "launcher", "template": {"spec": {"template": {"metadata": {"labels": {PATCHED: "new"}}}}}})
-    change = json.dumps({"spec": {"suspend": False, "runtimePatches": patches}})
-    require(runs.platform.kubectl("patch", "trainjob", "resumed", "-n", "language", "--type=merge", "-p", change))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +49,7 @@ def test_pods_are_a_gang_that_finds_itself(runs: Runs, name: str) -> None:
         assert pod["spec"]["schedulerName"] == "volcano"
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
         assert pod["spec"]["subdomain"] == service["metadata"]["name"]
-    assert len(steps) == (2 if name == "tune" else 0)
+    assert len(steps) == (2 if name == "tune" else 1 if name in STEPS else 0)
 
 
 def volumes(runs: Runs, job: str) -> str:
@@ -147,24 +122,6 @@ def test_torchtune_starts_after_both_initializers(runs: Runs) -> None:
     claims = {volume["name"]: volume for volume in trainer["spec"]["volumes"]}
     assert claims["initializer"]["persistentVolumeClaim"]["claimName"] == "initializer-tune"
     assert runs.get("persistentvolumeclaim", "initializer-tune")["spec"]["accessModes"] == ["ReadWriteOnce"]
-
-
-OPEN_MPI = "OMPI_MCA_orte_default_hostfile"
-HOST_FILES = {
-    "deepspeed": (OPEN_MPI, "{} slots=1", ("launcher", "node")),
-    "mlx": (OPEN_MPI, "{} slots=1", ("launcher", "node")),
-    "openmpi": (OPEN_MPI, "{} slots=2", ("launcher", "node")),
-    "openmpi-alone": (OPEN_MPI, "{} slots=4", ("launcher",)),
-    "openmpi-workers": (OPEN_MPI, "{} slots=1", ("node",)),
-    "intel": ("I_MPI_HYDRA_HOST_FILE", "{}:1", ("launcher", "node")),
-    "intel-alone": ("I_MPI_HYDRA_HOST_FILE", "{}:1", ("launcher",)),
-    "intel-workers": ("I_MPI_HYDRA_HOST_FILE", "{}:1", ("node",)),
-    "mpich": ("HYDRA_HOST_FILE", "{}:1", ("launcher", "node")),
-    "mpich-alone": ("HYDRA_HOST_FILE", "{}:1", ("launcher",)),
-    "mpich-workers": ("HYDRA_HOST_FILE", "{}:1", ("node",)),
-    "horovod": ("HOROVOD_HOSTFILE", "{} slots=2", ("launcher", "node")),
-    "resumed": (OPEN_MPI, "{} slots=1", ("launcher", "node")),
-}
 
 
 @pytest.mark.parametrize("name", HOST_FILES)
@@ -301,14 +258,6 @@ def test_paddle_with_servers_ends_with_its_workers(runs: Runs) -> None:
     assert [pod["status"]["phase"] for pod in runs.pods("paddle-ps", "node")] == ["Succeeded"] * 2
 
 
-LAYOUTS = {
-    "ray": ({"head": 1, "node": 2}, "head", "head", "head", 3),
-    "ray-together": ({"node": 2}, "node", "node", "node", 2),
-    "ray-launcher": ({"launcher": 1, "node": 2}, "launcher", "node", "launcher", 3),
-    "ray-submit": ({"head": 1, "launcher": 1, "node": 2}, "head", "head", "launcher", 3),
-}
-
-
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_ray_is_a_cluster_that_ends_with_its_driver(runs: Runs, name: str) -> None:
     counts, head, container, driver, nodes = LAYOUTS[name]
@@ -341,11 +290,60 @@ def test_plain_nodes_run_as_they_are(runs: Runs) -> None:
     assert set(runs.env("plain", "node")) == {"JOB_COMPLETION_INDEX"}
 
 
-def test_a_gang_whose_scheduler_is_not_installed_is_told(runs: Runs) -> None:
+def test_spark_workers_meet_at_the_driver(runs: Runs) -> None:
+    env = runs.env("spark", "node")
+    assert runs.counts("spark") == {"node": 3}
+    assert env["SPARK_DRIVER_HOST"].replace("$(JOB_SET)", "spark") == runs.hosts("spark")[0]
+    assert env["JOB_SET"] == "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
+    for pod in runs.pods("spark"):
+        (container,) = pod["spec"]["containers"]
+        assert "spark-submit" in container["command"][2]
+        assert container["args"] == ["--name=pi", "pi.py", "10"]
+        assert ports(container) == [7077, 8080]
+    job = runs.get("jobset", "spark")["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert job["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_nodes_start_when_the_data_is_on_their_volume(runs: Runs, name: str) -> None:
+    kind, variables = STEPS[name]
+    step = f"{kind}-initializer"
+    assert runs.counts(name) == {step: 1, "node": 2}
+    assert runs.env(name, step, step).items() >= variables.items()
+    fetching = runs.container(name, step, step)
+    secrets = [{"secretRef": STORED["secretRef"]}] if name == "dataset-s3" else None
+    assert fetching.get("envFrom") == secrets
+    if name == "dataset-gs":
+        assert "gcloud storage rsync" in fetching["command"][-1]
+    assert runs.get("persistentvolumeclaim", f"initializer-{name}")["spec"]["accessModes"] == ["ReadWriteMany"]
+    (first,) = runs.pods(name, step)
+    ended = first["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+    for pod in [first, *runs.pods(name, "node")]:
+        claims = [
+            each["persistentVolumeClaim"]["claimName"]
+            for each in pod["spec"]["volumes"]
+            if each["name"] == "initializer"
+        ]
+        assert claims == [f"initializer-{name}"]
+        assert {"name": "initializer", "mountPath": "/workspace"} in pod["spec"]["containers"][0]["volumeMounts"]
+        assert pod is first or pod["metadata"]["creationTimestamp"] >= ended
+
+
+def test_a_dataset_on_a_volume_is_mounted_for_reading(runs: Runs) -> None:
+    assert runs.counts("dataset-pvc") == {"node": 2}
+    for pod in runs.pods("dataset-pvc"):
+        claims = [
+            volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"] if volume["name"] == "dataset"
+        ]
+        assert claims == [{"claimName": VOLUME, "readOnly": True}]
+        mounts = pod["spec"]["containers"][0]["volumeMounts"]
+        assert {"name": "dataset", "mountPath": "/workspace/dataset", "readOnly": True} in mounts
+
+
+def test_a_gang_whose_scheduler_is_not_installed_is_told_and_runs_once_it_is(runs: Runs) -> None:
     missing = "PodGroup of scheduling.x-k8s.io/v1alpha1 is not served"
-    assert any(missing in message for message in runs.messages("coscheduled")), runs.messages("coscheduled")
-    assert runs.find("jobset", "coscheduled") is None
-    assert not true_conditions(runs.get("trainjob", "coscheduled"))
+    assert any(missing in message for message in runs.told), runs.told
+    assert "Complete" in true_conditions(runs.get("trainjob", "coscheduled"))
 
 
 def test_a_gang_of_kai_names_its_scheduler_and_queue(runs: Runs) -> None:
@@ -353,6 +351,38 @@ def test_a_gang_of_kai_names_its_scheduler_and_queue(runs: Runs) -> None:
     assert len(pods) == 2
     for pod in pods:
         assert pod["spec"]["schedulerName"] == "kai-scheduler"
-        assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "research"
-        assert "nodeName" not in pod["spec"]
+        assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "default-queue"
     assert runs.find("podgroup", "kai") is None
+    assert "Complete" in true_conditions(runs.get("trainjob", "kai"))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_each_framework_runs_with_each_gang_scheduler_and_initializer(runs: Runs, name: str) -> None:
+    """The table in docs/frameworks: the job completes, its scheduler knows the gang, data is there before training."""
+    cell = MADE[name]
+    status = runs.get("trainjob", name).get("status")
+    assert "Complete" in true_conditions(runs.get("trainjob", name)), (status, runs.messages(name))
+    pods = runs.pods(name)
+    steps = [pod for pod in pods if pod["spec"]["containers"][0]["name"].endswith("-initializer")]
+    training = [pod for pod in pods if pod not in steps]
+    assert len(steps) == (2 if cell.initializer != "none" or cell.framework == "torchtune" else 0)
+    assert len(training) >= (1 if cell.framework == "torchtune" else 2)
+    for pod in pods:
+        assert pod["spec"]["schedulerName"] == SCHEDULERS[cell.gang]
+        assert in_gang(pod, cell) == (cell.gang == "kai" or (cell.gang != "none" and pod not in steps))
+    for step in steps:
+        ended = step["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+        assert all(pod["metadata"]["creationTimestamp"] >= ended for pod in training)
+
+
+@pytest.mark.parametrize("run", REFUSED, ids=lambda run: run.name)
+def test_accelerators_are_for_volcano_only(platform: LiveCluster, runs: Runs, run: Run) -> None:
+    answer = platform.apply(run.body())
+    assert answer.returncode != 0
+    assert "ACC-001" in answer.stderr, answer.stderr
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_the_jobs_of_the_documentation_complete(runs: Runs, name: str) -> None:
+    status = runs.get("trainjob", name).get("status")
+    assert "Complete" in true_conditions(runs.get("trainjob", name)), (status, runs.messages(name))
