@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.controller.resources import CONFIG_MAPS, TRAIN_JOBS
 from trainyard.live.runtime_users import read_users
-from trainyard.runtimes.impact import Effect, reached
+from trainyard.runtimes.changes.impact import Effect, reached
 
 
 class FakeClient:

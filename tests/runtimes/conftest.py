@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.runtimes.folder import CatalogueFolder, read_folder, write_folder
-from trainyard.runtimes.lifecycle import deprecate, move_alias, release
+from trainyard.runtimes.release.lifecycle import deprecate, move_alias, release
 from trainyard.runtimes.scaffold import NewRuntime, known_runtimes, new_version
 
 SHIPPED = Path(__file__).resolve().parents[2] / "runtimes"

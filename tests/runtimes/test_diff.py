@@ -10,8 +10,8 @@ import pytest
 
 from tests.runtimes.test_catalogue import NAMES, OBJECTS
 from trainyard.problem import TrainyardError
-from trainyard.runtimes.diff import Aspect, compare, read_job
-from trainyard.runtimes.diff_report import as_json, as_markdown, as_text
+from trainyard.runtimes.changes.diff import Aspect, compare, read_job
+from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text
 
 Body = dict[str, Any]
 

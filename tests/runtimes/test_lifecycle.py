@@ -12,8 +12,8 @@ from tests.runtimes.conftest import RELEASED, TODAY
 from trainyard.problem import TrainyardError
 from trainyard.runtimes import Runtime, spec_hash
 from trainyard.runtimes.folder import CatalogueFolder, read_folder, write_folder
-from trainyard.runtimes.lifecycle import Step, deprecate, find_runtime, move_alias, release, retire, withdraw
 from trainyard.runtimes.loader import runtimes_of
+from trainyard.runtimes.release.lifecycle import Step, deprecate, find_runtime, move_alias, release, retire, withdraw
 
 OVER = date(2027, 7, 1)
 

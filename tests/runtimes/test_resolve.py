@@ -13,10 +13,10 @@ import pytest
 from tests.runtimes.fake_registry import FakeRegistry, served
 from trainyard.problem import TrainyardError
 from trainyard.runtimes.folder import CatalogueFolder
-from trainyard.runtimes.image_lock import ImageLock, read_lock, written_lock
-from trainyard.runtimes.image_reference import mirrored, parse_image
-from trainyard.runtimes.registry import Registry, UnresolvedError, docker_credentials
-from trainyard.runtimes.resolve import Resolution, Resolved, locked, resolve
+from trainyard.runtimes.images.lock import ImageLock, read_lock, written_lock
+from trainyard.runtimes.images.reference import mirrored, parse_image
+from trainyard.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
+from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
 
 DIGEST = "sha256:" + "a" * 64
 INDEX = b'{"schemaVersion": 2, "manifests": []}'

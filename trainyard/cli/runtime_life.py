@@ -17,7 +17,7 @@ from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.runtimes.folder import CatalogueFolder
-    from trainyard.runtimes.lifecycle import Step
+    from trainyard.runtimes.release.lifecycle import Step
 
 __all__ = ["Folder", "folder_of", "register"]
 
@@ -107,7 +107,7 @@ def _release(
     output: _Form = Output.TEXT,
 ) -> None:
     """Check a version and release it: its spec is locked by its hash, and is final."""
-    from trainyard.runtimes.lifecycle import find_runtime, release
+    from trainyard.runtimes.release.lifecycle import find_runtime, release
 
     own = folder_of(folder)
     name = find_runtime(own, name).name
@@ -131,7 +131,7 @@ def _refuse_faults(step: Step, name: str, stack: str | None, config_file: Path |
 
 def _alias(name: _Name, version: _Version, folder: Folder = None, output: _Form = Output.TEXT) -> None:
     """Let the plain name of a runtime stand for another version."""
-    from trainyard.runtimes.lifecycle import move_alias
+    from trainyard.runtimes.release.lifecycle import move_alias
 
     _done(move_alias(folder_of(folder), name, version), output)
 
@@ -148,7 +148,7 @@ def _deprecate(
     output: _Form = Output.TEXT,
 ) -> None:
     """Tell whoever uses a version that it goes, and when."""
-    from trainyard.runtimes.lifecycle import deprecate, withdraw
+    from trainyard.runtimes.release.lifecycle import deprecate, withdraw
 
     if (remove_after is None) is not take_back:
         raise TrainyardError(
@@ -176,8 +176,8 @@ def _retire(
 ) -> None:
     """Remove a version that was deprecated for as long as promised, and that no TrainJob names any more."""
     from trainyard.cli.runtime_reach import recorded_in
-    from trainyard.runtimes.impact import Effect, reached
-    from trainyard.runtimes.lifecycle import find_runtime, retire
+    from trainyard.runtimes.changes.impact import Effect, reached
+    from trainyard.runtimes.release.lifecycle import find_runtime, retire
 
     own = folder_of(folder)
     runtime = find_runtime(own, name)

@@ -16,7 +16,7 @@ from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalogue_
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.runtimes.impact import Recorded
+    from trainyard.runtimes.changes.impact import Recorded
 
 __all__ = ["recorded_in", "register"]
 
@@ -29,7 +29,7 @@ def register(group: typer.Typer) -> None:
 
 def recorded_in(jobs: list[str] | None, kubeconfig: Path | None, context: str | None) -> Recorded:
     """Return the TrainJobs of recorded lists and of a cluster together."""
-    from trainyard.runtimes.impact import Recorded, read_recorded
+    from trainyard.runtimes.changes.impact import Recorded, read_recorded
 
     recorded = read_recorded({name: text_of(name) for name in jobs or ()})
     if kubeconfig is None:
@@ -64,8 +64,8 @@ def _impact(
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
 ) -> None:
     """List the TrainJobs that a change of a runtime reaches; those that have started keep their snapshot."""
-    from trainyard.runtimes.impact import reached
-    from trainyard.runtimes.impact_report import as_json, as_markdown, as_text
+    from trainyard.runtimes.changes.impact import reached
+    from trainyard.runtimes.changes.impact_report import as_json, as_markdown, as_text
     from trainyard.runtimes.listing import Reference
 
     if not jobs and kubeconfig is None:
@@ -94,10 +94,10 @@ def _resolve(
     """
     from trainyard.runtimes.catalogue import Catalogue
     from trainyard.runtimes.folder import LOCK, write_folder
-    from trainyard.runtimes.image_lock import images_of, read_lock, written_lock
+    from trainyard.runtimes.images.lock import images_of, read_lock, written_lock
+    from trainyard.runtimes.images.registry import Registry, docker_credentials
+    from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
     from trainyard.runtimes.loader import load_catalogue
-    from trainyard.runtimes.registry import Registry, docker_credentials
-    from trainyard.runtimes.resolve import Resolution, Resolved, locked, resolve
 
     own = folder_of(folder)
     catalogue: Catalogue = load_catalogue(own.root)

@@ -149,8 +149,8 @@ def _diff(
 ) -> None:
     """Say what changes for a job: images, command, environment, resources, gang, ordering, volumes and the rest."""
     from trainyard.cli.common import text_of
-    from trainyard.runtimes.diff import compare, read_job
-    from trainyard.runtimes.diff_report import as_json, as_markdown, as_text
+    from trainyard.runtimes.changes.diff import compare, read_job
+    from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text
     from trainyard.runtimes.listing import Reference
 
     catalogue = catalogue_of(folder, python, stack, config_file)

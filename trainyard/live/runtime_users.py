@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainyard.api.constants import SNAPSHOT_SUFFIX
 from trainyard.controller.resources import CONFIG_MAPS, TRAIN_JOBS
 from trainyard.kube import Client
-from trainyard.runtimes.impact import Recorded
+from trainyard.runtimes.changes.impact import Recorded
 
 __all__ = ["read_users"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainyard.runtimes.catalogue import Catalogue, Runtime
 from trainyard.runtimes.folder import read_folder
-from trainyard.runtimes.image_lock import installed, read_lock
+from trainyard.runtimes.images.lock import installed, read_lock
 from trainyard.runtimes.loader import load_catalogue
 
 __all__ = ["installed_catalogue"]

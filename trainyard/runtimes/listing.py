@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.problem import TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, spec_hash
-from trainyard.runtimes.image_lock import images_of
+from trainyard.runtimes.images.lock import images_of
 from trainyard.runtimes.yaml_text import dumped
 
 __all__ = ["Reference", "list_json", "list_text", "show_json", "show_text"]

@@ -14,9 +14,9 @@ from trainyard.render.frameworks.torchtune import named_model
 from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Catalogue, Runtime, RuntimeVersion
 from trainyard.runtimes.folder import INDEX, CatalogueFolder, read_folder, version_file
 from trainyard.runtimes.index import index_rank, version_key
-from trainyard.runtimes.lifecycle import Step, metadata_rank
 from trainyard.runtimes.loader import runtimes_of, version_problems
 from trainyard.runtimes.pods import containers_of, job_templates
+from trainyard.runtimes.release.lifecycle import Step, metadata_rank
 from trainyard.runtimes.yaml_text import dumped, removed, with_value
 
 __all__ = ["GANGS", "NewRuntime", "known_runtimes", "new_version"]

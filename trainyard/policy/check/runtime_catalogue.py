@@ -20,12 +20,12 @@ from trainyard.policy.gate import DecisionSource
 from trainyard.problem import Problem, TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, State
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
-from trainyard.runtimes.image_lock import images_of, read_lock
+from trainyard.runtimes.images.lock import images_of, read_lock
 from trainyard.runtimes.loader import runtimes_of, together, version_problems
 from trainyard.runtimes.pods import job_templates
-from trainyard.runtimes.revision import folder_at
+from trainyard.runtimes.release.revision import folder_at
+from trainyard.runtimes.release.transitions import transitions
 from trainyard.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
-from trainyard.runtimes.transitions import transitions
 from trainyard.settings import StackSettings
 
 __all__ = ["Wanted", "check_runtimes", "refuse_faults"]

@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 
 from trainyard.problem import TrainyardError
-from trainyard.runtimes.image_reference import ImageReference
+from trainyard.runtimes.images.reference import ImageReference
 
 __all__ = ["Registry", "UnresolvedError", "docker_credentials"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from trainyard.runtimes.diff import Change
+from trainyard.runtimes.changes.diff import Change
 
 __all__ = ["as_json", "as_markdown", "as_text"]
 

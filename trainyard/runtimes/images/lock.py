@@ -12,7 +12,7 @@ import yaml
 from trainyard.problem import Problem, TrainyardError
 from trainyard.runtimes.catalogue import Catalogue
 from trainyard.runtimes.folder import LOCK, CatalogueFolder
-from trainyard.runtimes.image_reference import mirrored, parse_image
+from trainyard.runtimes.images.reference import mirrored, parse_image
 from trainyard.runtimes.pods import containers_of, job_templates
 from trainyard.runtimes.yaml_text import dumped
 

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from trainyard.problem import TrainyardError
-from trainyard.runtimes.image_lock import ImageLock
-from trainyard.runtimes.image_reference import mirrored, parse_image
-from trainyard.runtimes.registry import Registry, UnresolvedError
+from trainyard.runtimes.images.lock import ImageLock
+from trainyard.runtimes.images.reference import mirrored, parse_image
+from trainyard.runtimes.images.registry import Registry, UnresolvedError
 
 __all__ = ["Resolution", "Resolved", "locked", "resolve"]
 

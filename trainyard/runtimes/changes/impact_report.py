@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trainyard.runtimes.impact import Effect, Reached
+from trainyard.runtimes.changes.impact import Effect, Reached
 
 __all__ = ["as_json", "as_markdown", "as_text"]
 

@@ -1,0 +1,1 @@
+"""The images of a catalogue: their digests in images.lock, asked of registries."""
