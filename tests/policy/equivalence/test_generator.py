@@ -8,7 +8,7 @@ from collections import Counter
 from tests.policy.equivalence.proof import subjects_of
 from tests.policy.equivalence.worlds import USERS
 
-COUNT = 1200
+COUNT = 1600
 
 
 def test_a_seed_makes_the_same_objects_every_time() -> None:
