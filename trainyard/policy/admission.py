@@ -215,10 +215,11 @@ def _slices(rule: Rule, exempt: Sequence[str]) -> list[_Slice]:
     A missing parameter therefore denies whatever a binding matches. It denies what is created, but never an update:
     else the finalizers of a namespace whose TenantPolicy was deleted first could not be removed. It never stops the
     platform's own namespaces. And it stops Pods and Jobs only where the Namespace is labelled as a tenant's, because
-    other namespaces have no TenantPolicy and run Pods that are none of our business.
+    other namespaces run Pods that are none of our business; one of them that has a TenantPolicy all the same is judged.
     """
     bound = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
     tenant = {"key": TENANT_LABEL, "operator": "Exists"}
+    other = {"key": TENANT_LABEL, "operator": "DoesNotExist"}
     if rule.source is ParameterSource.NONE:
         selected = {Reach.EVERYWHERE: (), Reach.TENANTS: (bound,), Reach.LABELLED: (bound, tenant)}
         return [_Slice("", None, None, selected[rule.reach], missing_denies=False)]
@@ -230,6 +231,7 @@ def _slices(rule: Rule, exempt: Sequence[str]) -> list[_Slice]:
         slices += [
             _Slice("", own, ("CREATE",), (bound,), True),
             _Slice("pods", foreign, ("CREATE",), (bound, tenant), True),
+            _Slice("others", foreign, ("CREATE",), (bound, other), False),
         ]
     else:
         slices.append(_Slice("", created, ("CREATE",), (bound,), True))
