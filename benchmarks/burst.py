@@ -23,13 +23,13 @@ from typing import Any
 import psutil
 import yaml
 
+from benchmarks.recording import ROOT, publish
 from trainyard import upstream
 from trainyard.api import crds
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
 from trainyard.kube import Client, Resource
 from trainyard.settings.versions import component_release, supported_versions
 
-ROOT = Path(__file__).resolve().parent.parent
 NAME = "burst"
 JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
@@ -53,11 +53,7 @@ def main() -> None:
         first, second = results["trainyard"], results["peer"]
         compared = ("seconds", "cpu_seconds", "resident_mib")
         results["ratio"] = {key: round(first[key] / second[key], 2) for key in compared}
-    output = ROOT / "benchmarks" / "results" / "burst.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, figures in results.items():
-        print(name, json.dumps(figures))
+    publish("burst", results)
 
 
 def _contend(name: str, command: str, jobs: int) -> dict[str, Any]:

@@ -9,18 +9,16 @@ The jobs are the inputs of the tests, all kinds in turn, in one process. Prints 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+from benchmarks.recording import ROOT, publish
 from trainyard.api import documents
 from trainyard.convert import convert_documents
 from trainyard.convert.report import as_text, as_yaml
 from trainyard.data import data_folder
 from trainyard.runtimes import load_catalogue
 
-ROOT = Path(__file__).resolve().parent.parent
 INPUTS = ROOT / "tests" / "convert" / "inputs"
 
 
@@ -46,11 +44,7 @@ def main() -> None:
             jobs * _rounds(lambda: convert_documents(texts, catalogue), options.seconds)
         ),
     }
-    output = ROOT / "benchmarks" / "results" / "convert.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, figure in results.items():
-        print(name, figure)
+    publish("convert", results)
 
 
 def _read(texts: dict[str, str]) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import psutil
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.recording import ROOT, publish
+
 NAME = "figures"
 IDLE = 180.0
 """Seconds after which the control plane has given back what the installation took."""
@@ -41,11 +42,7 @@ def main() -> None:
             results["destroy_seconds"] = _timed(env, "destroy", "--config-file", config, "--yes")
         finally:
             _timed(env, "cluster", "down", "--name", NAME, "--delete")
-    output = ROOT / "benchmarks" / "results" / "figures.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, value in results.items():
-        print(f"{name}: {value}")
+    publish("figures", results)
 
 
 def _settings(folder: Path) -> str:

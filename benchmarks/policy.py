@@ -26,6 +26,7 @@ import orjson
 import psutil
 import yaml
 
+from benchmarks.recording import ROOT, result_file, save
 from trainyard.cluster.toolchain import program_path
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.checker import Checker
@@ -39,9 +40,8 @@ from trainyard.policy.opa.server import OpaServer
 from trainyard.policy.rule import Rule
 from trainyard.settings import StackSettings, load_stack
 
-ROOT = Path(__file__).resolve().parent.parent
+NAME = "policy-check"
 STACK = ROOT / "stacks" / "Pulumi.local.yaml"
-OUTPUT = ROOT / "benchmarks" / "results" / "policy-check.json"
 TENANTS = (10, 1_000, 10_000)
 REPEATS = 10
 HOLD = (sys.executable, "-m", "benchmarks.policy", "--hold")
@@ -73,14 +73,14 @@ def main() -> None:
             "tenants": lambda: {str(count): tenants_cost(sources, count) for count in TENANTS},
             "rules": lambda: rules_cost(sources),
         }
-        results: dict[str, Any] = json.loads(OUTPUT.read_text()) if options.only and OUTPUT.exists() else {}
+        former = result_file(NAME)
+        results: dict[str, Any] = json.loads(former.read_text()) if options.only and former.exists() else {}
         results |= {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
         for name, measure in stages.items():
             if not options.only or name in options.only:
                 results[name] = measure()
                 print(name, json.dumps(results[name]), flush=True)
-    OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(results, indent=2) + "\n")
+    save(NAME, results)
 
 
 def write_corpus(folder: Path, count: int) -> None:

@@ -5,20 +5,18 @@ Prints processor time and counts, and writes `benchmarks/results/queue-plan.json
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
+from benchmarks.recording import publish
 from trainyard.queues.amounts import units
 from trainyard.queues.jobs import Job
 from trainyard.queues.model import Queue
 from trainyard.queues.plan import plan
 from trainyard.queues.tree import QueueTree
 
-RESULTS = Path(__file__).parent / "results" / "queue-plan.json"
 QUEUES, JOBS, TEAMS = 1_000, 10_000, 50
 GPUS = 8 * QUEUES
 """GPUs of the cluster: eight for each queue; the jobs ask for about three times as many."""
@@ -49,10 +47,7 @@ def main() -> None:
         "processor_seconds": round(seconds, 2),
         "jobs_a_second": round(2 * len(jobs) / seconds),
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    for name, value in result.items():
-        print(f"{name}: {value}")
+    publish("queue-plan", result)
 
 
 def _tree(random: Random) -> dict[str, Queue]:

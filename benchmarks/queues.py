@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.recording import publish
 from trainyard.queues import (
     VOLCANO_VERSIONS,
     Finding,
@@ -27,7 +26,6 @@ from trainyard.queues import (
 )
 from trainyard.settings import StackSettings, parse_stack
 
-ROOT = Path(__file__).resolve().parent.parent
 GPU = "nvidia.com/gpu"
 SEGMENTS = 10
 """Divisions of the tree below root; each has teams, each team its queues."""
@@ -57,11 +55,7 @@ def main() -> None:
     results["findings_of_faulty"] = len(check_queues(faulty))
     results["proof_microseconds_a_queue"] = round(results["proof_quantities_seconds"] / options.queues * 1e6, 1)
     results["objects_to_proof_ratio"] = round(results["objects_seconds"] / results["proof_quantities_seconds"], 2)
-    output = ROOT / "benchmarks" / "results" / "queues.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, value in results.items():
-        print(f"{name}: {value}")
+    publish("queues", results)
 
 
 def _proof(runs: int, settings: StackSettings, scheduling: Scheduling | None, *, expected: bool) -> float:

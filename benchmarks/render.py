@@ -24,12 +24,12 @@ from typing import Any
 import psutil
 import yaml
 
+from benchmarks.recording import ROOT, publish
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.cluster.files import cache_home
 from trainyard.cluster.go import find_go
 from trainyard.render import Rejected, RenderContext, read_snapshot, render, validate
 
-ROOT = Path(__file__).resolve().parent.parent
 PEER = ROOT / "benchmarks" / "upstream_render"
 RUNTIME = ROOT / "runtimes" / "torch-distributed" / "1.0.yaml"
 JOBS, RUNTIMES = 10_000, 100
@@ -47,11 +47,7 @@ def main() -> None:
     if not options.no_peer:
         peer = results["upstream"] = _upstream(runtime, options.seconds)
         results["ratio"] = {key: round(results["trainyard"][key] / value, 2) for key, value in peer.items()}
-    output = ROOT / "benchmarks" / "results" / "render.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, figures in results.items():
-        print(name, json.dumps(figures))
+    publish("render", results)
 
 
 def _train_job(runtime: str, number: int = 0) -> dict[str, Any]:

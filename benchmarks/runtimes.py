@@ -9,7 +9,6 @@ has something to compare with. Prints one line a figure and writes `benchmarks/r
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recording import ROOT, publish
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
 from trainyard.cluster.toolchain import program_path
 from trainyard.data import data_folder
@@ -27,7 +27,6 @@ from trainyard.runtimes import Runtime, load_catalogue
 from trainyard.runtimes.folder import INDEX, CatalogueFolder, version_file, write_folder
 from trainyard.runtimes.yaml_text import dumped, with_value
 
-ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 5.0
 """Seconds that a check of 200 runtimes may take."""
 
@@ -38,11 +37,7 @@ def main() -> None:
     parser.add_argument("--runtimes", type=int, default=200)
     options = parser.parse_args()
     results = measure(options.runtimes)
-    output = ROOT / "benchmarks" / "results" / "runtimes.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, figure in results.items():
-        print(name, json.dumps(figure))
+    publish("runtimes", results)
 
 
 def measure(count: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.recording import save
 from trainyard.kube import Client
 from trainyard.kube.kinds import DEPLOYMENTS
 from trainyard.progress import SilentProgress
@@ -31,7 +32,6 @@ from trainyard.simulate.live import live_world
 from trainyard.simulate.scenario import Scenario, load_scenario
 from trainyard.simulate.session import Session
 
-ROOT = Path(__file__).resolve().parent.parent
 NODES_IN_RACK = 10
 PODS = 4
 SCHEDULER = "volcano-scheduler"
@@ -73,7 +73,6 @@ def main() -> None:
     contenders = {name: CONTENDERS[name] for name in ("volcano", *(options.against or list(CONTENDERS)[1:]))}
     # The control plane is stopped whatever ends the measurement.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
-    output = ROOT / "benchmarks" / "results" / f"scheduling-{options.nodes}.json"
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRAINYARD_STATE_HOME"] = folder
         session = Session("scheduling")
@@ -90,8 +89,7 @@ def main() -> None:
                     seconds[name].append(measured)
                     print(f"{name}: {measured:.1f} s", flush=True)
                     results = _results(seconds, options.nodes, options.gangs)
-                    output.parent.mkdir(exist_ok=True)
-                    output.write_text(json.dumps(results, indent=2) + "\n")
+                    save(f"scheduling-{options.nodes}", results)
         finally:
             session.close()
     for name, figures in results["contenders"].items():

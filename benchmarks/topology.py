@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks.recording import publish
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import check_fabric, compile_fabric, draw
 from trainyard.topology.hypernode_checks import check_hyper_nodes
@@ -24,7 +23,6 @@ from trainyard.topology.manifests import read_manifests
 from trainyard.topology.picture import picture
 from trainyard.topology.sources import source
 
-ROOT = Path(__file__).resolve().parent.parent
 RACK, SPINE = 8, 32
 """Nodes of a rack, and racks of a spine."""
 COMPILE_AND_CHECK, DRAW, SIZE = 5.0, 2.0, 2_000_000
@@ -39,11 +37,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100_000)
     options = parser.parse_args()
     results = measure(options.nodes)
-    output = ROOT / "benchmarks" / "results" / "topology.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps(results, indent=2) + "\n")
-    for name, figure in results.items():
-        print(name, json.dumps(figure))
+    publish("topology", results)
 
 
 def measure(nodes: int) -> dict[str, Any]:
