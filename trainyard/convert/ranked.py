@@ -13,12 +13,25 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.note import Note, Severity
 from trainyard.convert.part import Part
+from trainyard.convert.roles import Roles
+from trainyard.convert.variables import note_old_hosts
 
-__all__ = ["MASTER", "WORKER", "merge"]
+__all__ = ["merge", "note_former_hosts", "read_ranked"]
 
-MASTER: Final = "master"
-WORKER: Final = "worker"
+_MASTER: Final = "master"
+_WORKER: Final = "worker"
 _FIRST_MESSAGE: Final = "the first of the nodes is the master; the job has succeeded when all nodes have"
+
+
+def read_ranked(draft: Draft, roles: Roles) -> tuple[Part | None, Part | None]:
+    """Take the master and the workers of a job as parts; at least one of the two has pods, and a master has one."""
+    master = roles.read(draft, "Master", _MASTER)
+    worker = roles.read(draft, "Worker", _WORKER)
+    if master is None and worker is None:
+        raise draft.source.malformed(roles.path, "has neither a Master nor a Worker with pods")
+    if master is not None and master.pods != 1:
+        raise draft.source.malformed(f"{master.role}.replicas", f"must be 1, but is {master.pods}")
+    return master, worker
 
 
 def merge(draft: Draft, master: Part | None, worker: Part | None) -> Part | None:
@@ -48,8 +61,15 @@ def merge(draft: Draft, master: Part | None, worker: Part | None) -> Part | None
     return kept
 
 
+def note_former_hosts(draft: Draft) -> None:
+    """Note where the names that the operator gave master and workers are used: nothing answers to them any more."""
+    old = [f"{draft.source.peek('metadata.name')}-{role}-" for role in (_MASTER, _WORKER)]
+    for part in draft.parts:
+        note_old_hosts(draft.source, part, old, draft.parts[0].hosts(draft.name)[0])
+
+
 def _separate(draft: Draft, master: Part, worker: Part) -> None:
-    master.name, worker.name = MASTER, WORKER
+    master.name, worker.name = _MASTER, _WORKER
     for part in (master, worker):
         part.replicas, part.pods = part.pods, 1
     draft.parts.remove(master)

@@ -8,12 +8,11 @@ from trainyard.api import Body
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
-from trainyard.convert.ranked import MASTER, WORKER, merge
+from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.roles import Roles
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.source import shown
 from trainyard.convert.torch import number_of_processes, tell_nodes, tell_roles
-from trainyard.convert.variables import note_old_hosts
 from trainyard.render.bodies import upsert_env
 
 __all__ = ["convert"]
@@ -29,12 +28,7 @@ def convert(draft: Draft) -> None:
     """Make a draft of a PyTorchJob."""
     source = draft.source
     draft.framework = "torch"
-    master = _ROLES.read(draft, "Master", MASTER)
-    worker = _ROLES.read(draft, "Worker", WORKER)
-    if master is None and worker is None:
-        raise source.malformed(_ROLES.path, "has neither a Master nor a Worker with pods")
-    if master is not None and master.pods != 1:
-        raise source.malformed(f"{master.role}.replicas", f"must be 1, but is {master.pods}")
+    master, worker = read_ranked(draft, _ROLES)
     elastic = bool(source.mapping(_ELASTIC))
     processes = _processes(draft)
     if elastic:
@@ -55,9 +49,7 @@ def convert(draft: Draft) -> None:
             message = "master and workers have different pods, and elastic nodes must be alike"
             source.lost(_ELASTIC, message, "give Master and Worker one template, or remove Master")
         tell_roles(draft, master, worker, processes, _port(master))
-    for part in draft.parts:
-        old = [f"{draft.source.peek('metadata.name')}-{role}-" for role in (MASTER, WORKER)]
-        note_old_hosts(source, part, old, draft.parts[0].hosts(draft.name)[0])
+    note_former_hosts(draft)
     read_run_policy(draft)
 
 

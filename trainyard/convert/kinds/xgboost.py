@@ -6,11 +6,11 @@ from typing import Final
 
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
-from trainyard.convert.ranked import MASTER, WORKER, merge
+from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.roles import Roles
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.torch import ranks
-from trainyard.convert.variables import give, indexed, literal, note_old_hosts, referred
+from trainyard.convert.variables import give, indexed, literal, referred
 
 __all__ = ["convert"]
 
@@ -23,12 +23,7 @@ def convert(draft: Draft) -> None:
     """Make a draft of an XGBoostJob."""
     source = draft.source
     draft.framework = "xgboost"
-    master = _ROLES.read(draft, "Master", MASTER)
-    worker = _ROLES.read(draft, "Worker", WORKER)
-    if master is None and worker is None:
-        raise source.malformed(_ROLES.path, "has neither a Master nor a Worker with pods")
-    if master is not None and master.pods != 1:
-        raise source.malformed(f"{master.role}.replicas", f"must be 1, but is {master.pods}")
+    master, worker = read_ranked(draft, _ROLES)
     node = merge(draft, master, worker)
     if node is not None:
         draft.policy = {"xgboost": {}}
@@ -53,7 +48,5 @@ def convert(draft: Draft) -> None:
         ]
         for part in (master, worker):
             give(source, part, variables, always=True)
-    for part in draft.parts:
-        old = [f"{source.peek('metadata.name')}-{role}-" for role in (MASTER, WORKER)]
-        note_old_hosts(source, part, old, draft.parts[0].hosts(draft.name)[0])
+    note_former_hosts(draft)
     read_run_policy(draft)
