@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from tests.cluster.frameworks import Run, derived, replicated_job
+from tests.cluster.jobs import node_patch
 
 __all__ = ["COMPLETING", "DATA", "ELSEWHERE", "PATCHED", "REFUSED", "STORED", "TUNE", "VOLUME", "own_runtimes"]
 
@@ -19,29 +20,7 @@ STORED = {
     "secretRef": {"name": "minio"},
 }
 VOLUME = "alpaca"
-CLAIM_PATCH = {
-    "manager": "example.com/dataset",
-    "trainingRuntimeSpec": {
-        "template": {
-            "spec": {
-                "replicatedJobs": [
-                    {
-                        "name": "node",
-                        "template": {
-                            "spec": {
-                                "template": {
-                                    "spec": {
-                                        "volumes": [{"name": "dataset", "persistentVolumeClaim": {"claimName": VOLUME}}]
-                                    }
-                                }
-                            }
-                        },
-                    }
-                ]
-            }
-        }
-    },
-}
+CLAIM_PATCH = node_patch(spec={"volumes": [{"name": "dataset", "persistentVolumeClaim": {"claimName": VOLUME}}]})
 OLD_PATCH = {
     "targetJobs": [{"name": "node"}],
     "metadata": {"labels": {PATCHED: "old"}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["train_job"]
+__all__ = ["lasting", "node_patch", "train_job"]
 
 
 def train_job(
@@ -39,3 +39,17 @@ def train_job(
             {"manager": "example.com/tests", "trainingRuntimeSpec": {"template": {"metadata": metadata}}}
         ]
     return body
+
+
+def node_patch(**pod: Any) -> dict[str, Any]:
+    """Return a runtime patch that changes the pod template of the nodes."""
+    job = {"name": "node", "template": {"spec": {"template": pod}}}
+    return {
+        "manager": "example.com/tests",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+
+
+def lasting(duration: str) -> dict[str, Any]:
+    """Return a runtime patch that lets the simulated nodes take their time, such as ``1h``."""
+    return node_patch(metadata={"annotations": {"trainyard.dev/simulated-duration": duration}})

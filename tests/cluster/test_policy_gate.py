@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.jobs import train_job
+from tests.cluster.jobs import lasting, train_job
 from tests.support import LiveCluster, awaited, require
 
 pytestmark = pytest.mark.cluster
@@ -64,7 +64,7 @@ def test_a_priority_class_of_the_runtime_is_the_tenants_matter(platform: LiveClu
 
 def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(platform: LiveCluster) -> None:
     job = small_job("steady", "vision", "torch-distributed")
-    job["spec"]["runtimePatches"] = [_lasting()]
+    job["spec"]["runtimePatches"] = [lasting("150s")]
     require(platform.apply(job))
     awaited("a running pod", lambda: [pod for pod in platform.pods("steady", "vision") if _running(pod)])
     (before,) = (pod["metadata"]["uid"] for pod in platform.pods("steady", "vision"))
@@ -96,16 +96,6 @@ def test_without_the_policy_server_nothing_new_comes_in_and_what_runs_goes_on(pl
     restarted = process(platform, "opa")
     assert restarted["pid"] != server["pid"]
     assert [pod["metadata"]["uid"] for pod in platform.pods("steady", "vision")] == [before]
-
-
-def _lasting() -> dict[str, Any]:
-    annotations = {"trainyard.dev/simulated-duration": "150s"}
-    template = {"metadata": {"annotations": annotations}}
-    job = {"name": "node", "template": {"spec": {"template": template}}}
-    return {
-        "manager": "example.com/tests",
-        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
-    }
 
 
 def _running(pod: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.jobs import train_job
+from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
 
@@ -71,20 +71,7 @@ def jobset_version(cluster: LiveCluster) -> str | None:
 
 def test_an_upgrade_replaces_nothing_and_the_running_job_completes(older: LiveCluster) -> None:
     awaited("the previous JobSet", lambda: jobset_version(older) == OLDER_JOBSET)
-    job = train_job("through", "vision", "torch-distributed-gang")
-    pause = {"annotations": {DURATION: "1h"}}
-    job["spec"]["runtimePatches"] = [
-        {
-            "manager": "example.com/tests",
-            "trainingRuntimeSpec": {
-                "template": {
-                    "spec": {
-                        "replicatedJobs": [{"name": "node", "template": {"spec": {"template": {"metadata": pause}}}}]
-                    }
-                }
-            },
-        }
-    ]
+    job = train_job("through", "vision", "torch-distributed-gang", runtimePatches=[lasting("1h")])
     require(older.apply(job))
 
     def running() -> list[str] | None:

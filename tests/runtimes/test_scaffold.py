@@ -45,6 +45,13 @@ def test_a_new_runtime_of_each_framework_works_as_it_is(framework: str) -> None:
     assert "ghcr.io/team/train:1.2" in str(job_set["spec"]["replicatedJobs"][-1])
 
 
+@pytest.mark.parametrize(
+    ("framework", "copied"), [("torch", "torch-distributed"), ("mpi", "mpi-openmpi"), ("tensorflow", "tensorflow")]
+)
+def test_the_plainest_runtime_of_a_framework_is_the_usual_one(framework: str, copied: str) -> None:
+    assert made(framework=framework, **OWNED).changes == made(source=copied, **OWNED).changes
+
+
 @pytest.mark.parametrize("name", [runtime.name for runtime in KNOWN.runtimes])
 def test_every_shipped_runtime_can_be_copied(name: str) -> None:
     version = made(source=name, **OWNED)

@@ -196,7 +196,7 @@ def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalogue) -> Ru
 
 
 def _of_framework(framework: str, known: Catalogue) -> RuntimeVersion:
-    """Return the plainest runtime of a framework: the one with the shortest name."""
+    """Return the plainest runtime of a framework: the one with upstream's name for it, else with the shortest name."""
     frameworks: dict[str, list[Runtime]] = {}
     for runtime in known.runtimes:
         if runtime.alias is not None:
@@ -207,7 +207,13 @@ def _of_framework(framework: str, known: Catalogue) -> RuntimeVersion:
             f"There is no runtime of framework {framework!r} to copy",
             fix=f"use one of: {', '.join(sorted(frameworks))}",
         )
-    plainest = min(frameworks[framework], key=lambda each: (not _is_gang_of_nodes(each), len(each.name), each.name))
+    usual = f"{framework}-distributed"
+
+    def rank(runtime: Runtime) -> tuple[bool, bool, int, str]:
+        usually = usual in (runtime.name, *runtime.also_named)
+        return not usually, not _is_gang_of_nodes(runtime), len(runtime.name), runtime.name
+
+    plainest = min(frameworks[framework], key=rank)
     return plainest.version(str(plainest.alias))
 
 
