@@ -1,4 +1,4 @@
-"""Where the rule folders and the runtime catalogue are: beside the package in a checkout, inside it in a wheel."""
+"""Where what is shipped is (rules, runtimes, sources): beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_folder(name: str) -> Path:
-    """Return the folder ``policies`` or ``runtimes`` that this Trainyard ships."""
+    """Return the folder ``policies``, ``runtimes`` or ``toolchain`` that this Trainyard ships."""
     packaged = _PACKAGE / "data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 

@@ -147,6 +147,16 @@ def manifests(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_hook_has_the_sources_of_the_policy_server(hooked: dict[str, str], tmp_path: Path) -> None:
+    program = "from trainyard.cluster.toolchain import Toolchain; print(Toolchain().sources)"
+    said = subprocess.check_output(["python", "-c", program], cwd=tmp_path, env=hooked, text=True)
+    found = Path(said.strip()) / "opa"
+    assert not found.is_relative_to(ROOT)
+    assert {path.name: path.read_bytes() for path in found.iterdir()} == {
+        path.name: path.read_bytes() for path in (ROOT / "toolchain" / "opa").iterdir()
+    }
+
+
 def test_the_hook_refuses_a_bad_commit(hooked: dict[str, str], manifests: Path) -> None:
     result = hook(hooked, manifests, "evaluate.yaml", "values.yaml")
     assert result.returncode == 1, result.stdout + result.stderr

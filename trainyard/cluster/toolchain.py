@@ -13,7 +13,7 @@ from pathlib import Path
 from trainyard.cluster.build import Build
 from trainyard.cluster.files import cache_home
 from trainyard.cluster.go import Go, find_go
-from trainyard.data import checkout
+from trainyard.data import checkout, data_folder
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program
@@ -91,7 +91,7 @@ class Toolchain:
     """
 
     def __init__(self, sources: Path | None = None, cache: Path | None = None) -> None:
-        self.sources = sources or checkout() / "toolchain"
+        self.sources = sources or _shipped()
         self.cache = cache or cache_home() / "toolchain"
         self._go: Go | None = None
 
@@ -140,9 +140,9 @@ class Toolchain:
         )
 
     def _build(self, group_name: str) -> Build:
-        if not self.sources.is_dir():
+        if not (self.sources / group_name).is_dir():
             raise TrainyardError(
-                f"The programs of the control plane must be built, and {self.sources} does not exist",
+                f"Programs must be built, and {self.sources / group_name} does not exist",
                 fix="run the command in a checkout of Trainyard",
             )
         if self._go is None:
@@ -153,6 +153,12 @@ class Toolchain:
     def _any_build(self, program: Program) -> Path:
         built = sorted(self.cache.glob(f"{program.group}-*/bin/{program.name}"), key=lambda path: path.stat().st_mtime)
         return built[-1] if built else self.cache / program.group / program.name
+
+
+def _shipped() -> Path:
+    """Return the sources: of the checkout; without one those of the policy server, which are inside the package."""
+    folder = checkout() / "toolchain"
+    return folder if folder.is_dir() else data_folder("toolchain")
 
 
 def _on_path(program: Program, cache: Path) -> ResolvedProgram | None:
