@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.bypass import GROUPS, TENANT, Attempt, Cluster, load_attempts
+from tests.cluster.bypass import GROUPS, Attempt, Cluster, load_attempts
+from tests.cluster.bypass_objects import TENANT
 from tests.support import LiveCluster, awaited
 from trainyard.policy.session import Answer, Session
 

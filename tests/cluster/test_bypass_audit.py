@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.bypass import POD_SPEC, TENANT, Cluster
+from tests.cluster.bypass import Cluster
+from tests.cluster.bypass_objects import POD_SPEC, TENANT
 from tests.support import LiveCluster, awaited
 from trainyard.policy.session import Session
 

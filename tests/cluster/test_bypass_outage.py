@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.bypass import TENANT, Cluster, good
+from tests.cluster.bypass import Cluster
+from tests.cluster.bypass_objects import TENANT, good
 from tests.support import LiveCluster, awaited, require
 from trainyard.policy.session import Answer, Session
 
