@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from tests.runtimes.fake_registry import FakeRegistry, served
+from trainyard.data import data_folder
 from trainyard.problem import TrainyardError
+from trainyard.runtimes import load_catalogue
 from trainyard.runtimes.folder import CatalogueFolder
-from trainyard.runtimes.images.lock import ImageLock, read_lock, written_lock
+from trainyard.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock
 from trainyard.runtimes.images.reference import mirrored, parse_image
 from trainyard.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
 from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
@@ -226,3 +228,13 @@ def test_logins_are_those_of_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(TrainyardError, match="not what docker login writes"):
             docker_credentials()
     assert os.environ["DOCKER_CONFIG"] == str(tmp_path)
+
+
+def test_the_image_of_the_cache_is_resolved_and_mirrored_like_that_of_a_container() -> None:
+    catalogue = load_catalogue([data_folder("runtimes")], include=["torch-distributed-with-cache"])
+    cache = "ghcr.io/kubeflow/trainer/data-cache:v2.3.0"
+    assert images_of(catalogue)[cache] == ["torch-distributed-with-cache-1.0"]
+    cluster = installed(catalogue, {cache: DIGEST}, {"ghcr.io/kubeflow": "mirror.example"})
+    (body, *_) = cluster.objects()
+    assert f"mirror.example/trainer/data-cache:v2.3.0@{DIGEST}" in str(body)
+    assert "ghcr.io" not in str(body["spec"])

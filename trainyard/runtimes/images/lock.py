@@ -19,6 +19,8 @@ from trainyard.runtimes.yaml_text import dumped
 __all__ = ["ImageLock", "images_of", "installed", "read_lock", "written_lock"]
 
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_VARIABLES: Final = ("CACHE_IMAGE",)
+"""Variables that name the image of pods which an initializer makes: those of the data cache."""
 _HEADING: Final = """\
 # The digest of each image of this catalogue, as its registry named it. Written by `trainyard runtimes resolve`.
 # What is under unresolved has no digest because none was given; clusters pull it by its tag.
@@ -42,11 +44,11 @@ class ImageLock:
 
 
 def images_of(catalogue: Catalogue) -> dict[str, list[str]]:
-    """Return the images that containers of a catalogue name, sorted, each with the versions that name it."""
+    """Return the images that a catalogue names, sorted, each with the versions that name it."""
     found: dict[str, list[str]] = {}
     for runtime in catalogue.runtimes:
         for version in runtime.versions:
-            for image in {container["image"] for container in _containers(version.body)}:
+            for image in {place[key] for place, key in _named_images(version.body)}:
                 found.setdefault(image, []).append(version.object_name)
     return {image: sorted(found[image]) for image in sorted(found)}
 
@@ -127,8 +129,8 @@ def installed(catalogue: Catalogue, digests: Mapping[str, str], mirrors: Mapping
 
 def _replaced(body: Mapping[str, Any], digests: Mapping[str, str], mirrors: Mapping[str, str]) -> dict[str, Any]:
     changed: dict[str, Any] = _copy(body)
-    for container in _containers(changed):
-        container["image"] = _image(container["image"], digests, mirrors)
+    for place, key in _named_images(changed):
+        place[key] = _image(place[key], digests, mirrors)
     return changed
 
 
@@ -146,11 +148,21 @@ def _copy(value: Any) -> Any:
     return [_copy(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _containers(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _named_images(body: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield where a runtime names images: an object and its key."""
     for job in job_templates(body):
-        yield from (container for _, _, container in containers_of(job.pod) if _image_of(container))
+        for _, _, container in containers_of(job.pod):
+            if _is_text(container.get("image")):
+                yield container, "image"
+            variables = container.get("env")
+            for variable in variables if isinstance(variables, list) else ():
+                if (
+                    isinstance(variable, dict)
+                    and variable.get("name") in _VARIABLES
+                    and _is_text(variable.get("value"))
+                ):
+                    yield variable, "value"
 
 
-def _image_of(container: Mapping[str, Any]) -> str:
-    image = container.get("image")
-    return image if isinstance(image, str) else ""
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
