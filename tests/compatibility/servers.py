@@ -98,10 +98,10 @@ def trainer(server: Server) -> Iterator[None]:
     spec = process.ProcessSpec(
         "trainer-controller-manager", "2.3.0", command, home / "controller.log", environment=variables
     )
-    with _running(spec, Probe(health, "/readyz")):
-        _install_webhooks(
-            server, module(TRAINER_GROUP, TRAINER) / "manifests/base/webhook/manifests.yaml", port, authority
-        )
+    text = (module(TRAINER_GROUP, TRAINER) / "manifests/base/webhook/manifests.yaml").read_text()
+    manifests = [body for body in yaml.load_all(text, Loader=_LOADER) if body]
+    with _running(spec, Probe(health, "/readyz"), *_handlers(manifests, port)):
+        _point_webhooks(server, manifests, port, authority, prefix="trainer")
         yield
 
 
@@ -129,8 +129,8 @@ def jobset(server: Server, version: str) -> Iterator[None]:
         "--metrics-bind-address=0",
     )
     spec = process.ProcessSpec("jobset", version, command, home / "manager.log")
-    with _running(spec, Probe(health, "/readyz")):
-        manifests = upstream.documents("jobset", version, "config/components/webhook/manifests.yaml")
+    manifests = upstream.documents("jobset", version, "config/components/webhook/manifests.yaml")
+    with _running(spec, Probe(health, "/readyz"), *_handlers(manifests, port)):
         _point_webhooks(server, manifests, port, authority, prefix="jobset")
         yield
 
@@ -188,12 +188,12 @@ def _definitions(text: str) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _running(spec: process.ProcessSpec, health: Probe) -> Iterator[None]:
+def _running(spec: process.ProcessSpec, *health: Probe) -> Iterator[None]:
     spec.log.parent.mkdir(parents=True, exist_ok=True)
     _, record = process.start(spec)
     try:
         deadline = time.monotonic() + _STARTED
-        while problem := probe(health):
+        while problem := next(filter(None, map(probe, health)), None):
             dead = not process.alive(record)
             assert not dead, f"{spec.name} ended: {process.last_lines(spec.log, 20)}"
             assert time.monotonic() < deadline, f"{spec.name}: {problem}: {process.last_lines(spec.log, 20)}"
@@ -228,9 +228,10 @@ def _serving_certificate(server: Server, folder: Path) -> bytes:
     return authority.certificate
 
 
-def _install_webhooks(server: Server, manifest: Path, port: int, authority: bytes) -> None:
-    documents = [body for body in yaml.load_all(manifest.read_text(), Loader=_LOADER) if body]
-    _point_webhooks(server, documents, port, authority, prefix="trainer")
+def _handlers(manifests: list[dict[str, Any]], port: int) -> list[Probe]:
+    """Return what tells that the webhooks answer: a manager is ready before its handlers are."""
+    paths = {webhook["clientConfig"]["service"]["path"] for body in manifests for webhook in body.get("webhooks") or ()}
+    return [Probe(port, path, unverified_tls=True) for path in sorted(paths)]
 
 
 def _point_webhooks(
