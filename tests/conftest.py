@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,38 @@ hypothesis.settings.register_profile("any-machine", deadline=None)
 hypothesis.settings.load_profile("any-machine")
 
 
+_LAST_USER = pytest.StashKey[dict[str, str]]()
+"""The last test that uses a fixture, by the name of the fixture."""
+
+_RUNNING = pytest.StashKey[dict[str, ExitStack]]()
+"""What stops a cluster, by the name of its fixture."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[_RUNNING] = {}
+    session.config.stash[_LAST_USER] = {
+        name: item.nodeid for item in session.items for name in getattr(item, "fixturenames", ())
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Stop a cluster after its last test: an idle one slows down all that come after."""
+    yield
+    running, last_user = item.config.stash[_RUNNING], item.config.stash[_LAST_USER]
+    for name in [name for name in running if last_user.get(name) == item.nodeid]:
+        running[name].close()
+
+
+@contextmanager
+def until_its_last_test(request: pytest.FixtureRequest) -> Iterator[ExitStack]:
+    """Give a fixture of the session what is to be called when its last test is over."""
+    with ExitStack() as ends:
+        assert request.fixturename is not None
+        request.config.stash[_RUNNING][request.fixturename] = ends
+        yield ends
+
+
 @pytest.fixture(scope="session")
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state folder of every cluster that the tests start."""
@@ -30,14 +63,15 @@ def live(name: str, config: Path, env: dict[str, str]) -> LiveCluster:
 
 
 @pytest.fixture(scope="session")
-def cluster(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+def cluster(
+    request: pytest.FixtureRequest, state_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveCluster]:
     """A control plane with nothing installed."""
     env, config = environment(state_home), stack_file(tmp_path_factory.mktemp("bare"), "bare")
-    try:
+    with until_its_last_test(request) as ends:
+        ends.callback(trainyard, "cluster", "down", "--name", "bare", "--delete", env=env)
         require(trainyard("cluster", "up", "--name", "bare", env=env))
         yield live("bare", config, env)
-    finally:
-        trainyard("cluster", "down", "--name", "bare", "--delete", env=env)
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +82,10 @@ def platform_output() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def platform(
-    state_home: Path, tmp_path_factory: pytest.TempPathFactory, platform_output: dict[str, str]
+    request: pytest.FixtureRequest,
+    state_home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    platform_output: dict[str, str],
 ) -> Iterator[LiveCluster]:
     """A whole platform as `make up` makes it, with a tenant whose queue is small and one that attacks the others."""
 
@@ -62,8 +99,7 @@ def platform(
         environment(state_home),
         stack_file(tmp_path_factory.mktemp("platform"), "platform", with_more_tenants),
     )
-    try:
+    with until_its_last_test(request) as ends:
+        ends.callback(trainyard, "cluster", "down", "--name", "platform", "--delete", env=env)
         platform_output["quickstart"] = require(trainyard("quickstart", "--config-file", str(config), env=env))
         yield live("platform", config, env)
-    finally:
-        trainyard("cluster", "down", "--name", "platform", "--delete", env=env)
