@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -71,8 +71,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     contenders = {name: CONTENDERS[name] for name in ("volcano", *(options.against or list(CONTENDERS)[1:]))}
-    # The control plane is stopped whatever ends the measurement.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+    # The control plane is stopped whatever ends the measurement, and however often it is told to end.
+    signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRAINYARD_STATE_HOME"] = folder
         session = Session("scheduling")
@@ -94,6 +94,11 @@ def main() -> None:
             session.close()
     for name, figures in results["contenders"].items():
         print(name, json.dumps(figures))
+
+
+def _end(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit("ended from outside")
 
 
 def _results(seconds: dict[str, list[float]], nodes: int, gangs: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ class LiveWorld:
         self._gangs: dict[str, _Gang] = {}
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._changes = 0
+        # KWOK writes the end of a deleted pod by its name, also when a new pod has it: no two replays share a name.
+        self._mark = f"-{secrets.token_hex(3)}"
         self._controls = count()
         self._control: tuple[str, asyncio.Event] | None = None
         pods.subscribe(self._seen)
@@ -188,7 +191,10 @@ class LiveWorld:
             await self._replace_lost()
             quiet = quiet + 1 if self._changes == before and self._at_rest() else 0
             if quiet == _QUIET:
-                placed = {name: dict(self._placed(gang)) for name, gang in self._gangs.items()}
+                placed = {
+                    name: {pod.removesuffix(self._mark): node for pod, node in self._placed(gang)}
+                    for name, gang in self._gangs.items()
+                }
                 restarts, self._restarts = dict(self._restarts), defaultdict(int)
                 return Settled(placed, restarts)
         moving = ", ".join(f"{name} ({times} times)" for name, times in self._restarts.items()) or "pods"
@@ -198,7 +204,7 @@ class LiveWorld:
         )
 
     async def _run_control(self) -> None:
-        name = f"control-{next(self._controls)}"
+        name = f"control-{next(self._controls)}{self._mark}"
         event = asyncio.Event()
         self._control = (name, event)
         group = {"minMember": 1, "queue": "default"}
@@ -239,7 +245,7 @@ class LiveWorld:
 
     async def _create_pods(self, gang: _Gang, number: int) -> None:
         job = gang.job
-        names = [f"{job.name}-{gang.made + index}" for index in range(number)]
+        names = [f"{job.name}-{gang.made + index}{self._mark}" for index in range(number)]
         gang.made += number
         gang.pods |= set(names)
         labels = {_ROLE: "job", _JOB: job.name}
