@@ -66,7 +66,9 @@ async def prepare(
         if node["spec"].get("unschedulable"):
             await client.merge_patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
     count = settings.fabric.node_count + 1
-    await until(f"{count} nodes are ready", lambda: _ready(client, count))
+    await until(
+        f"{count} nodes are ready", lambda: _ready(client, count), patience=120 + count / 10, pause=count / 1000
+    )
     fabric = compile_fabric(settings.fabric)
     await _hyper_nodes(client, fabric.hyper_nodes)
     for tenant in (DEFAULT_NAMESPACE, *settings.tenants):

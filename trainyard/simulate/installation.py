@@ -52,6 +52,7 @@ _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _RESOURCES = {each.kind: each for each in vars(kinds).values() if isinstance(each, Resource)}
 _MARK = "trainyard.dev/scheduler-configuration"
 _PATIENCE = 120.0
+_PAUSE = 0.05
 
 
 async def install(client: Client, access: ClusterAccess, status: Callable[[], ClusterStatus]) -> None:
@@ -136,8 +137,8 @@ async def queue_open(client: Client, name: str) -> bool:
     return body is not None and (body.get("status") or {}).get("state") == "Open"
 
 
-async def until(what: str, probe: Callable[[], Any], *, patience: float = _PATIENCE) -> None:
-    """Wait for a condition.
+async def until(what: str, probe: Callable[[], Any], *, patience: float = _PATIENCE, pause: float = _PAUSE) -> None:
+    """Wait for a condition; patience and pause between two looks are seconds.
 
     Raises
     ------
@@ -152,7 +153,7 @@ async def until(what: str, probe: Callable[[], Any], *, patience: float = _PATIE
                 return
         except ApiError as error:
             why = f": {error}"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause)
     raise TrainyardError(f"Waited {patience:.0f} s in vain until {what}{why}", fix="see `trainyard cluster status`")
 
 
