@@ -42,8 +42,8 @@ cluster-test: $(READY)  ## the tests on the embedded control plane
 equivalence: $(READY)  ## judge more than 20,000 mutated objects by every policy gate and compare the verdicts
 	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
 
-frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers
-	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py
+frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job
+	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py
 
 queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the verdicts
 	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py
