@@ -28,9 +28,9 @@ from benchmarks.admission.measure import measure, warm_up
 from benchmarks.admission.report import ratios, table
 from benchmarks.admission.scene import TARGETS, add_tenants, furnish, tenant, timed
 from benchmarks.admission.servers import Machine, Plane, awaited
+from benchmarks.recording import result_file
 from trainyard.settings.versions import KUBERNETES_VERSION, PROGRAMS
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 CONTENDERS = ("none", "webhooks", "policies", "platform", "gatekeeper")
 WARM_UP = 30
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--requests", type=int, default=1000, help="of each kind, for each contender")
     parser.add_argument("--tenants", default="10,1000", help="numbers of tenants, ascending; the first is 10")
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results" / "admission.json")
+    parser.add_argument("--output", type=Path, default=result_file("admission"))
     options = parser.parse_args()
     counts = [int(count) for count in options.tenants.split(",")]
     if counts != sorted(counts) or counts[0] < TARGETS:

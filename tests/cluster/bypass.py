@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.cluster.bypass_objects import KINDS, TENANT, Body, good
+from tests.cluster.bypass_objects import KINDS, OF_PODS, TENANT, Body, good
 from trainyard.policy.session import Answer, Session
 
 __all__ = ["ATTEMPTS", "GROUPS", "Attempt", "Cluster", "load_attempts", "stack_settings"]
@@ -177,8 +177,7 @@ class Cluster:
         return {item["metadata"]["name"] for item in answer.body["items"]}
 
 
-_OF_PODS: Final = ("template", "jobMetadata", "podMetadata", "pod", "container")
-_CHANGES: Final = (*_OF_PODS, "metadata", "spec", "fields", "by", "replicas")
+_CHANGES: Final = (*OF_PODS, "metadata", "spec", "fields", "by", "replicas")
 
 
 def load_attempts() -> list[Attempt]:

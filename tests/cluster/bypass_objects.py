@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["KINDS", "POD_SPEC", "TENANT", "Body", "Kind", "good"]
+__all__ = ["KINDS", "OF_PODS", "POD_SPEC", "TENANT", "Body", "Kind", "good"]
 
 TENANT: Final = "red"
 IMAGE: Final = "registry.example/train:1"
@@ -182,6 +182,10 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
 """Objects that the tenant may make, or could if somebody gave it the right: by name, their kind and content."""
 
 
+OF_PODS: Final = ("template", "jobMetadata", "podMetadata", "pod", "container")
+"""Changes of the pods that an object makes."""
+
+
 def good(name: str, called: str, **changes: Any) -> tuple[str, Body]:
     """Return a kind and a good object of it, with changes of an attempt."""
     kind, content = GOOD[name]
@@ -201,11 +205,7 @@ def _change(kind: str, body: Body, changes: Mapping[str, Any]) -> None:
     _merge(body, changes.get("fields", {}))
     if "replicas" in changes:
         body["spec"]["replicatedJobs"][0]["replicas"] = changes["replicas"]
-    wanted = {
-        name: changes[name]
-        for name in ("template", "jobMetadata", "podMetadata", "pod", "container")
-        if name in changes
-    }
+    wanted = {name: changes[name] for name in OF_PODS if name in changes}
     if kind == "TrainJob" and wanted:
         generation = changes.get("by", "runtimePatches")
         body["spec"][generation] = [_GENERATIONS[generation](wanted)]

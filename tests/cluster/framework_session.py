@@ -11,6 +11,7 @@ from typing import Any
 from tests.cluster.framework_cells import cell_runtimes, made_cells
 from tests.cluster.framework_jobs import COMPLETING, ELSEWHERE, PATCHED, VOLUME, own_runtimes
 from tests.cluster.frameworks import Runs, await_end, catalogue, submit, watching
+from tests.cluster.jobs import claim
 from tests.cluster.stand_in import COSCHEDULING_POD_GROUPS, StandIn
 from tests.docs.blocks import guide_runs
 from tests.policy.conftest import COSCHEDULING_POD_GROUP
@@ -65,16 +66,7 @@ def ended(platform: LiveCluster, folder: Path) -> Iterator[Runs]:
 def claims() -> list[dict[str, Any]]:
     """Return the volumes that TrainJobs expect to find."""
     wanted = {("language", VOLUME), *((run.namespace, "dataset") for run in GUIDES.values())}
-    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": spec,
-        }
-        for namespace, name in sorted(wanted)
-    ]
+    return [claim(name, namespace) for namespace, name in sorted(wanted)]
 
 
 def install_coscheduling(runs: Runs) -> list[str]:

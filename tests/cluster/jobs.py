@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["lasting", "node_patch", "train_job"]
+__all__ = ["claim", "lasting", "node_patch", "train_job"]
 
 
 def train_job(
@@ -53,3 +53,13 @@ def node_patch(**pod: Any) -> dict[str, Any]:
 def lasting(duration: str) -> dict[str, Any]:
     """Return a runtime patch that lets the simulated nodes take their time, such as ``1h``."""
     return node_patch(metadata={"annotations": {"trainyard.dev/simulated-duration": duration}})
+
+
+def claim(name: str, namespace: str) -> dict[str, Any]:
+    """Return a volume that jobs take for granted."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    }

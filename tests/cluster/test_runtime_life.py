@@ -87,7 +87,7 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: Live
     refused = platform.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(changed))
     assert "RUN-001" in refused.stderr
 
-    # A job that runs keeps what it began with; a suspended one too, because it has been rendered.
+    # A job that runs keeps what it began with.
     team.submit("running", runtimePatches=[lasting("1h")])
     awaited("pods of the running job", lambda: team.image_of_pods("running"))
     assert team.reached() == {"vision/running": "keeps its snapshot", "vision/first": "over"}

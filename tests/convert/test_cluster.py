@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.jobs import claim
 from tests.convert.corpus import FOLDER, converted
 from tests.support import LiveCluster, awaited, environment, require, trainyard
 from trainyard.api import Body
@@ -74,16 +75,7 @@ def claims(objects: list[Body]) -> list[Body]:
     """Return the volumes that the inputs take for granted."""
     made = {body["metadata"]["name"] for body in objects if body["kind"] == "PersistentVolumeClaim"}
     named = set(re.findall(r"'claimName': '([^']+)'", str(objects))) - made
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": "language"},
-            "spec": spec,
-        }
-        for name in sorted(named)
-    ]
+    return [claim(name, "language") for name in sorted(named)]
 
 
 def conditions(body: Body) -> set[str]:

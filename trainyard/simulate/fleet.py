@@ -22,7 +22,7 @@ from trainyard.proof import stack_queues
 from trainyard.queues import DEFAULT, ROOT
 from trainyard.queues.reserved import RESERVED, made_room
 from trainyard.settings import StackSettings
-from trainyard.simulate.installation import MANAGER, configure, queue_open, until
+from trainyard.simulate.installation import MANAGER, PATIENCE, PAUSE, configure, queue_open, until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE
 from trainyard.topology import compile_fabric
 
@@ -66,9 +66,9 @@ async def prepare(
         if node["spec"].get("unschedulable"):
             await client.merge_patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
     count = settings.fabric.node_count + 1
-    await until(
-        f"{count} nodes are ready", lambda: _ready(client, count), patience=120 + count / 10, pause=count / 1000
-    )
+    # To look at many nodes takes the API server the time in which it could make them ready.
+    patience, pause = PATIENCE + count / 10, PAUSE + count / 1000
+    await until(f"{count} nodes are ready", lambda: _ready(client, count), patience=patience, pause=pause)
     fabric = compile_fabric(settings.fabric)
     await _hyper_nodes(client, fabric.hyper_nodes)
     for tenant in (DEFAULT_NAMESPACE, *settings.tenants):

@@ -26,7 +26,7 @@ from trainyard.problem import TrainyardError
 from trainyard.settings.versions import component_release, supported_versions
 from trainyard.simulate.programs import PROGRAMS
 
-__all__ = ["MANAGER", "NAMESPACE", "configure", "install", "kill"]
+__all__ = ["MANAGER", "NAMESPACE", "PATIENCE", "PAUSE", "configure", "install", "kill", "queue_open", "until"]
 
 NAMESPACE = "volcano-system"
 MANAGER = "trainyard-simulate"
@@ -51,8 +51,8 @@ _KINDS = ("ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "D
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _RESOURCES = {each.kind: each for each in vars(kinds).values() if isinstance(each, Resource)}
 _MARK = "trainyard.dev/scheduler-configuration"
-_PATIENCE = 120.0
-_PAUSE = 0.05
+PATIENCE, PAUSE = 120.0, 0.05
+"""Seconds that something may take, and between two looks at it."""
 
 
 async def install(client: Client, access: ClusterAccess, status: Callable[[], ClusterStatus]) -> None:
@@ -137,7 +137,7 @@ async def queue_open(client: Client, name: str) -> bool:
     return body is not None and (body.get("status") or {}).get("state") == "Open"
 
 
-async def until(what: str, probe: Callable[[], Any], *, patience: float = _PATIENCE, pause: float = _PAUSE) -> None:
+async def until(what: str, probe: Callable[[], Any], *, patience: float = PATIENCE, pause: float = PAUSE) -> None:
     """Wait for a condition; patience and pause between two looks are seconds.
 
     Raises
@@ -163,7 +163,7 @@ def _pids(status: ClusterStatus) -> dict[str, int | None]:
 
 
 async def _await_healthy(status: Callable[[], ClusterStatus]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         found = await asyncio.to_thread(status)
         waiting = [each for each in found.processes if each.name in _PROGRAMS.values() and each.health != "healthy"]
