@@ -77,7 +77,7 @@ def main() -> None:
         os.environ["TRAINYARD_STATE_HOME"] = folder
         session = Session("scheduling")
         try:
-            session.open(SilentProgress())
+            session.open(SilentProgress(), nodes=options.nodes)
             seconds: dict[str, list[float]] = {name: [] for name in contenders}
             for _ in range(options.rounds):
                 for name, (preset, topology) in contenders.items():

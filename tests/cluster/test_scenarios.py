@@ -33,7 +33,7 @@ def session(state_home: Path) -> Iterator[Session]:
         patch.setenv("TRAINYARD_STATE_HOME", str(state_home))
         session = Session(CLUSTER)
         try:
-            session.open(SilentProgress())
+            session.open(SilentProgress(), nodes=max(len(load_scenario(path).fabric.nodes) for path in SCENARIOS))
             yield session
         finally:
             session.close()

@@ -46,7 +46,7 @@ def _simulate(
     session = Session(name)
     kept = keep or session.running
     try:
-        session.open(progress)
+        session.open(progress, nodes=len(loaded.fabric.nodes))
         with progress.step(f"Replay {loaded.name}") as step:
             replay = session.replay(loaded, lambda instant, share: step.update(f"at {instant}", fraction=share))
     finally:

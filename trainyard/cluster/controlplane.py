@@ -13,6 +13,7 @@ from trainyard.cluster.health import Probe
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.process import ProcessSpec
+from trainyard.cluster.sizing import grace_seconds, lease_seconds, memory_limit
 from trainyard.cluster.stages import stages_document
 from trainyard.cluster.state import ClusterState
 
@@ -20,15 +21,6 @@ __all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "se
 
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """In the order they start; they stop in the opposite one."""
-
-_MEMORY = {
-    "etcd": "120MiB",
-    "kube-apiserver": "420MiB",
-    "kube-controller-manager": "140MiB",
-    "kube-scheduler": "90MiB",
-    "kwok": "100MiB",
-}
-"""Soft limits of the Go runtime: it collects garbage harder above them, and never fails because of them."""
 
 _COLLECTION = {"kube-apiserver": "50", "kube-controller-manager": "50", "etcd": "50"}
 """Growth of the heap, in percent, at which garbage is collected, where a start or an installation leaves a lot."""
@@ -91,9 +83,9 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
     arguments = {
         "etcd": _etcd(folder, ports),
         "kube-apiserver": _apiserver(folder, ports),
-        "kube-controller-manager": _controller_manager(folder, ports),
+        "kube-controller-manager": _controller_manager(folder, ports, grace_seconds(state.nodes)),
         "kube-scheduler": _scheduler(folder, ports),
-        "kwok": _kwok(folder, ports),
+        "kwok": _kwok(folder, ports, lease_seconds(state.nodes)),
     }
     probes = {
         "etcd": Probe(ports["etcd/client"], "/health", pki / "etcd-ca.crt", pki / "etcd-client.crt"),
@@ -112,7 +104,7 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
             command=(program.path, *arguments[name]),
             log=folder.log(name),
             address=f"{HOST}:{probes[name].port}",
-            environment={"GOMEMLIMIT": _MEMORY[name], "GOGC": _COLLECTION.get(name, "100")},
+            environment={"GOMEMLIMIT": memory_limit(name, state.nodes), "GOGC": _COLLECTION.get(name, "100")},
             inputs=_digest(_files(folder, arguments[name])),
         )
         after = None if name == "etcd" else "etcd" if name == "kube-apiserver" else "kube-apiserver"
@@ -192,7 +184,7 @@ def _apiserver(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
     )
 
 
-def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int], grace: int) -> tuple[str, ...]:
     pki, kubeconfig = folder.pki, folder.kubeconfigs / "kube-controller-manager"
     return (
         f"--kubeconfig={kubeconfig}",
@@ -209,6 +201,7 @@ def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int]) -> tupl
         # A quota on a kind that is new to the cluster is counted at this interval only; the default is five minutes.
         "--resource-quota-sync-period=5s",
         "--enable-hostpath-provisioner=true",
+        f"--node-monitor-grace-period={grace}s",
         "--concurrent-job-syncs=20",
         "--concurrent-gc-syncs=20",
         "--concurrent-namespace-syncs=10",
@@ -235,13 +228,13 @@ def _scheduler(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ..
     )
 
 
-def _kwok(folder: ClusterFolder, ports: Mapping[str, int]) -> tuple[str, ...]:
+def _kwok(folder: ClusterFolder, ports: Mapping[str, int], lease: int) -> tuple[str, ...]:
     return (
         f"--kubeconfig={folder.kubeconfigs / 'kwok'}",
         f"--config={folder.configuration / 'kwok.yaml'}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         f"--server-address={HOST}:{ports['kwok/server']}",
-        "--node-lease-duration-seconds=40",
+        f"--node-lease-duration-seconds={lease}",
         "--node-ip=10.0.0.1",
         "--cidr=10.244.0.0/16",
     )

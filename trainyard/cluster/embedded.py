@@ -38,6 +38,7 @@ from trainyard.cluster.process import (
     stopped,
     write_record,
 )
+from trainyard.cluster.sizing import size_class
 from trainyard.cluster.sources import sources_digest
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.cluster.toolchain import Toolchain
@@ -68,8 +69,17 @@ class EmbeddedProvider:
         self.name = name
         self.folder: ClusterFolder = cluster_folder(name)
 
-    def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
+    def up(self, fabric: FabricSettings, progress: Progress, *, room_for: int = 0) -> ClusterAccess:
         """Start what does not run and make the nodes those of the fabric; what runs as it should is left alone.
+
+        Parameters
+        ----------
+        fabric
+            Its nodes.
+        progress
+            Told what happens.
+        room_for
+            Number of nodes that will come later, where it is larger than the fabric's.
 
         Raises
         ------
@@ -82,7 +92,8 @@ class EmbeddedProvider:
             exclusive(self.folder.lock, on_wait=lambda: step.update("waiting for another command")),
         ):
             state = self._prepare(
-                {program.name: ProgramFile(program.version, str(program.path)) for program in programs}
+                {program.name: ProgramFile(program.version, str(program.path)) for program in programs},
+                max(fabric.node_count, room_for),
             )
             began = time.monotonic()
             started = self._start(state, step)
@@ -91,7 +102,7 @@ class EmbeddedProvider:
             step.done(str(self.sync_nodes(fabric)))
         return self.access()
 
-    def _prepare(self, programs: dict[str, ProgramFile]) -> ClusterState:
+    def _prepare(self, programs: dict[str, ProgramFile], nodes: int) -> ClusterState:
         known = load_state(self.folder)
         self._refuse_small_disk()
         private_folder(self.folder.root)
@@ -100,6 +111,7 @@ class EmbeddedProvider:
             state = ClusterState(
                 allocate(str(self.folder.root), ports, reserved_by_others(state_home() / "clusters", self.name)),
                 programs,
+                max(size_class(nodes), 0 if known is None else known.nodes),
             )
             if state != known:
                 save_state(self.folder, state)
@@ -254,6 +266,11 @@ class EmbeddedProvider:
             raise TrainyardError(
                 f"The nodes of cluster {self.name} cannot be changed: {error}", fix="see `trainyard cluster status`"
             ) from error
+
+    def has_room_for(self, nodes: int) -> bool:
+        """Whether it was started for that many nodes."""
+        state = load_state(self.folder)
+        return state is not None and state.nodes >= size_class(nodes)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point tools at this control plane."""

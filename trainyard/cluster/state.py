@@ -32,10 +32,13 @@ class ClusterState:
         Port by use (``kube-apiserver/secure``), chosen when the cluster was created.
     programs
         Program by name; renewed by every ``up``.
+    nodes
+        Size class of the largest fleet that it was started for.
     """
 
     ports: Mapping[str, int]
     programs: Mapping[str, ProgramFile] = field(default_factory=dict)
+    nodes: int = 0
 
 
 def load_state(folder: ClusterFolder) -> ClusterState | None:
@@ -68,7 +71,8 @@ def load_state(folder: ClusterFolder) -> ClusterState | None:
             name: ProgramFile(str(program["version"]), str(program["path"]))
             for name, program in document["programs"].items()
         }
-        return ClusterState({name: int(port) for name, port in document["ports"].items()}, programs)
+        ports = {name: int(port) for name, port in document["ports"].items()}
+        return ClusterState(ports, programs, int(document.get("nodes", 0)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder, "parts of it are missing") from error
 
@@ -78,6 +82,7 @@ def save_state(folder: ClusterFolder, state: ClusterState) -> None:
     document = {
         "format": _FORMAT,
         "ports": dict(sorted(state.ports.items())),
+        "nodes": state.nodes,
         "programs": {name: asdict(program) for name, program in sorted(state.programs.items())},
     }
     write_private(folder.state, json.dumps(document, indent=2) + "\n")

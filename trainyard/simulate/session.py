@@ -68,11 +68,12 @@ class Session:
         """Look at every process."""
         return self._provider.status()
 
-    def open(self, progress: Progress) -> None:
-        """Start the control plane and install Volcano, as far as that is not done."""
+    def open(self, progress: Progress, *, nodes: int = 0) -> None:
+        """Start the control plane with room for so many nodes, and install Volcano, as far as that is not done."""
         private_folder(self._mark.parent)
         self._mark.touch()
-        access = self._provider.access() if self.running else self._provider.up(FabricSettings(), progress)
+        ready = self.running and self._provider.has_room_for(nodes)
+        access = self._provider.access() if ready else self._provider.up(FabricSettings(), progress, room_for=nodes)
         with progress.step("Volcano"):
             self.connected(lambda client: install(client, access, self._provider.status))
 

@@ -133,6 +133,7 @@ class HostProcess:
             self._state.ports,
             mounts,
             self._cluster.sockets,
+            self._state.nodes,
         )
         if not await self._volumes(client, deployment, context):
             return "waits for the content of its volumes"

@@ -16,6 +16,7 @@ import yaml
 
 from trainyard.cluster.health import Probe
 from trainyard.cluster.ports import HOST
+from trainyard.cluster.sizing import memory_limit
 from trainyard.cluster.supervisor.deployment import local_paths
 from trainyard.problem import TrainyardError
 
@@ -46,6 +47,8 @@ class RunContext:
         Local path by mount path.
     sockets
         Folder of the Unix sockets that the processes of the cluster share.
+    nodes
+        Size class of the cluster's fleet.
     """
 
     program: Path
@@ -55,6 +58,7 @@ class RunContext:
     ports: Mapping[str, int]
     mounts: Mapping[str, Path] = field(default_factory=dict)
     sockets: Path = Path()
+    nodes: int = 0
 
     def address(self, use: str) -> str:
         """Return host and port of a use."""
@@ -136,9 +140,13 @@ def _volcano_webhooks(arguments: list[str]) -> list[str]:
     return [f"volcano-admission-service{path.strip().replace('/', '-')}" for path in paths.split(",") if path.strip()]
 
 
-def _volcano_variables(memory: str) -> Callable[[RunContext], dict[str, str]]:
+def _memory(program: str) -> Callable[[RunContext], dict[str, str]]:
+    return lambda context: {"GOMEMLIMIT": memory_limit(program, context.nodes)}
+
+
+def _volcano_variables(program: str) -> Callable[[RunContext], dict[str, str]]:
     return lambda context: {
-        "GOMEMLIMIT": memory,
+        **_memory(program)(context),
         "DEBUG_SOCKET_DIR": str(context.folder / "sockets"),
         "KUBE_POD_NAMESPACE": context.namespace,
     }
@@ -221,13 +229,13 @@ RECIPES: Mapping[str, Recipe] = {
         command=_volcano("vc-scheduler"),
         health=_health("vc-scheduler/health", "/healthz"),
         crds=_VOLCANO_CRDS,
-        variables=_volcano_variables("150MiB"),
+        variables=_volcano_variables("vc-scheduler"),
     ),
     "vc-controller-manager": Recipe(
         command=_volcano("vc-controller-manager"),
         health=_health("vc-controller-manager/health", "/healthz"),
         crds=_VOLCANO_CRDS,
-        variables=_volcano_variables("120MiB"),
+        variables=_volcano_variables("vc-controller-manager"),
     ),
     "vc-webhook-manager": Recipe(
         command=_volcano("vc-webhook-manager"),
@@ -235,14 +243,14 @@ RECIPES: Mapping[str, Recipe] = {
         crds=_VOLCANO_CRDS,
         listens="vc-webhook-manager/webhook",
         webhook_configurations=_volcano_webhooks,
-        variables=_volcano_variables("100MiB"),
+        variables=_volcano_variables("vc-webhook-manager"),
     ),
     "jobset": Recipe(
         command=_jobset_command,
         health=_health("jobset/health", "/readyz"),
         crds=("jobsets.jobset.x-k8s.io",),
         listens="jobset/webhook",
-        variables=lambda _: {"GOMEMLIMIT": "100MiB"},
+        variables=_memory("jobset"),
         configuration=_jobset_configuration,
     ),
     "trainyard-controller": Recipe(
@@ -260,7 +268,7 @@ RECIPES: Mapping[str, Recipe] = {
     "opa": Recipe(
         command=_opa_command,
         health=_health("opa/health", "/health?bundles"),
-        variables=lambda _: {"GOMEMLIMIT": "80MiB"},
+        variables=_memory("opa"),
     ),
 }
 """Recipe by program, in the order in which status lists them."""
