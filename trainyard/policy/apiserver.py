@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -25,6 +26,10 @@ _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' de
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
 _RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
+_JUDGING = ("no params found", "failed expression: false")
+"""What a sentinel says once it judges; before, it may deny for want of its parameters' kind."""
+_WORKERS = 4
+"""Requests in flight at the same time."""
 _METHODS = {"CREATE": "POST", "UPDATE": "PATCH", "DELETE": "DELETE"}
 
 
@@ -44,16 +49,21 @@ class ApiServerEngine:
     def __init__(self, session: Session, *, library: Mapping[str, Fragment] | None = None) -> None:
         self._session = session
         self._library = library
-        self._scratch = Scratch(f"t{uuid.uuid4().hex[:8]}")
+        self._scratch = Scratch(_new_run())
 
     def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
         """Return one judgement a case, in order; whatever is created for them is removed again."""
         cases = list(cases)
         judgements: dict[int, Judgement] = {}
-        for parameters, indices in by_parameters(cases):
-            self._scratch = Scratch(f"t{uuid.uuid4().hex[:8]}")
-            part = self._judge_alike([cases[index] for index in indices], world, parameters)
-            judgements.update(zip(indices, part, strict=True))
+        self._scratch = Scratch(_new_run())
+        kinds = self._scratch.run
+        with self._created(self._scratch.definitions()):
+            for plural in PLURALS.values():
+                awaited(f"serving {plural}", self._answers(f"/apis/{self._scratch.group}/v1alpha1/{plural}"))
+            for parameters, indices in by_parameters(cases):
+                self._scratch = Scratch(_new_run(), kinds)
+                part = self._judge_alike([cases[index] for index in indices], world, parameters)
+                judgements.update(zip(indices, part, strict=True))
         return [judgements[index] for index in range(len(cases))]
 
     def _judge_alike(
@@ -61,7 +71,7 @@ class ApiServerEngine:
     ) -> list[Judgement]:
         """Return the judgements of cases whose rules have one set of parameters each."""
         rules = {case.rule.id: case.rule for case in cases}
-        with ExitStack() as stack:
+        with ThreadPoolExecutor(_WORKERS) as workers, ExitStack() as stack:
             namespaces = stack.enter_context(self._namespaces(cases, world))
             variants = stack.enter_context(self._platforms(cases, world))
             stack.enter_context(self._user(rules.values()))
@@ -78,7 +88,7 @@ class ApiServerEngine:
             ]
             stack.enter_context(self._old_objects(requests))
             stack.enter_context(self._policies(list(rules.values()), sorted(set(variants)), parameters))
-            return [self._judge(request) for request in requests]
+            return list(workers.map(self._judge, requests))
 
     def _judge(self, request: _Request) -> Judgement:
         if request.problem:
@@ -129,9 +139,7 @@ class ApiServerEngine:
                     path = f"/apis/{self._scratch.group}/v1alpha1/namespaces/{name}/tenantpolicies"
                     policies.append((path, self._scratch.parameter("TenantPolicy", "tenant", spec)))
             assigned.append(names[key])
-        with self._created([*self._scratch.definitions(), *namespaces]):
-            for plural in PLURALS.values():
-                awaited(f"serving {plural}", self._answers(f"/apis/{self._scratch.group}/v1alpha1/{plural}"))
+        with self._created(namespaces):
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
             for name in names.values():
                 self._session.request("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account)
@@ -211,18 +219,24 @@ class ApiServerEngine:
             else:
                 bindings = self._scratch.bindings(manifest, rule_id, states[rule_id], variants)
                 objects.extend((f"{ADMISSION}/validatingadmissionpolicybindings", binding) for binding in bindings)
-        for source in PLURALS:
+        sources = sorted({rule.source for rule in rules})
+        for source in sources:
             objects.extend(self._scratch.sentinel(source))
         with self._created(objects):
-            for source in PLURALS:
+            for source in sources:
                 metadata = {"name": "probe", "labels": self._scratch.probe_labels(source)}
-                awaited("activation of the policies", self._denied(metadata))
+                awaited("activation of the policies", self._denied(metadata), timeout=90)
             yield
 
     def _denied(self, metadata: Mapping[str, Any]) -> Callable[[], bool]:
         path = f"/api/v1/namespaces/{_PLATFORM_NAMESPACE}/configmaps"
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        return lambda: "no params found" in self._session.request("POST", path, body, dry_run=True).message
+
+        def denied() -> bool:
+            message = self._session.request("POST", path, body, dry_run=True).message
+            return any(reason in message for reason in _JUDGING)
+
+        return denied
 
 
 class _Request:
@@ -284,6 +298,10 @@ class _Request:
             owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
         metadata.pop("deletionTimestamp", None)
         return result
+
+
+def _new_run() -> str:
+    return f"t{uuid.uuid4().hex[:8]}"
 
 
 def findings_of(text: str) -> tuple[str | None, frozenset[str]]:

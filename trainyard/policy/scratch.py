@@ -36,14 +36,18 @@ class Scratch:
     ----------
     run
         Name of the run; no other run has it.
+    kinds
+        Name of the run that made the kinds of the parameters; this one where it is empty. The API server takes half a
+        minute to learn of new ones.
     """
 
     run: str
+    kinds: str = ""
 
     @property
     def group(self) -> str:
         """API group of the parameters."""
-        return f"{self.run}.{DOMAIN}"
+        return f"{self.kinds or self.run}.{DOMAIN}"
 
     @property
     def users(self) -> str:
@@ -139,17 +143,16 @@ class Scratch:
         name = f"{self.run}.sentinel-{source.value.lower()}.{DOMAIN}"
         selector = {"matchLabels": self.probe_labels(source)}
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-        policy = {
+        policy: dict[str, Any] = {
             "apiVersion": _VERSION,
             "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": name},
             "spec": {
-                "paramKind": {"apiVersion": f"{self.group}/v1alpha1", "kind": source.value},
                 "matchConstraints": {"resourceRules": [rule], "objectSelector": selector},
-                "validations": [{"expression": "true"}],
+                "validations": [{"expression": "false"}],
             },
         }
-        binding = {
+        binding: dict[str, Any] = {
             "apiVersion": _VERSION,
             "kind": "ValidatingAdmissionPolicyBinding",
             "metadata": {"name": name},
@@ -157,9 +160,11 @@ class Scratch:
                 "policyName": name,
                 "validationActions": ["Deny"],
                 "matchResources": {"objectSelector": selector},
-                "paramRef": {"name": "absent", "parameterNotFoundAction": "Deny"},
             },
         }
+        if source is not ParameterSource.NONE:
+            policy["spec"]["paramKind"] = {"apiVersion": f"{self.group}/v1alpha1", "kind": source.value}
+            binding["spec"]["paramRef"] = {"name": "absent", "parameterNotFoundAction": "Deny"}
         return [
             (f"{ADMISSION}/validatingadmissionpolicies", policy),
             (f"{ADMISSION}/validatingadmissionpolicybindings", binding),
