@@ -25,7 +25,8 @@ clean:  ## remove the local platform, its state and the Python environment (the 
 test: $(READY)  ## every check and every test, as CI runs them
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/trainyard cluster toolchain --older
-	@$(BIN)/pytest -m "cluster or not cluster"
+	@$(BIN)/pytest
+	@$(BIN)/pytest -m "cluster or slow"
 
 lint: $(READY)  ## style, types and import rules
 	@$(BIN)/ruff check .

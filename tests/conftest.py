@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +25,13 @@ _LAST_USER = pytest.StashKey[dict[str, str]]()
 
 _RUNNING = pytest.StashKey[dict[str, ExitStack]]()
 """What stops a cluster, by the name of its fixture."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Share the fast tests among the cores; those on a cluster, and the few that somebody names, run in one process."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    fast = config.option.markexpr.startswith("not cluster")
+    return (os.cpu_count() or 1) if fast and not named else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
