@@ -22,9 +22,6 @@ __all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "se
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """In the order they start; they stop in the opposite one."""
 
-_COLLECTION = {"kube-apiserver": "50", "kube-controller-manager": "50", "etcd": "50"}
-"""Growth of the heap, in percent, at which garbage is collected, where a start or an installation leaves a lot."""
-
 _CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor")
 
 
@@ -104,7 +101,7 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
             command=(program.path, *arguments[name]),
             log=folder.log(name),
             address=f"{HOST}:{probes[name].port}",
-            environment={"GOMEMLIMIT": memory_limit(name, state.nodes), "GOGC": _COLLECTION.get(name, "100")},
+            environment={"GOMEMLIMIT": memory_limit(name, state.nodes)},
             inputs=_digest(_files(folder, arguments[name])),
         )
         after = None if name == "etcd" else "etcd" if name == "kube-apiserver" else "kube-apiserver"

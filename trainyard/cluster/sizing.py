@@ -8,12 +8,12 @@ _SMALL, _STEP = 200, 500
 """Nodes that need nothing more, and the step in which larger fleets are told apart."""
 
 _MEMORY = {
-    "etcd": (120, 100),
-    "kube-apiserver": (420, 400),
-    "kube-controller-manager": (140, 100),
+    "etcd": (200, 100),
+    "kube-apiserver": (700, 400),
+    "kube-controller-manager": (250, 100),
     "kube-scheduler": (90, 50),
     "kwok": (100, 100),
-    "vc-scheduler": (150, 200),
+    "vc-scheduler": (300, 200),
     "vc-controller-manager": (120, 50),
     "vc-webhook-manager": (100, 0),
     "jobset": (100, 20),
