@@ -13,7 +13,6 @@ import asyncio
 import datetime
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import orjson
 import psutil
 import yaml
 
+from benchmarks.commands import spent
 from benchmarks.recording import ROOT, result_file, save
 from trainyard.cluster.toolchain import program_path
 from trainyard.policy.catalogue import load_rules
@@ -116,7 +116,7 @@ def train_job(index: int) -> tuple[str, dict[str, Any]]:
     trainer = {"numNodes": 2, "command": ["torchrun", "train.py"], "image": IMAGE, "env": ENVIRONMENT}
     spec: dict[str, Any] = {"runtimeRef": reference, "trainer": trainer}
     if index % 10 == 7:
-        pod = {"spec": {"containers": [{"name": "node", "env": ENVIRONMENT}]}}
+        pod = {"metadata": {"labels": {"example.com/experiment": str(index)}}}
         jobs = [{"name": "node", "template": {"spec": {"template": pod}}}]
         template = {"spec": {"replicatedJobs": jobs}}
         spec["runtimePatches"] = [{"manager": "example.com/team", "trainingRuntimeSpec": {"template": template}}]
@@ -204,14 +204,8 @@ def command(corpus: Path, count: int) -> dict[str, float]:
 
 def timed(path: str) -> dict[str, float]:
     """Run the command and return its time and that of its processors, the policy server's included."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     arguments = ["check", "--format", "json", "--config-file", str(STACK), path]
-    done = subprocess.run([sys.executable, "-m", "trainyard", *arguments], cwd=ROOT, capture_output=True, check=False)
-    if done.returncode not in (0, 1):
-        raise SystemExit(done.stderr.decode())
-    seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-    return {"seconds": seconds, "processor_seconds": spent}
+    return spent([sys.executable, "-m", "trainyard", *arguments], accepted=(0, 1))[0]
 
 
 class Recorded:

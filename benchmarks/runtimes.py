@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.recording import ROOT, publish
+from benchmarks.commands import spent
+from benchmarks.recording import publish
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
 from trainyard.cluster.toolchain import program_path
 from trainyard.data import data_folder
@@ -84,11 +83,8 @@ def many(folder: Path, count: int) -> CatalogueFolder:
 
 
 def _timed(*arguments: str) -> dict[str, float]:
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run([sys.executable, "-m", "trainyard", *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": round(time.monotonic() - started, 2), "processor_seconds": round(used, 2)}
+    taken, _ = spent([sys.executable, "-m", "trainyard", *arguments])
+    return {name: round(seconds, 2) for name, seconds in taken.items()}
 
 
 if __name__ == "__main__":

@@ -46,10 +46,16 @@ _USER = """user := {
 	"groups": list(input.review.userInfo, "groups"),
 	"administrator": false,
 }"""
+_OPERATION = """operation := input.review.operation if {
+	input.review.operation != ""
+} else := "CREATE"
+"""
+"""What is checked without an API server has no operation."""
 _LABELS = 'map(map(map(input.review, "namespaceObject"), "metadata"), "labels")'
 _REQUEST = (
     ("runtime := input.request.runtime\n", f"{_RUNTIME}\n"),
     ("namespace := input.request.namespace\n", 'namespace := object_get(input.review, "namespace", "")\n'),
+    ("operation := input.request.operation\n", _OPERATION),
     ("input.request.namespaceLabels", _LABELS),
     ("user := input.request.user", _USER),
     ("input.params.platform", f'data.inventory.cluster["{PLATFORM_API_VERSION}"].Platform.{PLATFORM_NAME}.spec'),

@@ -96,8 +96,12 @@ def test_kubernetes_programs_know_their_version() -> None:
 
 
 def test_programs_of_the_tests_are_no_part_of_the_platform() -> None:
-    assert {program.name for program in PROGRAMS if program.peer} == {"trainer-controller-manager", "gatekeeper"}
-    assert {program.name for program in PROGRAMS if program.measured} == {"gatekeeper"}
+    assert {program.name for program in PROGRAMS if program.peer} == {
+        "trainer-controller-manager",
+        "gatekeeper",
+        "gator",
+    }
+    assert {program.name for program in PROGRAMS if program.measured} == {"gatekeeper", "gator"}
     assert not any(program.peer for program in pinned())
 
 

@@ -142,6 +142,7 @@ PROGRAMS: tuple[Program, ...] = (
         peer=True,
     ),
     Program("gatekeeper", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3", None, True, True),
+    Program("gator", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3/cmd/gator", None, True, True),
 )
 """Every program the embedded control plane and the deployment need; the first entry of a name is the current pin."""
 
