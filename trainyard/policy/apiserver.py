@@ -54,6 +54,8 @@ class ApiServerEngine:
     def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
         """Return one judgement a case, in order; whatever is created for them is removed again."""
         cases = list(cases)
+        if not cases:
+            return []
         judgements: dict[int, Judgement] = {}
         self._scratch = Scratch(_new_run())
         kinds = self._scratch.run
