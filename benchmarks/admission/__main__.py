@@ -70,8 +70,9 @@ def _measured(machine: Machine, counts: list[int], requests: int) -> Iterator[di
     results["tenants"] = {}
     present = counts[0]
     for count in counts:
-        for plane in planes.values():
-            add_tenants(plane, present, count)
+        for caller in callers.values():
+            caller.rest()
+            add_tenants(caller.plane, present, count)
         present = count
         _await_rules(callers, count)
         warm_up(callers, WARM_UP)

@@ -46,6 +46,10 @@ class Caller:
         context.load_cert_chain(plane.tenant_certificate())
         self._connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60, context=context)
 
+    def rest(self) -> None:
+        """Give the connection back: the API server closes one that is idle for long. The next request makes another."""
+        self._connection.close()
+
     def send(self, method: str, path: str, content: bytes) -> tuple[float, http.client.HTTPResponse, bytes]:
         """Make a request; return the seconds to the last byte of the answer, the answer, and its content."""
         started = time.perf_counter()
