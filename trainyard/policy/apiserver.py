@@ -57,13 +57,12 @@ class ApiServerEngine:
         if not cases:
             return []
         judgements: dict[int, Judgement] = {}
-        self._scratch = Scratch(_new_run())
-        kinds = self._scratch.run
-        with self._created(self._scratch.definitions()):
+        shared = Scratch(_new_run())
+        with self._created(shared.definitions()):
             for plural in PLURALS.values():
-                awaited(f"serving {plural}", self._answers(f"/apis/{self._scratch.group}/v1alpha1/{plural}"))
+                awaited(f"serving {plural}", self._answers(f"/apis/{shared.group}/v1alpha1/{plural}"))
             for parameters, indices in by_parameters(cases):
-                self._scratch = Scratch(_new_run(), kinds)
+                self._scratch = Scratch(_new_run(), shared.run)
                 part = self._judge_alike([cases[index] for index in indices], world, parameters)
                 judgements.update(zip(indices, part, strict=True))
         return [judgements[index] for index in range(len(cases))]
