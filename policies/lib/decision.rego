@@ -6,20 +6,27 @@ import rego.v1
 # The answer about one request. Which rules judge it is said by their rule.yaml, in data.trainyard.catalogue: the same
 # kinds, namespaces and conditions from which the API server's policies are generated.
 
-default decision := {
-	"allowed": false,
-	"violations": [{
-		"rule": null, "severity": "error", "state": "deny", "path": "object",
-		"message": "the request could not be judged", "fix": "report the object that caused this",
-	}],
-	"warnings": [], "audits": [], "undecided": [], "exempted": [],
+decision := verdict if {
+	settings_well_formed
+} else := unjudged
+
+# The answers about several requests with the same settings, in their order. Each is judged by an input of its own:
+# what replaces a part of the whole input copies all of it. No request brings settings of its own.
+decisions := [answer |
+	some one in input.requests
+	document := object.union(settings, object.filter(one, ["request", "params", "unknown", "mute"]))
+	answer := verdict with input as document
+] if {
+	settings_well_formed
 }
 
-decision := {
+settings := object.remove(input, ["requests"])
+
+verdict := {
 	"allowed": true,
 	"violations": [], "warnings": [], "audits": [], "undecided": [], "exempted": [],
 } if {
-	well_formed
+	request_well_formed
 	count(findings) == 0
 } else := {
 	"allowed": count(denials) == 0,
@@ -29,14 +36,22 @@ decision := {
 	"undecided": [finding | some finding in findings; undecidable(finding)],
 	"exempted": [finding | some finding in findings; exempted(finding)],
 } if {
-	well_formed
+	request_well_formed
+} else := unjudged
+
+unjudged := {
+	"allowed": false,
+	"violations": [{
+		"rule": null, "severity": "error", "state": "deny", "path": "object",
+		"message": "the request could not be judged", "fix": "report the object that caused this",
+	}],
+	"warnings": [], "audits": [], "undecided": [], "exempted": [],
 }
 
 # A field that is absent would make conditions undefined, and rules silent.
-well_formed if {
+request_well_formed if {
 	input.request.operation in ["CREATE", "UPDATE", "DELETE"]
 	is_object(request.object)
-	is_object(data.trainyard.index)
 	type_name(object.get(input.request, "runtime", null)) in ["object", "null"]
 	is_string(input.request.namespace)
 	is_object(input.request.namespaceLabels)
@@ -44,25 +59,19 @@ well_formed if {
 	is_array(input.request.user.groups)
 	type_name(input.params.platform) in ["object", "null"]
 	type_name(input.params.tenantPolicy) in ["object", "null"]
+	is_array(input.unknown)
+	is_object(mute)
+}
+
+settings_well_formed if {
+	is_object(data.trainyard.index)
 	is_object(input.parameters)
 	is_object(input.states)
 	is_array(input.exemptNamespaces)
 	is_array(input.exemptions)
-	is_array(input.unknown)
-	is_object(mute)
 	type_name(input.only) in ["array", "null"]
 	is_string(input.now)
 }
-
-# The answers about several requests with the same settings, in their order. Each is judged by an input of its own:
-# what replaces a part of the whole input copies all of it.
-decisions := [answer |
-	some one in input.requests
-	document := object.union(settings, one)
-	answer := decision with input as document
-]
-
-settings := object.remove(input, ["requests"])
 
 denials := [finding | some finding in decided; finding.state == "deny"]
 
@@ -73,8 +82,8 @@ decided := [finding |
 ]
 
 findings contains finding_of(id, violation) if {
-	some id in judging
-	some violation in data.trainyard.rules[data.trainyard.catalogue[id].package].violation
+	some id, name in judging
+	some violation in data.trainyard.rules[name].violation
 }
 
 # What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
@@ -82,7 +91,7 @@ findings contains finding_of(id, violation) if {
 findings contains finding_of(id, violation) if {
 	request.operation == "CREATE"
 	not exempt_namespace
-	some id in lacking
+	some id, _ in lacking
 	rule := data.trainyard.catalogue[id]
 	not ordinary(rule)
 	state(id, rule) == "deny"
@@ -104,25 +113,16 @@ state(id, _) := value if {
 	value := input.states[id]
 } else := data.trainyard.catalogue[id].state
 
-# The rules that concern the request, by the object that they read: those that can judge, and those that lack theirs.
-# The index holds ids by what does not change from request to request, so that no other rule is even looked at.
-judging := (asked - silent) - object.keys(mute) if not being_deleted
+# The rules that concern the request, {id: package}: those that can judge, and those that lack the object that they read.
+# The index holds them by what does not change from request to request, so that no other rule is even looked at.
+judging := object.remove(object.remove(concerned[readable], silent), mute) if not being_deleted
 
-asked := {id |
-	some reach in reaches
-	some source in readable
-	some id in indexed[reach][source]
-}
-
-lacking contains id if {
+lacking := object.remove(object.remove(concerned.all, concerned[readable]), silent) if {
+	readable != "all"
 	not being_deleted
-	some source in ({"Platform", "TenantPolicy"} - readable)
-	some reach in reaches
-	some id in indexed[reach][source]
-	not id in silent
 }
 
-indexed := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation]
+concerned := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation][bound]
 
 # Rules that are switched off, not asked for, or passed by.
 silent contains id if {
@@ -137,13 +137,13 @@ silent contains id if {
 
 silent contains id if {
 	is_array(input.only)
-	some id in indexed[_][_]
+	some id, _ in concerned.all
 	not id in input.only
 }
 
 silent contains id if {
 	request.operation == "UPDATE"
-	some id in indexed[_][_]
+	some id, _ in concerned.all
 	passes_by(data.trainyard.catalogue[id])
 }
 
@@ -152,18 +152,18 @@ default mute := {}
 
 mute := input.mute
 
-# Whom the request concerns, in the words of the rules. What is asked of a request is asked once and not for every rule.
-reaches contains "everywhere"
-
-reaches contains "tenants" if not exempt_namespace
-
-# Rules of this reach bind what lies in no namespace too.
-reaches contains "labelled" if request.namespace == ""
-
-reaches contains "labelled" if {
+# Whom the request concerns: the reaches of rules that bind it.
+bound := "tenants and labelled" if {
 	not exempt_namespace
-	"trainyard.dev/tenant" in object.keys(request.namespace_labels)
-}
+	labelled
+} else := "tenants" if {
+	not exempt_namespace
+} else := "everywhere"
+
+# Rules of reach labelled bind what lies in no namespace too.
+labelled if request.namespace == ""
+
+labelled if "trainyard.dev/tenant" in object.keys(request.namespace_labels)
 
 exempt_namespace if request.namespace in input.exemptNamespaces
 
@@ -203,11 +203,15 @@ untouched(part) if {
 
 suspending if request.spec.suspend == true
 
-readable contains "none"
-
-readable contains "Platform" if is_object(input.params.platform)
-
-readable contains "TenantPolicy" if is_object(input.params.tenantPolicy)
+# What the rules may read of the objects beside the request.
+readable := "all" if {
+	is_object(input.params.platform)
+	is_object(input.params.tenantPolicy)
+} else := "Platform" if {
+	is_object(input.params.platform)
+} else := "TenantPolicy" if {
+	is_object(input.params.tenantPolicy)
+} else := "none"
 
 ordinary(rule) if {
 	rule.source == "TenantPolicy"

@@ -8,7 +8,7 @@ import rego.v1
 # templates, as sets do, takes longer than most rules.
 
 # Lists of replicatedJobs: of a JobSet, of a runtime, of each patch of a TrainJob.
-replicated_jobs := array.concat(array.concat(of_job_set, of_runtime), of_patches)
+replicated_jobs := array.flatten([of_job_set, of_runtime, of_patches])
 
 of_job_set := [{"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} |
 	is_array(request.spec.replicatedJobs)
@@ -33,19 +33,19 @@ of_patches := [{"path": path, "job": job} |
 patches := request.list(request.spec, "runtimePatches")
 
 # Pod templates, and what changes pod templates: entries {specPath, spec}; of what lies deeper {path, metadata} too, and of
-# what pods are made of {copies}, their number at a time.
-pods := array.concat(array.concat(array.concat(own, of_tasks), of_replicated_jobs), array.concat(of_overrides, of_spec_overrides))
+# what pods are made of {counts}, whose product is their number at a time; what is no number counts for nothing.
+pods := array.flatten([own, of_tasks, of_replicated_jobs, of_overrides, of_spec_overrides])
 
 default own := []
 
-own := [{"specPath": "spec", "spec": request.spec, "copies": 1}] if request.kind == "Pod"
+own := [{"specPath": "spec", "spec": request.spec, "counts": []}] if request.kind == "Pod"
 
 own := [entry] if {
 	request.api_group == "batch"
 	entry := {
 		"specPath": "spec.template.spec",
 		"spec": object.get(request.spec, ["template", "spec"], {}),
-		"copies": request.copies(request.spec, "parallelism"),
+		"counts": [object.get(request.spec, "parallelism", 1)],
 	}
 }
 
@@ -58,7 +58,7 @@ of_tasks := [entry |
 		"path": path, "specPath": sprintf("%s.spec", [path]),
 		"metadata": object.get(task, ["template", "metadata"], {}),
 		"spec": object.get(task, ["template", "spec"], {}),
-		"copies": request.copies(task, "replicas"),
+		"counts": [object.get(task, "replicas", 1)],
 	}
 ]
 
@@ -70,10 +70,7 @@ of_replicated_jobs := [entry |
 		"path": path, "specPath": sprintf("%s.spec", [path]),
 		"metadata": object.get(job, ["template", "spec", "template", "metadata"], {}),
 		"spec": object.get(job, ["template", "spec", "template", "spec"], {}),
-		"copies": product(array.concat(
-			[number | number := job.replicas; is_number(number)],
-			[number | number := job.template.spec.parallelism; is_number(number)],
-		)),
+		"counts": [object.get(job, "replicas", 1), object.get(job, ["template", "spec", "parallelism"], 1)],
 	}
 ]
 
@@ -96,15 +93,13 @@ of_spec_overrides := [{"specPath": path, "spec": override} |
 ]
 
 # Metadata at every depth: entries {path, metadata}.
-metadatas := array.concat(array.concat(of_object, of_patched_templates), array.concat(of_jobs, of_pods))
+metadatas := array.flatten([of_object, of_patched_templates, of_jobs, of_pods])
 
-of_object := array.concat(
-	[{"path": "metadata", "metadata": request.metadata}],
-	array.concat(
-		[{"path": "spec", "metadata": request.spec} | request.kind == "TrainJob"],
-		[{"path": "spec.template.metadata", "metadata": metadata} | metadata := request.spec.template.metadata],
-	),
-)
+of_object := array.flatten([
+	{"path": "metadata", "metadata": request.metadata},
+	[{"path": "spec", "metadata": request.spec} | request.kind == "TrainJob"],
+	[{"path": "spec.template.metadata", "metadata": metadata} | metadata := request.spec.template.metadata],
+])
 
 of_patched_templates := [{"path": path, "metadata": metadata} |
 	some i, patch in patches

@@ -8,15 +8,14 @@ import rego.v1
 
 trainer := request.map(request.spec, "trainer")
 
-# Entries {path, image}; a field that is absent or empty names no image.
-images := [{"path": path, "image": sprintf("%v", [image])} |
-	some path, image in named
-	not image in ["", null]
-]
+# Images by their paths; a field that is absent or empty names no image.
+images[path] := sprintf("%v", [entry.container.image]) if {
+	some entry in places.containers
+	not entry.container.image in ["", null]
+	path := sprintf("%s.image", [entry.path])
+}
 
-named[sprintf("%s.image", [entry.path])] := entry.container.image if some entry in places.containers
-
-named["spec.trainer.image"] := trainer.image
+images["spec.trainer.image"] := sprintf("%v", [trainer.image]) if not trainer.image in ["", null]
 
 # Entries {path, limits, requests}.
 resources contains resource_entry(sprintf("%s.resources", [entry.path]), request.map(entry.container, "resources")) if {

@@ -19,13 +19,33 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
     assert set(catalogue) == {rule.id for rule in rules}
     for rule in rules:
         entry = catalogue[rule.id]
-        assert entry["package"] == package_name(rule.id)
         assert entry["state"] == rule.state
         assert [match["kind"] for match in entry["matches"]] == [match.kind for match in rule.matches]
         if rule.gate is Gate.ADMISSION and rule.cel is not None:
             assert (entry["unchanged"], entry["stopping"]) == (rule.cel.unchanged, rule.cel.stopping)
         source = bundle.files[f"rules/{rule.id}-{rule.slug}.rego"].decode()
-        assert f"package trainyard.rules.{entry['package']}\n" in source
+        assert f"package trainyard.rules.{package_name(rule.id)}\n" in source
+
+
+@pytest.mark.parametrize(
+    ("bound", "readable", "asked"),
+    [
+        ("everywhere", "none", {"GNG-002", "OBJ-001"}),
+        ("everywhere", "all", {"GNG-002", "OBJ-001", "QUE-001", "TOP-001"}),
+        ("tenants", "none", {"GNG-002", "OBJ-001"}),
+        ("tenants", "Platform", {"GNG-002", "OBJ-001", "QUE-001", "TOP-001"}),
+        ("tenants", "TenantPolicy", {"GNG-002", "OBJ-001", "QUE-002", "TEN-003"}),
+        ("tenants and labelled", "all", {"GNG-002", "OBJ-001", "QUE-001", "QUE-002", "TEN-003", "TOP-001"}),
+    ],
+)
+def test_the_index_holds_the_rules_by_whom_they_bind_and_what_they_read(
+    bound: str, readable: str, asked: set[str]
+) -> None:
+    index = json.loads(build_bundle().files["data.json"])["trainyard"]["index"]
+    found = index["scheduling.volcano.sh"]["PodGroup"][""]["CREATE"][bound][readable]
+    assert found == {rule: package_name(rule) for rule in asked}
+    pods = index[""]["Pod"][""]["CREATE"][bound][readable]
+    assert ("ESC-001" in pods) is (bound == "tenants and labelled")
 
 
 def test_the_sources_of_a_policy_are_those_of_the_api() -> None:

@@ -98,7 +98,9 @@ def test_the_entry_point_decides_as_its_table_says(evaluated: dict[str, Any]) ->
     assert wrong == [], f"{ENTRY_POINT.name}:\n" + "\n".join(wrong)
 
 
-def _short(decision: dict[str, Any]) -> dict[str, Any]:
+def _short(decision: dict[str, Any] | None) -> dict[str, Any] | None:
+    if decision is None:
+        return None
     lists = {
         name: sorted(f"{found['rule'] or 'null'} {found['path']}" for found in decision[name])
         for name in ("violations", "warnings", "audits", "undecided", "exempted")

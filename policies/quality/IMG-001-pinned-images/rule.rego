@@ -10,28 +10,28 @@ with_tag := `^[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a
 
 registries := request.parameter("IMG-001", "registries")
 
-violation contains {"path": entry.path, "message": sprintf("\"%v\" names no exact tag or digest", [entry.image])} if {
-	some entry in workloads.images
-	not pinned(entry.image)
+violation contains {"path": path, "message": sprintf("\"%v\" names no exact tag or digest", [image])} if {
+	some path, image in workloads.images
+	not pinned(image)
 }
-
-pinned(image) if regex.match(with_digest, image)
 
 pinned(image) if {
 	regex.match(with_tag, image)
 	not floating(image)
 }
 
+pinned(image) if regex.match(with_digest, image)
+
 floating(image) if {
 	parts := split(lower(image), ":")
 	parts[count(parts) - 1] in request.parameter("IMG-001", "floatingTags")
 }
 
-violation contains {"path": entry.path, "message": message} if {
+violation contains {"path": path, "message": message} if {
 	count(registries) > 0
-	some entry in workloads.images
-	not allowed(entry.image)
-	message := sprintf("\"%v\" is not from an allowed registry (%s)", [entry.image, concat(", ", registries)])
+	some path, image in workloads.images
+	not allowed(image)
+	message := sprintf("\"%v\" is not from an allowed registry (%s)", [image, concat(", ", registries)])
 }
 
 allowed(image) if {

@@ -20,9 +20,11 @@ jobs contains {"path": sprintf("%s.template.spec", [entry.path]), "spec": replic
 }
 
 # Entries {path, number, ceiling}.
-numbers contains {"path": sprintf("%s.%s", [job.path, field]), "number": job.spec[field], "ceiling": ceiling} if {
+numbers contains {"path": path, "number": number, "ceiling": ceiling} if {
 	some job in jobs
 	some field, ceiling in ceilings
+	number := job.spec[field]
+	path := sprintf("%s.%s", [job.path, field])
 }
 
 ceilings := {

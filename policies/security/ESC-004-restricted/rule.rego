@@ -20,17 +20,19 @@ violation contains {"path": path, "message": "a pod should get its storage throu
 	some i, volume in request.list(pod.spec, "volumes")
 	some kind, source in volume
 	source != null
-	not kind in array.concat(["name"], request.parameter("ESC-004", "volumes"))
+	not kind in usual
 	path := sprintf("%s.volumes[%d]", [pod.specPath, i])
 }
 
 violation contains {"path": path, "message": "a pod should not take tokens for other services"} if {
 	some pod in places.pods
 	some i, volume in request.list(pod.spec, "volumes")
-	some source in request.list(request.map(volume, "projected"), "sources")
+	some source in volume.projected.sources
 	foreign(request.text(request.map(source, "serviceAccountToken"), "audience"))
 	path := sprintf("%s.volumes[%d].projected", [pod.specPath, i])
 }
+
+usual := array.concat(["name"], request.parameter("ESC-004", "volumes"))
 
 as_root(context) if context.runAsUser == 0
 

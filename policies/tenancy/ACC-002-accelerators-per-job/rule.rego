@@ -67,13 +67,15 @@ trainer := request.map(request.spec, "trainer")
 
 of_pods := [unit |
 	some pod in places.pods
-	pod.copies > 0
+	counts := pod.counts
+	copies := product([number | some number in counts; is_number(number)])
+	copies > 0
 	containers := [{"resources": request.map(entry.container, "resources"), "first": first(entry)} |
 		some entry in places.containers
 		entry.pod.specPath == pod.specPath
 	]
 	claims := count(request.list(pod.spec, "resourceClaims")) > 0
-	unit := {"copies": pod.copies, "claims": claims, "containers": containers}
+	unit := {"copies": copies, "claims": claims, "containers": containers}
 ]
 
 # An ordinary init container ends before the others start; one that restarts stays beside them.

@@ -23,9 +23,9 @@ violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "
 annotation := "kubernetes.io/service-account.name"
 
 account(spec) := spec.serviceAccountName if {
-	request.text(spec, "serviceAccountName") != ""
+	not spec.serviceAccountName in ["", null]
 } else := spec.serviceAccount if {
-	request.text(spec, "serviceAccount") != ""
+	not spec.serviceAccount in ["", null]
 } else := assumed
 
 # The account of a pod that names none; undefined where somebody else decides.

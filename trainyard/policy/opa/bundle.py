@@ -10,13 +10,14 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.data import data_folder
 from trainyard.policy.catalogue import load_rules, rule_folders
-from trainyard.policy.rule import PARTS, Rule
+from trainyard.policy.rule import PARTS, ParameterSource, Reach, Rule
 from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicyState
 
@@ -27,6 +28,21 @@ ROOT: Final = "trainyard"
 
 _NOT_A_SOURCE = "num_nodes"
 _MANIFEST = ".manifest"
+
+_BOUND: Final = {
+    "everywhere": {Reach.EVERYWHERE},
+    "tenants": {Reach.EVERYWHERE, Reach.TENANTS},
+    "tenants and labelled": {*Reach},
+}
+"""The reaches that bind a request, by what the entry point calls them."""
+
+_READABLE: Final = {
+    "none": {ParameterSource.NONE},
+    "Platform": {ParameterSource.NONE, ParameterSource.PLATFORM},
+    "TenantPolicy": {ParameterSource.NONE, ParameterSource.TENANT_POLICY},
+    "all": {*ParameterSource},
+}
+"""The objects that rules may read, by what the entry point calls them."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +175,6 @@ def _entry(rule: Rule) -> dict[str, Any]:
     """Return what the entry point must know to say whether a rule judges a request."""
     judged = rule.cel
     return {
-        "package": package_name(rule.id),
         "title": rule.title,
         "severity": rule.severity.value,
         "state": rule.state.value,
@@ -187,18 +202,23 @@ def _touching(rule: Rule) -> dict[str, dict[str, list[str]]]:
 
 
 def _index(rules: Iterable[Rule]) -> dict[str, Any]:
-    """Return the ids of the rules that judge a request, by group, kind, subresource, operation, reach and source.
+    """Return the packages of the rules that judge a request, by what the entry point knows of it.
 
-    The entry point looks there instead of asking every rule: that is most of what a decision would take.
+    That is group, kind, subresource, operation, the reaches that bind it, and the objects that rules may read; below
+    these lie packages by id. The entry point looks there instead of asking every rule: that is most of what a decision
+    would take.
     """
     found: dict[str, Any] = {}
     for rule in sorted(rules, key=lambda rule: rule.id):
         for match in rule.matches:
             subresource = match.resource.partition("/")[2]
-            for operation in match.operations:
-                steps = match.group, match.kind, subresource, operation, rule.reach.value
-                ids = reduce(lambda level, step: level.setdefault(step, {}), steps, found)
-                ids.setdefault(rule.source.value, []).append(rule.id)
+            for operation, (bound, reaches), (readable, sources) in product(
+                match.operations, _BOUND.items(), _READABLE.items()
+            ):
+                steps = match.group, match.kind, subresource, operation, bound, readable
+                packages = reduce(lambda level, step: level.setdefault(step, {}), steps, found)
+                if rule.reach in reaches and rule.source in sources:
+                    packages[rule.id] = package_name(rule.id)
     return found
 
 
