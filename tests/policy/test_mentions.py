@@ -12,6 +12,7 @@ from trainyard.data import data_folder
 from trainyard.policy import Rule, load_rules
 from trainyard.policy.cases import Case, Verdict, load_cases, load_world, spec_of
 from trainyard.policy.mentions import Mentions
+from trainyard.policy.rule import Sight
 
 POLICIES = data_folder("policies")
 RULES = load_rules(POLICIES)
@@ -21,6 +22,10 @@ REFUSED = [case for case in load_cases(POLICIES, RULES) if case.rule.mentions an
 
 def request(**fields: Any) -> dict[str, Any]:
     return {"object": None, "oldObject": None, "runtime": None, **fields}
+
+
+def rego(rule: Rule) -> str:
+    return (POLICIES / rule.family / f"{rule.id}-{rule.slug}" / "rule.rego").read_text(encoding="utf-8")
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -54,6 +59,36 @@ def test_texts_of_the_platform_and_of_parameters_count() -> None:
     ceiling = [rule for rule in RULES if rule.id == "ACC-002"]
     assert Mentions(ceiling, {}).mute(asked, None) == {"ACC-002": True}
     assert Mentions(ceiling, {"ACC-002": {"resources": ['example.com/a"b&c']}}).mute(asked, None) == {}
+
+
+def test_what_texts_say_after_the_sign_counts() -> None:
+    job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": {"trainer": {"env": []}}}
+    rules = [rule for rule in RULES if rule.id == "ENV-002"]
+    reserved = Mentions(rules, {"ENV-002": {"reserved": ["torch=PET_*", "mpi=HOSTS"]}})
+    for name, mute in (("PET_NNODES", False), ("HOSTS", False), ("torch", True), ("PATH", True)):
+        spec = {"trainer": {"env": [{"name": name, "value": "*"}]}}
+        assert ("ENV-002" in reserved.mute(request(object={**job, "spec": spec}), None)) is mute
+    assert Mentions(rules, {"ENV-002": {"reserved": ["any"]}}).mute(request(object=job), None) == {}
+
+
+def test_a_parameter_that_is_true_asks_of_everything() -> None:
+    rules = [rule for rule in RULES if rule.id == "RST-001"]
+    job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": {}}
+    assert Mentions(rules, {}).mute(request(object=job), None) == {"RST-001": True}
+    assert Mentions(rules, {"RST-001": {"deadlineRequired": True}}).mute(request(object=job), None) == {}
+
+
+def test_only_rules_that_see_the_runtime_look_there() -> None:
+    job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": {}}
+    label = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer", "trainer.kubeflow.org/support": "deprecated"}
+    muted = Mentions(RULES, {}).mute(request(object=job, runtime={"metadata": {"labels": label}}), None)
+    assert "LBL-001" in muted
+    assert "LBL-004" not in muted
+
+
+def test_rules_that_read_the_runtime_say_so() -> None:
+    reading = {rule.id for rule in RULES if "request.runtime" in rego(rule)}
+    assert reading == {rule.id for rule in RULES if rule.sees is Sight.RUNTIME}
 
 
 def test_what_was_there_before_counts() -> None:

@@ -7,20 +7,21 @@ the rule finds anything, and to look for these takes a hundredth of what asking 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.rule import LISTED, Rule
+from trainyard.policy.rule import LISTED, Rule, Sight
 
 __all__ = ["Mentions"]
 
-_WORD: Final = re.compile(rb'"([^"\\]+)"')
+_ANY: Final = b""
+"""A text that every request has."""
 
-_Texts = tuple[tuple[tuple[bytes, bytes], ...], tuple[str, ...]]
-"""Texts, each with the word in quotes that it begins with, and fields of the Platform that list more."""
+_PLATFORMS: Final = 16
+"""Platforms whose texts are kept at a time; a cluster has one, a repository seldom more than a few."""
 
 
 class Mentions:
@@ -35,12 +36,10 @@ class Mentions:
     """
 
     def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
-        self._of_kind: dict[tuple[str, str], dict[str, _Texts]] = {}
-        for rule in rules:
-            if rule.mentions:
-                texts = _texts(rule, parameters.get(rule.id, {}))
-                for match in rule.matches:
-                    self._of_kind.setdefault((match.group, match.kind), {})[rule.id] = texts
+        self._rules = [(rule, rule.parameter_values(dict(parameters.get(rule.id, {})))) for rule in rules]
+        listed = [LISTED.fullmatch(mention) for rule, _ in self._rules for mention in rule.mentions]
+        self._fields = sorted({each["name"] for each in listed if each and each["source"] == "platform"})
+        self._searches = lru_cache(_PLATFORMS)(self._searches_of)
 
     def mute(self, request: Mapping[str, Any], platform: Mapping[str, Any] | None) -> dict[str, bool]:
         """Return the rules that find nothing, by id, as the policy server takes them.
@@ -52,52 +51,69 @@ class Mentions:
         platform
             ``spec`` of the Platform.
         """
-        subject = request["object"] or request["oldObject"] or {}
+        subject, listed = request["object"] or request["oldObject"] or {}, platform or {}
         group = str(subject.get("apiVersion", "")).rpartition("/")[0]
-        rules = self._of_kind.get((group, str(subject.get("kind"))))
-        if not rules:
+        searches = self._searches(_json([listed.get(field) for field in self._fields]))
+        search = searches.get((group, str(subject.get("kind"))))
+        if search is None:
             return {}
-        said, listed = _json(request), platform or {}
-        # To look for a word among words takes far less than for a text in a text.
-        words = {b"", *said.split(b'"')}
-        found = {}
-        for rule, (texts, fields) in rules.items():
-            for word, text in texts:
-                if word in words and text in said:
-                    break
-            else:
-                if not any(text in said for field in fields for text in _quoted(_items(listed.get(field)))):
-                    found[rule] = True
-        return found
+        return search.mute(_json({**request, "runtime": None}), _json(request["runtime"]))
+
+    def _searches_of(self, listed: bytes) -> dict[tuple[str, str], _Search]:
+        """Return what is looked for by group and kind; ``listed`` is what the Platform's fields say."""
+        platform = dict(zip(self._fields, json.loads(listed), strict=True))
+        found: dict[tuple[str, str], dict[str, frozenset[bytes]]] = {}
+        for rule, values in self._rules:
+            if rule.mentions:
+                texts = frozenset(text for mention in rule.mentions for text in _texts(mention, values, platform))
+                for match in rule.matches:
+                    found.setdefault((match.group, match.kind), {})[rule.id] = texts
+        runtime = frozenset(rule.id for rule, _ in self._rules if rule.sees is Sight.RUNTIME)
+        return {kind: _Search(rules, runtime) for kind, rules in found.items()}
 
 
-def _texts(rule: Rule, given: Mapping[str, Any]) -> _Texts:
-    values = rule.parameter_values(dict(given))
-    texts: list[bytes] = []
-    fields: list[str] = []
-    for mention in rule.mentions:
-        listed = LISTED.fullmatch(mention)
-        if listed is None:
-            texts.append(mention.encode())
-        elif listed["source"] == "platform":
-            fields.append(listed["name"])
-        else:
-            texts += _quoted(_items(values[listed["name"]]))
-    return tuple((_word(text), text) for text in texts), tuple(fields)
+class _Search:
+    """Looks for the texts of some rules.
+
+    Parameters
+    ----------
+    rules
+        Texts by the id of the rule.
+    of_runtime
+        The rules that see the runtime too.
+    """
+
+    def __init__(self, rules: Mapping[str, frozenset[bytes]], of_runtime: frozenset[str]) -> None:
+        self._rules = rules
+        self._of_runtime = of_runtime & rules.keys()
+        self._texts = sorted({text for texts in rules.values() for text in texts})
+
+    def mute(self, request: bytes, runtime: bytes) -> dict[str, bool]:
+        """Return the rules of whose texts there is none in what they see."""
+        said = {text for text in self._texts if text in request}
+        mute = {rule: True for rule, texts in self._rules.items() if texts.isdisjoint(said)}
+        for rule in self._of_runtime & mute.keys():
+            if any(text in runtime for text in self._rules[rule]):
+                del mute[rule]
+        return mute
 
 
-def _word(text: bytes) -> bytes:
-    found = _WORD.match(text)
-    return found[1] if found else b""
+def _texts(mention: str, values: Mapping[str, Any], platform: Mapping[str, Any]) -> Iterable[bytes]:
+    listed = LISTED.fullmatch(mention)
+    if listed is None:
+        return [mention.encode()]
+    value = (platform if listed["source"] == "platform" else values).get(listed["name"])
+    if value is True:
+        return [_ANY]
+    texts = [item for item in _items(value) if isinstance(item, str)]
+    if listed["pairs"]:
+        texts = [text.partition("=")[2].removesuffix("*") for text in texts]
+    # As JSON writes them, without the quotes around.
+    return [_json(text)[1:-1] for text in texts]
 
 
 def _items(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
-
-
-def _quoted(values: Iterable[Any]) -> list[bytes]:
-    """Return texts as JSON writes them; what is no text is the name of nothing."""
-    return [_json(value)[1:-1] for value in values if isinstance(value, str)]
 
 
 def _json(value: Any) -> bytes:

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
-LISTED: Final = re.compile(r"\{(?P<source>platform|parameters)\.(?P<name>[a-z][A-Za-z]*)\}")
+LISTED: Final = re.compile(r"\{(?P<source>platform|parameters)\.(?P<name>[a-z][A-Za-z]*)(?P<pairs>=?)\}")
 """Stands for the texts of a list: of a field of the Platform, or of a parameter of the rule."""
 
 Part = Literal["spec", "labels", "annotations"]
@@ -198,7 +198,9 @@ class Rule(SettingsModel):
     mentions: tuple[Annotated[str, StringConstraints(min_length=1)], ...] = Field(
         default=(),
         description="Texts, as JSON writes them, of which a request has one where the rule finds anything; "
-        "{platform.FIELD} and {parameters.NAME} stand for the texts of a list. None where it finds what is absent",
+        "{platform.FIELD} and {parameters.NAME} stand for the texts of a list, or, where they are true, for any "
+        "request; {parameters.NAME=} for what its texts say after the sign =, up to a final *. "
+        "None where the rule finds what is absent",
     )
     fix: str
     references: tuple[str, ...] = ()
