@@ -33,8 +33,9 @@ class Decisions:
 
     async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
         self.documents.append(documents)
-        self.asked += documents["requests"]
-        return [self._decision(request) for request in documents["requests"]]
+        asked = [{**documents, **request} for request in documents["requests"]]
+        self.asked += asked
+        return [self._decision(request) for request in asked]
 
     def names(self) -> list[str]:
         """Return kind and name of what was asked about."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -34,6 +35,9 @@ _DEPLOY = ("up", "preview", "destroy", "refresh")
 _COMMANDS = {**{name: name for name in _GROUPS if name != "deploy"}, **dict.fromkeys(_DEPLOY, "deploy")}
 """The module of each first word."""
 
+_GARBAGE = (50_000, 20, 100)
+"""When Python looks for cycles: commands make many objects and few cycles; to look often is a quarter of the time."""
+
 
 def build(word: str | None = None) -> typer.Typer:
     """Return the command.
@@ -65,6 +69,7 @@ def _root() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 fine, 1 the answer is no, 2 usage or environment error."""
+    gc.set_threshold(*_GARBAGE)
     try:
         build(sys.argv[1] if len(sys.argv) > 1 else None)()
     except TrainyardError as error:

@@ -185,7 +185,6 @@ class Controller:
 
     async def _tune(self) -> None:
         """Keep the garbage collector from walking the caches again and again."""
-        gc.set_threshold(50_000, 20, 100)
         await self._view.wait_settled()
         gc.collect()
         gc.freeze()

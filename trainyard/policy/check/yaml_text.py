@@ -21,6 +21,20 @@ _NODES: Final = 1_000_000
 """More values than any file of manifests has: what aliases of aliases can grow to."""
 
 
+@lru_cache(maxsize=4096)
+def _tag(kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+    """Return what a node without a tag is; ``implicit`` of a scalar begins with whether it is without quotes."""
+    if kind is not yaml.ScalarNode:
+        return _MAPPING if kind is yaml.MappingNode else _SEQUENCE
+    if not implicit[0]:
+        return _TEXT
+    resolvers = _Loader.yaml_implicit_resolvers
+    for tag, pattern in (*resolvers.get(value[:1], ()), *resolvers.get(None, ())):
+        if pattern.match(value):
+            return str(tag)
+    return _TEXT
+
+
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """A safe loader that leaves timestamps as they are written, like Kubernetes does.
 
@@ -29,6 +43,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     """
 
     aliases = True
+    resolve = staticmethod(_tag)
 
     def construct_document(self, node: yaml.Node) -> Any:
         try:
@@ -36,24 +51,9 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         except _UnusualError:
             return super().construct_document(node)
 
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
-        if kind is yaml.ScalarNode and implicit[0]:
-            return _scalar_tag(value)
-        return super().resolve(kind, value, implicit)
-
 
 class _UnusualError(Exception):
     """A document has more than plain mappings, lists and values."""
-
-
-@lru_cache(maxsize=4096)
-def _scalar_tag(value: str) -> str:
-    """Return what a value without quotes is."""
-    resolvers = _Loader.yaml_implicit_resolvers
-    for tag, pattern in (*resolvers.get(value[:1], ()), *resolvers.get(None, ())):
-        if pattern.match(value):
-            return str(tag)
-    return _TEXT
 
 
 def _built(loader: _Loader, node: yaml.Node, known: dict[int, Any] | None) -> Any:
