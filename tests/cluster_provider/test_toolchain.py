@@ -10,7 +10,7 @@ import pytest
 from trainyard.cluster import build as build_module
 from trainyard.cluster import go as go_module
 from trainyard.cluster.build import Build, required_space
-from trainyard.cluster.go import Go, build_command, find_go, link_flags, output_name
+from trainyard.cluster.go import PROFILE, Go, build_command, find_go, link_flags, output_name
 from trainyard.cluster.toolchain import Toolchain, pinned, program_path
 from trainyard.problem import TrainyardError
 from trainyard.progress import SilentProgress
@@ -56,18 +56,23 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_build_command_stamps_versions_and_lists_packages(tmp_path: Path) -> None:
-    command = build_command(Go("/go", "go1.26"), GROUP, {"one": ONE, "two": TWO}, tmp_path)
+    output = tmp_path / "bin"
+    command = build_command(Go("/go", "go1.26"), GROUP, {"one": ONE, "two": TWO}, tmp_path, output)
     assert command == [
         "/go",
         "build",
         "-v",
         "-o",
-        f"{tmp_path}/",
+        f"{output}/",
         "-ldflags",
         "-s -w -X example.org/version.Version=v1.0.0",
         "example.org/cmd/one",
         "example.org/two/v3",
     ]
+    profile = tmp_path / PROFILE
+    profile.touch()
+    optimized = build_command(Go("/go", "go1.26"), GROUP, {"one": ONE, "two": TWO}, tmp_path, output)
+    assert optimized == [*command[:5], "-pgo", str(profile), *command[5:]]
 
 
 def test_the_compiler_runs_without_the_users_flags_and_toolchains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ class Build:
         return sum(1 for line in listing.read_text().splitlines() if line and "build cache" not in line)
 
     def _compile(self, source: Path, missing: Mapping[str, Program], output: Path, total: int, step: Step) -> None:
-        command = build_command(self.go, self.group, missing, output)
+        command = build_command(self.go, self.group, missing, source, output)
         tail: deque[str] = deque(maxlen=40)
         done = 0
         with (
