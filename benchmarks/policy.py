@@ -1,6 +1,6 @@
-"""Figures of the policy gates: what `trainyard check` takes, what a rule costs, and what tenants cost the server.
+"""Figures of the policy gates: what `trainyard check` and an admission take, and what tenants cost the server.
 
-    python -m benchmarks.policy [--manifests 2000] [--only start_up manifests admission tenants rules]
+    python -m benchmarks.policy [--manifests 2000] [--only start_up manifests admission tenants]
 
 Writes `benchmarks/results/policy-check.json`. Rates are a core's: manifests by processor seconds of the command and
 of the policy server together.
@@ -37,7 +37,6 @@ from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.adapter import OpaClient
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.server import OpaServer
-from trainyard.policy.rule import Rule
 from trainyard.settings import StackSettings, load_stack
 
 NAME = "policy-check"
@@ -74,7 +73,6 @@ def main() -> None:
             "manifests": lambda: command(corpus, options.manifests),
             "admission": lambda: admission_cost(sources),
             "tenants": lambda: {str(count): tenants_cost(sources, count) for count in TENANTS},
-            "rules": lambda: rules_cost(sources),
         }
         former = result_file(NAME)
         results: dict[str, Any] = json.loads(former.read_text()) if options.only and former.exists() else {}
@@ -257,14 +255,14 @@ class Served:
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
-    def ask(self, documents: Iterable[Mapping[str, Any]], only: list[str] | None = None, repeat: int = 1) -> float:
+    def ask(self, documents: Iterable[Mapping[str, Any]], repeat: int = 1) -> float:
         """Ask everything and return the processor seconds of the server."""
 
         async def run() -> None:
             async with OpaClient(self.address, timeout=120) as client:
                 for document in documents:
                     for _ in range(repeat):
-                        await client.decide_all({**document, "only": only})
+                        await client.decide_all(document)
 
         before = self.processor()
         asyncio.run(run())
@@ -296,41 +294,6 @@ def admission_cost(sources: Sources) -> dict[str, float]:
         "wait_p50_milliseconds": round(waits[len(waits) // 2] * 1e3, 2),
         "wait_p99_milliseconds": round(waits[len(waits) * 99 // 100] * 1e3, 2),
     }
-
-
-def rules_cost(sources: Sources) -> Mapping[str, Any]:
-    """Return how often each rule is asked and what it costs the server, for a thousand manifests.
-
-    A rule is measured alone: what rules share, such as the list of all pods, counts for each of them.
-    """
-    documents = asked(sources, load_stack(STACK))
-    scale = 1000 / len(sources.manifests)
-    rules = load_rules()
-    with Served() as served:
-
-        def cost(only: list[str] | None) -> float:
-            return min(served.ask(documents, only) for _ in range(2)) * scale * 1e3
-
-        cost(None)
-        nothing = cost([])
-        return {
-            "all_milliseconds": round(cost(None), 1),
-            "none_milliseconds": round(nothing, 1),
-            "each": {
-                rule.id: {
-                    "evaluations": round(evaluations(rule, documents) * scale),
-                    "milliseconds": round(max(0.0, cost([rule.id]) - nothing), 1),
-                }
-                for rule in rules
-            },
-        }
-
-
-def evaluations(rule: Rule, documents: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many of the requests a rule is asked about."""
-    kinds = {(match.group, match.kind) for match in rule.matches if "CREATE" in match.operations}
-    bodies = (each["request"]["object"] for document in documents for each in document["requests"])
-    return sum((body["apiVersion"].rpartition("/")[0], body["kind"]) in kinds for body in bodies)
 
 
 def tenants_cost(sources: Sources, count: int) -> dict[str, float]:
