@@ -214,11 +214,13 @@ def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
 
 
 def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
-    """Return the input of the policy server for several requests at once; what is as in the first is said once."""
+    """Return the input of the policy server for several requests at once; the parameters of the first are said once."""
     requests = [_request(review, surroundings.mentions) for review in reviews]
-    common = {"params": requests[0]["params"] if requests else {}, "unknown": []}
-    own = [{name: value for name, value in each.items() if value != common.get(name)} for each in requests]
-    return {"requests": own, **common, **_shared(surroundings)}
+    params = requests[0]["params"] if requests else {}
+    for each in requests:
+        if all(value is params[name] for name, value in each["params"].items()):
+            del each["params"]
+    return {"requests": requests, "params": params, **_shared(surroundings)}
 
 
 def decision_of(answer: Mapping[str, Any]) -> Decision:
