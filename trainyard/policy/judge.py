@@ -214,13 +214,9 @@ def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
 
 
 def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
-    """Return the input of the policy server for several requests at once; the parameters of the first are said once."""
+    """Return the input of the policy server for several requests at once."""
     requests = [_request(review, surroundings.mentions) for review in reviews]
-    params = requests[0]["params"] if requests else {}
-    for each in requests:
-        if all(value is params[name] for name, value in each["params"].items()):
-            del each["params"]
-    return {"requests": requests, "params": params, **_shared(surroundings)}
+    return {"requests": requests, **_shared(surroundings), "unknown": []}
 
 
 def decision_of(answer: Mapping[str, Any]) -> Decision:
