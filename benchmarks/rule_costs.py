@@ -70,7 +70,7 @@ def questions(bundle: Bundle, folder: Path) -> tuple[dict[str, Any], list[Questi
             body, operation = request["request"]["object"], request["request"]["operation"]
             of_kind = index[body["apiVersion"].rpartition("/")[0]][body["kind"]][""][operation]
             concerns = frozenset(of_kind[CONCERNED]["all"])
-            found.append(Question({"params": document["params"], **request}, concerns, frozenset(request["mute"])))
+            found.append(Question(request, concerns, frozenset(request["mute"])))
     return dict(documents[0]), found
 
 
