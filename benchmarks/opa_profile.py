@@ -52,7 +52,7 @@ def main() -> None:
         command += ["--optimize-store-for-read-speed", "--bundle", folder / "bundle.tar.gz"]
         with subprocess.Popen(command, env={**os.environ, "GOGC": "400"}) as server:
             try:
-                await_answer(address)
+                await_answer(address, server)
                 bodies = [orjson.dumps({"input": question}) for question in questions]
                 FILE.write_bytes(profile(address, bodies, seconds))
             finally:
@@ -68,14 +68,15 @@ def free_address() -> str:
     return f"{host}:{port}"
 
 
-def await_answer(address: str) -> None:
-    """Wait until the server has its rules."""
-    while True:
+def await_answer(address: str, server: subprocess.Popen[bytes]) -> None:
+    """Wait until the server has its rules, as long as it runs."""
+    while server.poll() is None:
         try:
             with urlopen(f"http://{address}/health?bundles"):
                 return
         except OSError:
             time.sleep(0.1)
+    raise SystemExit(f"The policy server ended with status {server.returncode}; what it said stands above.")
 
 
 def profile(address: str, bodies: list[bytes], seconds: int) -> bytes:
@@ -93,6 +94,8 @@ def profile(address: str, bodies: list[bytes], seconds: int) -> bytes:
         for body in bodies:
             connection.request("POST", DECISIONS, body, {"Content-Type": "application/json"})
             connection.getresponse().read()
+    if not found:
+        raise SystemExit("The policy server gave no profile; what it said stands above.")
     return found[0]
 
 

@@ -32,7 +32,7 @@ __all__ = [
 
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 LISTED: Final = re.compile(r"\{(?P<source>platform|parameters)\.(?P<name>[a-z][A-Za-z]*)(?P<pairs>=?)\}")
-"""Stands for the texts of a list: of a field of the Platform, or of a parameter of the rule."""
+"""Stands for the texts of a list, or for what they say after the sign =: a Platform's field or a rule's parameter."""
 
 Part = Literal["spec", "labels", "annotations"]
 PARTS: Final[tuple[Part, ...]] = ("spec", "labels", "annotations")
