@@ -224,12 +224,12 @@ class Recorded:
         return [{"allowed": True, **lists} for _ in documents["requests"]]
 
 
-def asked(sources: Sources, settings: StackSettings) -> list[Mapping[str, Any]]:
-    """Return what the policy server is asked about some manifests."""
+def asked(sources: Sources, settings: StackSettings, *, mentions: bool = True) -> list[Mapping[str, Any]]:
+    """Return what the policy server is asked about manifests: of all rules, or of those that may find something."""
     now = datetime.datetime.now(datetime.UTC)
     rules = load_rules()
-    mentions = Mentions(rules, settings.policies.parameters)
-    surroundings = Surroundings(settings.policies, settings.exempt_namespaces, now, mentions=mentions)
+    texts = Mentions(rules, settings.policies.parameters) if mentions else None
+    surroundings = Surroundings(settings.policies, settings.exempt_namespaces, now, mentions=texts)
     recorded = Recorded()
     checker = Checker(rules, World(settings, sources.manifests), surroundings)
     asyncio.run(checker.check(sources, recorded))

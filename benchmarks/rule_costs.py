@@ -38,11 +38,11 @@ class Question:
     Parameters
     ----------
     document
-        As the policy server gets it.
+        As the policy server gets it where no rule is left out.
     concerns
         The rules that judge such requests.
     mute
-        Those of which `trainyard check` sees that they find nothing.
+        The rules of which `trainyard check` sees that they find nothing.
     """
 
     document: Mapping[str, Any]
@@ -63,15 +63,18 @@ def questions(bundle: Bundle, folder: Path) -> tuple[dict[str, Any], list[Questi
     """Return what all requests about the corpus share, and the requests."""
     index = orjson.loads(bundle.files["data.json"])["trainyard"]["index"]
     write_corpus(folder / "manifests", MANIFESTS)
-    documents = asked(read_sources([str(folder / "manifests")], stdin=str), load_stack(STACK))
-    found = []
-    for document in documents:
-        for request in document["requests"]:
+    sources, settings = read_sources([str(folder / "manifests")], stdin=str), load_stack(STACK)
+    whole, fewer = asked(sources, settings, mentions=False), asked(sources, settings)
+    found: list[Question] = []
+    params: list[Any] = []
+    for document, muted in zip(whole, fewer, strict=True):
+        for request, same in zip(document["requests"], muted["requests"], strict=True):
             body, operation = request["request"]["object"], request["request"]["operation"]
             of_kind = index[body["apiVersion"].rpartition("/")[0]][body["kind"]][""][operation]
-            concerns = frozenset(of_kind[CONCERNED]["all"])
-            found.append(Question(request, concerns, frozenset(request["mute"])))
-    return dict(documents[0]), found
+            placed = {**request, "params": len(params) + request["params"]}
+            found.append(Question(placed, frozenset(of_kind[CONCERNED]["all"]), frozenset(same["mute"])))
+        params += document["params"]
+    return {**whole[0], "params": params}, found
 
 
 def costs(bundle: Bundle, asking: tuple[dict[str, Any], Sequence[Question]], folder: Path) -> dict[str, Any]:

@@ -11,16 +11,22 @@ decision := verdict if {
 } else := unjudged
 
 # The answers about several requests with the same settings, in their order. Each is judged by an input of its own:
-# what replaces a part of the whole input copies all of it. No request brings settings of its own.
+# what replaces a part of the whole input copies all of it. A request names its params by their place in a list, and
+# brings no settings; nothing of the whole input counts as a request's own, for union would merge the two.
 decisions := [answer |
 	some one in input.requests
-	document := object.union(settings, object.filter(one, ["request", "params", "unknown", "mute"]))
+	own := object.union(object.filter(one, ["request", "unknown", "mute"]), {"params": params_of(one)})
+	document := object.union(settings, own)
 	answer := verdict with input as document
 ] if {
 	settings_well_formed
 }
 
-settings := object.remove(input, ["requests"])
+settings := object.remove(input, ["requests", "request", "params", "unknown", "mute"])
+
+params_of(one) := value if {
+	value := input.params[one.params]
+} else := null
 
 verdict := {
 	"allowed": true,

@@ -51,7 +51,7 @@ class Decisions:
         if self.away:
             self.refusals += 1
             raise DecisionUnavailableError("the policy server took too long")
-        self.asked += [{**documents, **request} for request in documents["requests"]]
+        self.asked += [{**each, "params": documents["params"][each["params"]]} for each in documents["requests"]]
         return [self._answer(request["request"]) for request in documents["requests"]]
 
     def _answer(self, request: Body) -> Body:

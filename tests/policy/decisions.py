@@ -33,7 +33,7 @@ class Decisions:
 
     async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
         self.documents.append(documents)
-        asked = [{**documents, **request} for request in documents["requests"]]
+        asked = [{**each, "params": documents["params"][each["params"]]} for each in documents["requests"]]
         self.asked += asked
         return [self._decision(request) for request in asked]
 

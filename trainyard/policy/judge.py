@@ -214,9 +214,20 @@ def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
 
 
 def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
-    """Return the input of the policy server for several requests at once."""
-    requests = [_request(review, surroundings.mentions) for review in reviews]
-    return {"requests": requests, **_shared(surroundings), "unknown": []}
+    """Return the input of the policy server for several requests at once.
+
+    Parameters that are the same objects are said once: a request names theirs by its place in ``params``.
+    """
+    requests: list[dict[str, Any]] = []
+    params: list[dict[str, Any]] = []
+    places: dict[tuple[int, int], int] = {}
+    for review in reviews:
+        request = _request(review, surroundings.mentions)
+        place = places.setdefault((id(review.platform), id(review.tenant_policy)), len(params))
+        if place == len(params):
+            params.append(request["params"])
+        requests.append({**request, "params": place})
+    return {"requests": requests, "params": params, **_shared(surroundings)}
 
 
 def decision_of(answer: Mapping[str, Any]) -> Decision:
@@ -241,11 +252,14 @@ def _request(review: Review, mentions: Mentions | None) -> dict[str, Any]:
         "runtime": review.runtime,
         "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
     }
+    mute = mentions.mute(request, review.platform) if mentions else {}
+    if mentions and mentions.seeing_runtime <= mute.keys():
+        request["runtime"] = None
     return {
         "request": request,
         "params": {"platform": review.platform, "tenantPolicy": review.tenant_policy},
         "unknown": list(review.unknown),
-        "mute": mentions.mute(request, review.platform) if mentions else {},
+        "mute": mute,
     }
 
 

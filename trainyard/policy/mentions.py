@@ -33,10 +33,16 @@ class Mentions:
         The rules; one without texts is always asked.
     parameters
         A stack's values of their parameters, by id.
+
+    Attributes
+    ----------
+    seeing_runtime
+        Ids of the rules that see the runtime of a TrainJob: where all of them are mute, nobody needs it.
     """
 
     def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._rules = [(rule, rule.parameter_values(dict(parameters.get(rule.id, {})))) for rule in rules]
+        self.seeing_runtime = frozenset(rule.id for rule, _ in self._rules if rule.sees is Sight.RUNTIME)
         listed = [LISTED.fullmatch(mention) for rule, _ in self._rules for mention in rule.mentions]
         self._fields = sorted({each["name"] for each in listed if each and each["source"] == "platform"})
         self._searches = lru_cache(_PLATFORMS)(self._searches_of)
@@ -68,8 +74,7 @@ class Mentions:
                 texts = frozenset(text for mention in rule.mentions for text in _texts(mention, values, platform))
                 for match in rule.matches:
                     found.setdefault((match.group, match.kind), {})[rule.id] = texts
-        runtime = frozenset(rule.id for rule, _ in self._rules if rule.sees is Sight.RUNTIME)
-        return {kind: _Search(rules, runtime) for kind, rules in found.items()}
+        return {kind: _Search(rules, self.seeing_runtime) for kind, rules in found.items()}
 
 
 class _Search:

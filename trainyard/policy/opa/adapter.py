@@ -104,8 +104,8 @@ class OpaClient:
         Parameters
         ----------
         documents
-            An input document with ``requests`` (a list of what :meth:`decide` takes as ``request``, each with its own
-            ``params``) instead of ``request``.
+            An input document with ``requests`` instead of ``request``: a list of inputs without settings, each with
+            the place of its ``params`` in the list that the document has of them.
 
         Raises
         ------
