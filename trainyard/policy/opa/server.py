@@ -115,9 +115,11 @@ class OpaServer:
             if _healthy(address):
                 return
             time.sleep(_PAUSE)
-        lines = log.read_text(errors="replace").strip().splitlines()
+        lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        # Below an error in Rego stands the line of Rego.
+        said = next((line for line in lines if line.startswith("error: ")), lines[-1])
         raise TrainyardError(
-            f"The policy server did not start: {lines[-1] if lines else 'it said nothing'}",
+            f"The policy server did not start: {said}",
             fix="run trainyard policy test to see whether a rule's Rego is wrong",
         )
 
