@@ -12,10 +12,11 @@ decision := verdict if {
 
 # The answers about several requests with the same settings, in their order. Each is judged by an input of its own:
 # what replaces a part of the whole input copies all of it. A request names its params by their place in a list, and
-# brings no settings; nothing of the whole input counts as a request's own, for union would merge the two.
+# brings no settings; nothing of the whole input counts as a request's own, for union would merge the two. There is no
+# answer where there are no such params; whoever asks counts them.
 decisions := [answer |
 	some one in input.requests
-	own := object.union(object.filter(one, ["request", "unknown", "mute"]), {"params": params_of(one)})
+	own := object.union(object.filter(one, ["request", "unknown", "mute"]), {"params": input.params[one.params]})
 	document := object.union(settings, own)
 	answer := verdict with input as document
 ] if {
@@ -23,10 +24,6 @@ decisions := [answer |
 }
 
 settings := object.remove(input, ["requests", "request", "params", "unknown", "mute"])
-
-params_of(one) := value if {
-	value := input.params[one.params]
-} else := null
 
 verdict := {
 	"allowed": true,
