@@ -24,6 +24,8 @@ amount(value) := ((sign * size) * multipliers[parts[4]]) / object.get(divisors, 
 	size := to_number(sprintf("%s.%s0e%s", [parts[2], parts[3], exponent(parts[5])]))
 }
 
+equals(value, size) if amount(value) == size
+
 exponent(text) := "0" if text == ""
 
 exponent(text) := text if text != ""

@@ -13,19 +13,18 @@ hungry contains {"path": entry.path, "container": entry.container, "mounts": mou
 	several(amounts(request.map(request.map(entry.container, "resources"), kind)))
 }
 
-amounts(resources) := [text |
+amounts(resources) := [amount |
 	some name, amount in resources
 	amount != null
 	workloads.accelerator(name)
-	text := sprintf("%v", [amount])
-	text != "0"
+	not quantities.equals(amount, 0)
 ]
 
 several(asked) if count(asked) > 1
 
 several(asked) if {
 	some amount in asked
-	amount != "1"
+	not quantities.equals(amount, 1)
 }
 
 mounts(entry) := [{"mount": mount, "volumes": volumes} |

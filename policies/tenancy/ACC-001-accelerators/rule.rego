@@ -1,6 +1,7 @@
 package trainyard.rules.acc_001
 
 import data.trainyard.lib.places
+import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import rego.v1
 
@@ -59,5 +60,5 @@ asks(pod, name) if {
 	some amounts in container.resources
 	amount := amounts[name]
 	amount != null
-	sprintf("%v", [amount]) != "0"
+	not quantities.equals(amount, 0)
 }
