@@ -33,9 +33,10 @@ api_group := parts[0] if {
 	count(parts) == 2
 } else := ""
 
+# No map is no spec; a cluster's schema refuses it.
 default spec := {}
 
-spec := object.spec if object.spec != null
+spec := object.spec if is_object(object.spec)
 
 metadata := object_get(object, "metadata", {})
 

@@ -13,17 +13,20 @@ job_labels(job) := request.map(request.map(request.map(job, "template"), "metada
 
 pod_labels(job) := request.map(request.map(request.map(request.map(request.map(job, "template"), "spec"), "template"), "metadata"), "labels")
 
+# A label that is null is none: the API server drops it.
+step_of(labels) := labels[label] if labels[label] != null
+
 job_path(i) := sprintf("spec.template.spec.replicatedJobs[%d].template.metadata.labels[%s]", [i, label])
 
 violation contains {"path": job_path(i), "message": sprintf("ancestor step \"%v\" is not known", [step])} if {
 	some i, job in jobs
-	step := job_labels(job)[label]
+	step := step_of(job_labels(job))
 	not step in steps
 }
 
 violation contains {"path": path, "message": "the label has no effect on a pod template"} if {
 	some i, job in jobs
-	step := pod_labels(job)[label]
+	step := step_of(pod_labels(job))
 	labels := job_labels(job)
 	not labels[label] == step
 	path := sprintf("spec.template.spec.replicatedJobs[%d].template.spec.template.metadata.labels[%s]", [i, label])

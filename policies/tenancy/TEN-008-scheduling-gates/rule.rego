@@ -12,4 +12,4 @@ violation contains {"path": "spec.schedulingGates", "message": sprintf("the gate
 	startswith(name, start)
 }
 
-names(spec) := [gate.name | some gate in request.list(spec, "schedulingGates")]
+names(spec) := [request.text(gate, "name") | some gate in request.list(spec, "schedulingGates")]

@@ -104,6 +104,9 @@ class Comparison:
     def policy_server(self, judged: Judged, decision: Decision) -> None:
         """Compare the policies of the API server with the policy server, about one and the same object."""
         tally = self.tally
+        if judged.unjudged and not judged.allowed and _with_decimals(judged.sent):
+            tally.counts["not evaluated for a number with decimals"] += 1
+            return
         for text in judged.unjudged:
             tally.differ(judged, f"the API server could not evaluate a rule: {text}")
         seen = self._of_the_api_server((finding.rule, finding.path) for finding in decision.findings)
@@ -149,7 +152,9 @@ class Comparison:
     def refused(self, judged: Judged, checked: Checked) -> None:
         """Compare what the check says with the rules by which a CustomResourceDefinition refuses an object."""
         missing = judged.shape_rules - checked.rules
-        if missing:
+        if missing and _with_decimals(judged.sent):
+            self.tally.counts["refused by the schema for a number with decimals"] += 1
+        elif missing:
             self.tally.differ(judged, f"the schema refuses it by {sorted(missing)}, which the check does not name")
         if judged.shape_rules:
             self.tally.counts["refused by a shape rule"] += 1
@@ -178,6 +183,15 @@ class Comparison:
             and (rule.reach is Reach.EVERYWHERE or not judged.namespace or not home.exempt)
             and (rule.reach is not Reach.LABELLED or not judged.namespace or home.labelled)
         ]
+
+
+def _with_decimals(value: Any) -> bool:
+    """Whether it holds a number such as 1.0: schemas take it for a whole one, CEL fails on it, and all is refused."""
+    if isinstance(value, dict):
+        return any(map(_with_decimals, value.values()))
+    if isinstance(value, list):
+        return any(map(_with_decimals, value))
+    return isinstance(value, float)
 
 
 _STEP = re.compile(r"\.?([^.\[]+)|\[([^\]]*)\]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -101,20 +101,20 @@ class Stage:
     def judged(self, subjects: Sequence[Subject]) -> list[Judged]:
         """Return what the API server says about each subject, in order; what is made for them is removed again."""
         with ThreadPoolExecutor(WORKERS) as workers, ExitStack() as stack:
-            stack.enter_context(self._surroundings())
+            stack.enter_context(self._surroundings(_accounts(subjects)))
             stack.enter_context(self._begun(subjects, workers))
             stack.enter_context(self._policies(workers))
             return list(workers.map(self._judge, subjects))
 
     @contextmanager
-    def _surroundings(self) -> Iterator[None]:
+    def _surroundings(self, names: Iterable[str]) -> Iterator[None]:
         homes = [home for home in self._worlds.homes.values() if home.name != PLATFORM_NAMESPACE]
         api = f"/apis/{self._scratch.group}/v1alpha1"
         namespaces: list[Placed] = [("/api/v1/namespaces", self._namespace(home)) for home in homes]
         accounts: list[Placed] = [
             (f"/api/v1/namespaces/{self.namespace(home.name)}/serviceaccounts", _named("ServiceAccount", "v1", name))
             for home in homes
-            for name in ("default", "trainer", "builder")
+            for name in names
         ]
         policies = [
             (
@@ -399,3 +399,12 @@ def _shape_rules(answer: Answer) -> frozenset[str]:
     causes = answer.body.get("details", {}).get("causes", []) if isinstance(answer.body.get("details"), dict) else []
     texts = [str(cause.get("message", "")) for cause in causes]
     return frozenset(rule for text in texts for rule in re.findall(r"\b([A-Z]{3}-[0-9]{3})\b", text))
+
+
+def _accounts(subjects: Iterable[Subject]) -> list[str]:
+    """Return the service accounts that a namespace needs: a token of none is removed by Kubernetes at any moment."""
+    names = {"default", "trainer", "builder"}
+    for subject in subjects:
+        annotations = subject.start.body["metadata"].get("annotations") if subject.start else None
+        names.add((annotations or {}).get("kubernetes.io/service-account.name"))
+    return sorted(name for name in names if isinstance(name, str) and name)

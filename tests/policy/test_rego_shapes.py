@@ -1,0 +1,68 @@
+"""Whatever stands in place of a field, the rules decide: an object of any shape is no error of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.policy.rego.documents import case_documents
+from trainyard.cluster.toolchain import program_path
+from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.opa import OpaClient, OpaServer, build_bundle
+
+pytestmark = pytest.mark.cluster
+
+REQUESTS: Final = 5000
+SEED: Final = 1
+PARTS: Final = ("object", "object", "object", "oldObject", "runtime")
+INSTEAD: Final[tuple[Any, ...]] = (
+    "", "x", 5, 1.0, True, None, [], {}, [None], [""], [[]], [5], {"a": None}, {"limits": 5},
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of everything in an object but what says its kind."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in items:
+        if path or step not in ("apiVersion", "kind"):
+            yield (*path, step)
+            yield from places(inner, (*path, step))
+
+
+def distorted(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """Return a question about all rules in which something else stands in one or two places."""
+    document = {**document, "only": None, "request": copy.deepcopy(document["request"])}
+    for _ in range(chance.choice((1, 1, 2))):
+        part = document["request"][chance.choice(PARTS)]
+        found = list(places(part))
+        if found:
+            *outer, last = chance.choice(found)
+            for step in outer:
+                part = part[step]
+            part[last] = copy.deepcopy(chance.choice(INSTEAD))
+    return document
+
+
+def test_objects_of_any_shape_are_judged() -> None:
+    chance = random.Random(SEED)
+    known = [document for documents in case_documents().values() for _, document in documents]
+    asked = [distorted(chance.choice(known), chance) for _ in range(REQUESTS)]
+
+    async def run() -> list[str]:
+        failed = []
+        async with OpaClient(address, timeout=60) as client:
+            for document in asked:
+                try:
+                    await client.decide(document)
+                except DecisionUnavailableError as error:
+                    failed.append(f"{error}: {json.dumps(document['request'])}")
+        return failed
+
+    with OpaServer(lambda: program_path("opa"), build_bundle()) as address:
+        assert asyncio.run(run()) == []
