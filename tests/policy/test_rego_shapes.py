@@ -6,11 +6,11 @@ import asyncio
 import copy
 import json
 import random
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
+from tests.policy.equivalence.anatomy import places
 from tests.policy.rego.documents import case_documents
 from trainyard.cluster.toolchain import program_path
 from trainyard.policy.judge import DecisionUnavailableError
@@ -26,26 +26,15 @@ INSTEAD: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of everything in an object but what says its kind."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, inner in items:
-        if path or step not in ("apiVersion", "kind"):
-            yield (*path, step)
-            yield from places(inner, (*path, step))
-
-
 def distorted(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """Return a question about all rules in which something else stands in one or two places."""
     document = {**document, "only": None, "request": copy.deepcopy(document["request"])}
     for _ in range(chance.choice((1, 1, 2))):
         part = document["request"][chance.choice(PARTS)]
-        found = list(places(part))
+        found = [(node, key) for node, key in places(part) if node is not part or key not in ("apiVersion", "kind")]
         if found:
-            *outer, last = chance.choice(found)
-            for step in outer:
-                part = part[step]
-            part[last] = copy.deepcopy(chance.choice(INSTEAD))
+            node, key = chance.choice(found)
+            node[key] = copy.deepcopy(chance.choice(INSTEAD))
     return document
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.policy.equivalence.anatomy import places
 from tests.policy.equivalence.gates import Checked
 from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import Worlds
@@ -187,11 +188,7 @@ class Comparison:
 
 def _with_decimals(value: Any) -> bool:
     """Whether it holds a number such as 1.0: schemas take it for a whole one, CEL fails on it, and all is refused."""
-    if isinstance(value, dict):
-        return any(map(_with_decimals, value.values()))
-    if isinstance(value, list):
-        return any(map(_with_decimals, value))
-    return isinstance(value, float)
+    return any(isinstance(node[key], float) for node, key in places(value))
 
 
 _STEP = re.compile(r"\.?([^.\[]+)|\[([^\]]*)\]")
