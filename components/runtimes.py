@@ -13,6 +13,9 @@ from typing import Any
 import pulumi
 
 from components.objects import Component, declare
+from components.webhooks import TrustedWebhooks
+from trainyard.cluster import ClusterAccess
+from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard.data import checkout, data_folder
 from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalogue
 from trainyard.settings.platform import RuntimeSettings
@@ -27,6 +30,8 @@ class Runtimes(Component):
     ----------
     authored
         Runtimes written in Python (`trainyard.runtimes.author`), beside those of the folders.
+    access
+        The cluster, whose API server has to reach the trainer's webhook first; None where there is none.
     after
         The trainer's Deployment and webhook configurations, because the webhook judges runtimes, and the object
         ``platform``, by which it does.
@@ -43,17 +48,22 @@ class Runtimes(Component):
         settings: RuntimeSettings,
         *,
         authored: Iterable[Runtime] = (),
+        access: ClusterAccess | None = None,
         after: Iterable[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("runtimes", name, opts)
         edges = list(after)
         catalogue = installed_catalogue(catalogue_folders(settings), settings.include, settings.mirrors, authored)
-        common = pulumi.ResourceOptions(parent=self, depends_on=edges)
+        manifests = catalogue.objects()
+        hooks = None
+        if access is not None and manifests:
+            hooks = TrustedWebhooks(access, CLUSTER_TRAINING_RUNTIMES, manifests[0]).binding()
+        common = pulumi.ResourceOptions(parent=self, depends_on=edges, hooks=hooks)
         final = pulumi.ResourceOptions.merge(
             common, pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
         )
-        self.ready = [declare(manifest, final if _released(manifest) else common) for manifest in catalogue.objects()]
+        self.ready = [declare(manifest, final if _released(manifest) else common) for manifest in manifests]
         self.register_outputs({})
 
 

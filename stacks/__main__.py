@@ -39,7 +39,9 @@ with open_stack() as stack:
         after=volcano.ready,
         opts=opts,
     )
-    runtimes = Runtimes("runtimes", settings.runtimes, after=[*trainer.ready, *platform.ready], opts=opts)
+    runtimes = Runtimes(
+        "runtimes", settings.runtimes, access=target.access, after=[*trainer.ready, *platform.ready], opts=opts
+    )
     Tenants(
         "tenants",
         settings,
