@@ -12,7 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["KeyPair", "authority", "expires", "issue", "renewal_due"]
+__all__ = ["KeyPair", "authority", "expires", "issue", "made", "renewal_due"]
+
+_BACKDATED = datetime.timedelta(minutes=5)
+"""What a certificate is older than it is, for clocks that are late."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,11 @@ def expires(certificate: bytes) -> datetime.datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
+def made(certificate: bytes) -> datetime.datetime:
+    """Return when a certificate was made here (UTC)."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_before_utc + _BACKDATED
+
+
 def renewal_due(certificate: bytes) -> datetime.datetime:
     """Return when a certificate is to be renewed: after two thirds of its life (UTC)."""
     parsed = x509.load_pem_x509_certificate(certificate)
@@ -116,7 +124,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_before(now - _BACKDATED)
         .not_valid_after(now + lifetime)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )

@@ -173,6 +173,26 @@ async def test_a_new_authority_is_announced_before_it_is_used_and_the_old_one_st
         assert trusted(api, "validatingwebhookconfigurations", name) == [new]
 
 
+async def test_a_webhook_server_gets_a_certificate_of_a_new_authority_when_api_servers_have_learned_of_it(
+    api: FakeApi,
+) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+        for _ in range(8):
+            await state.pass_time(days=60)
+        old, leaf = state.authority()["tls.crt"], state.data()["tls.crt"]
+        await state.pass_time(days=10)
+        new = state.authority()["tls.crt"]
+        assert new != old
+        assert (state.data()["tls.crt"], state.data()["ca.crt"]) == (leaf, new + old)
+        await state.pass_time(seconds=50)
+        assert state.data()["tls.crt"] == leaf
+        assert await state.issuer.step() == state.clock.now + datetime.timedelta(seconds=10)
+        await state.pass_time(seconds=10)
+        assert issued_by(state.data()["tls.crt"], new)
+
+
 async def test_killed_between_any_two_writes_of_a_rotation_the_next_leader_completes_it(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     name = "validator.trainer.kubeflow.org"

@@ -23,6 +23,7 @@ from trainyard.kube import Object
 __all__ = [
     "AUTHORITY_LIFETIME",
     "CERTIFICATE_LIFETIME",
+    "SETTLING",
     "Authority",
     "authority_data",
     "authority_of",
@@ -37,6 +38,8 @@ __all__ = [
 
 AUTHORITY_LIFETIME = datetime.timedelta(days=730)
 CERTIFICATE_LIFETIME = datetime.timedelta(days=90)
+SETTLING = datetime.timedelta(minutes=1)
+"""How long a new authority is announced before it signs: every API server learns of it by a watch of its own."""
 _CERTIFICATE, _KEY, _BUNDLE, _PREVIOUS = "tls.crt", "tls.key", "ca.crt", "previous.crt"
 
 
@@ -107,18 +110,18 @@ def certificate_due(stored: Object | None, wanted: Certificate, authority: Autho
     wanted
         Names it has to be for.
     authority
-        Who has to have signed it.
+        Who has to have signed it; what its predecessor signed will do until the new one has settled.
     """
     data = _data(stored)
     pair = pki.KeyPair(data.get(_CERTIFICATE, b""), data.get(_KEY, b""))
     certificate = _parsed(pair.certificate)
     if certificate is None or not _usable(pair) or _names(certificate) != _wanted_names(wanted):
         return None
-    try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.current.certificate))
-    except (ValueError, TypeError, InvalidSignature):
-        return None
-    return pki.renewal_due(pair.certificate)
+    if _issued_by(certificate, authority.current.certificate):
+        return pki.renewal_due(pair.certificate)
+    if _issued_by(certificate, authority.previous):
+        return min(pki.made(authority.current.certificate) + SETTLING, pki.expires(pair.certificate))
+    return None
 
 
 def certificate_data(
@@ -191,6 +194,17 @@ def _parsed(certificate: bytes) -> x509.Certificate | None:
         return x509.load_pem_x509_certificate(certificate)
     except ValueError:
         return None
+
+
+def _issued_by(certificate: x509.Certificate, authority: bytes) -> bool:
+    issuer = _parsed(authority)
+    if issuer is None:
+        return False
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _usable(pair: pki.KeyPair) -> bool:

@@ -39,7 +39,8 @@ class Issuer:
     """Keeps certificate Secrets and caBundles as the configuration says.
 
     Everything is decided from what is stored, so it may be stopped between any two writes. Bundles go out before
-    certificates: an API server trusts a new authority before any webhook server uses it.
+    certificates, a minute before where an authority has a predecessor: an API server trusts a new authority before any
+    webhook server uses it.
 
     Parameters
     ----------
