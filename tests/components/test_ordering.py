@@ -117,7 +117,6 @@ def test_policies_come_after_the_objects_they_read(local: Recording) -> None:
 def test_queues_and_the_fabric_are_made_fit_before_they_change_and_runtimes_wait_for_their_webhook(
     local: Recording,
 ) -> None:
-    assert {each.inputs["kind"] for each in local.objects if each.hooks} == {
-        *("Queue", "HyperNode", "ClusterTrainingRuntime")
-    }
+    hooked = {each.inputs["kind"] for each in local.objects if each.hooks}
+    assert hooked == {"Queue", "HyperNode", "ClusterTrainingRuntime"}
     assert all(each.hooks for each in (*local.of("Queue"), *local.of("ClusterTrainingRuntime")))
