@@ -14,7 +14,7 @@ from typing import Any
 
 from components.apart import apart
 from components.objects import FIELD_MANAGER
-from components.preparation import Preparation, with_spec
+from components.preparation import AGAIN, LAG, Preparation, applied, with_spec
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
 from trainyard.kube import ApiError, Client, Object
@@ -26,10 +26,6 @@ from trainyard.queues.reserved import made_room
 from trainyard.queues.transition import transition
 
 __all__ = ["Convergence", "PatchedQueue", "live_queues", "refuse_changes"]
-
-_LAG = 15.0
-"""Seconds for which the webhook may not know yet of a queue that was made or changed."""
-_AGAIN = 0.2
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
 """Another manager than that of the patch, which gives back what it owns: the scheduler's fields stay lowered then."""
@@ -127,28 +123,22 @@ class PatchedQueue(Preparation):
             await client.merge_patch(QUEUES, self._name, {"spec": room}, field_manager=ROOM_MANAGER)
 
     async def _found(self, client: Client) -> Object:
-        give_up = time.monotonic() + _LAG
+        give_up = time.monotonic() + LAG
         while (live := await client.find(QUEUES, self._name)) is None:
             if time.monotonic() > give_up:
                 raise TrainyardError(
                     f"There is no queue {self._name!r}, which Volcano's scheduler makes when it starts",
                     fix="look at the scheduler's log, and run it again",
                 )
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(AGAIN)
         return live
 
 
 async def _accepted(client: Client, body: Mapping[str, Any], *, dry_run: bool = False) -> None:
-    give_up = time.monotonic() + _LAG
-    while True:
-        try:
-            await client.apply(QUEUES, body, field_manager=FIELD_MANAGER, dry_run=dry_run)
-            return
-        except ApiError as error:
-            if time.monotonic() > give_up:
-                name = body["metadata"]["name"]
-                raise TrainyardError(
-                    f"queue {name!r} is refused: {error.message}",
-                    fix="correct trainyard:queues, or what somebody changed in the live queue, and run it again",
-                ) from error
-        await asyncio.sleep(_AGAIN)
+    try:
+        await applied(client, QUEUES, body, dry_run=dry_run)
+    except ApiError as error:
+        raise TrainyardError(
+            f"queue {body['metadata']['name']!r} is refused: {error.message}",
+            fix="correct trainyard:queues, or what somebody changed in the live queue, and run it again",
+        ) from error

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
 
+from components.objects import FIELD_MANAGER
 from trainyard.cluster import ClusterAccess
-from trainyard.kube import Client, Object, Resource
+from trainyard.kube import ApiError, Client, Object, Resource
 
-__all__ = ["Preparation", "with_spec"]
+__all__ = ["AGAIN", "LAG", "Preparation", "applied", "with_spec"]
+
+LAG = 15.0
+"""Seconds for which a webhook, or the API server that calls it, may not know yet of what was made or changed."""
+AGAIN = 0.2
 
 
 class Preparation(ABC):
@@ -51,6 +57,39 @@ class Preparation(ABC):
 
     async def admitted(self, client: Client, name: str) -> None:  # noqa: B027 - most kinds need not wait
         """Wait until one object would be accepted as it is to be."""
+
+
+async def applied(
+    client: Client,
+    resource: Resource,
+    body: Mapping[str, Any],
+    *,
+    dry_run: bool = False,
+    passes: Callable[[ApiError], bool] = lambda error: True,
+) -> None:
+    """Apply an object, again and again while it is refused for what may pass.
+
+    Parameters
+    ----------
+    dry_run
+        Whether only to ask if it would be accepted.
+    passes
+        Whether a refusal may be gone a moment later.
+
+    Raises
+    ------
+    ApiError
+        It is refused for another reason, or for as long as a lag may last.
+    """
+    give_up = time.monotonic() + LAG
+    while True:
+        try:
+            await client.apply(resource, body, field_manager=FIELD_MANAGER, dry_run=dry_run)
+            return
+        except ApiError as error:
+            if not passes(error) or time.monotonic() > give_up:
+                raise
+        await asyncio.sleep(AGAIN)
 
 
 def with_spec(resource: Resource, live: Object, spec: Mapping[str, Any]) -> dict[str, Any]:

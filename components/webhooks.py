@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from components.objects import FIELD_MANAGER, waiting_for
-from components.preparation import Preparation
+from components.objects import waiting_for
+from components.preparation import Preparation, applied
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Resource
 
 __all__ = ["TrustedWebhooks", "awaited", "outside_of", "retargeted"]
-
-_LAG = 15.0
-"""Seconds for which the API server may not know yet what a webhook configuration says."""
-_AGAIN = 0.1
 
 
 def retargeted(configuration: Mapping[str, Any], client_config: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
@@ -76,12 +71,9 @@ class TrustedWebhooks(Preparation):
 
     async def prepare(self, client: Client) -> None:
         """Ask in dry runs until a webhook answers; what it answers is for the object itself to find out."""
-        give_up = time.monotonic() + _LAG
-        while True:
-            try:
-                await client.apply(self._resource, self._sample, field_manager=FIELD_MANAGER, dry_run=True)
-                return
-            except ApiError as error:
-                if "failed calling webhook" not in error.message or time.monotonic() > give_up:
-                    return
-            await asyncio.sleep(_AGAIN)
+        with suppress(ApiError):
+            await applied(client, self._resource, self._sample, dry_run=True, passes=_calls_nobody)
+
+
+def _calls_nobody(error: ApiError) -> bool:
+    return "failed calling webhook" in error.message

@@ -92,8 +92,8 @@ def preparation(name: str, **spec: Any) -> PatchedQueue:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(components.convergence, "_AGAIN", 0.001)
-    monkeypatch.setattr(components.convergence, "_LAG", 0.05)
+    monkeypatch.setattr(components.convergence, "AGAIN", 0.001)
+    monkeypatch.setattr(components.convergence, "LAG", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")
