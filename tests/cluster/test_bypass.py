@@ -62,6 +62,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             awaited("the JobSet of the held TrainJob", lambda: cluster.object("JobSet", "held"))
             awaited("the PodGroup of the held TrainJob", lambda: cluster.object("PodGroup", "held"))
             awaited("its snapshot", lambda: cluster.object("ConfigMap", "held-runtime-snapshot"))
+            awaited("the pod of the Volcano Job", lambda: cluster.object("Pod", "waiting-node-0"))
             awaited("a role that is known", lambda: cluster.send("careless", "GET", "/api/v1/namespaces").ok)
             yield cluster
         finally:
