@@ -268,3 +268,125 @@ async def test_a_failing_handler_does_not_stop_the_informer(api: FakeApi, caplog
         api.put(PATH, config_map("b"))
         await eventually(lambda: state.names() == ["a", "b"])
     assert "boom" in caplog.text
+
+
+POISON: list[Any] = [
+    {"metadata": {"namespace": "ns"}},
+    {"metadata": None},
+    {"metadata": {"name": ["a"], "namespace": "ns", "resourceVersion": "10"}},
+    {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "x"}},
+    {"metadata": {"name": "a", "namespace": "ns"}},
+    None,
+    [],
+    "text",
+]
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "WHATEVER", None, {}])
+async def test_no_event_of_any_shape_ends_the_informer(api: FakeApi, kind: Any) -> None:
+    streams = 0
+    original = api._watch
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        nonlocal streams
+        streams += 1
+        if streams > len(POISON):
+            return await original(request, path, namespace)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(line(kind, POISON[streams - 1]))
+        return response
+
+    api._watch = watch  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: streams > len(POISON))
+        api.put(PATH, config_map("b"))
+        await eventually(lambda: state.names() == ["b"])
+
+
+async def test_one_object_that_cannot_be_taken_in_hides_no_other(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A JobSet with `replicatedJobs: [{name: a, template: {}}]` once ended every replica."""
+    api.put(PATH, config_map("poison"))
+    api.put(PATH, config_map("good", x="1"))
+
+    def strict(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "x": item["data"]["x"]}
+
+    async with running(api, transform=strict) as state:
+        await eventually(lambda: state.informer.synced)
+        assert state.names() == ["good"]
+        api.put(PATH, config_map("good", x="2"))
+        api.put(PATH, config_map("poison", y="1"))
+        api.put(PATH, config_map("later", x="1"))
+        await eventually(lambda: "later" in state.names())
+        assert state.names() == ["good", "later"]
+        assert (list(state.informer.store.skipped), state.informer.store.skips) == ([("ns", "poison")], 2)
+        api.put(PATH, config_map("good"))
+        await eventually(lambda: state.names() == ["later"])
+        api.put(PATH, config_map("good", x="3"))
+        await eventually(lambda: state.names() == ["good", "later"])
+    assert state.changes[-2:] == ["deleted good", "added good"]
+    assert caplog.text.count("ns/poison") == 1
+    assert state.informer.relists == {"start": 1}
+
+
+async def test_an_object_nested_deeper_than_the_decoder_reads_hides_no_other(api: FakeApi) -> None:
+    """The API server takes 10,000 levels in a field without a schema."""
+    deep = '[{"x": ["[", ' * 700 + '"]}\\\\\\""' + "]}]" * 700
+    plain = config_map("deep", x="1")
+    plain["metadata"]["resourceVersion"] = "12"
+    text = json.dumps({**plain, "deep": 0}).replace('"deep": 0', f'"deep": {deep}')
+    flat = json.dumps(config_map("flat"))
+    listed = (
+        f'{{"metadata": {{"resourceVersion": "11"}}, "items": [{text.replace(chr(34) + "12", chr(34) + "9")}, {flat}]}}'
+    )
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if request.query["resourceVersion"] == "11":
+            await response.write(f'{{"type": "MODIFIED", "object": {text}}}\n'.encode())
+        await asyncio.sleep(30)
+        return response
+
+    api._watch = watch  # type: ignore[method-assign]
+    api.fault = lambda fake, request: None if "watch" in request.query else web.Response(text=listed)
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        assert state.names() == ["deep", "flat"]
+        await eventually(lambda: state.informer.store.observed == 12)
+    assert state.changes == ["added deep", "added flat", "modified deep"]
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"items": [1]}', '{"items": 7}', '{"metadata": 3}', '{"metadata": {"resourceVersion": "x"}}']
+)
+async def test_a_list_of_unexpected_shape_is_tried_again(api: FakeApi, answer: str) -> None:
+    answers = [web.Response(text=answer)]
+    api.fault = lambda fake, request: answers.pop() if answers else None
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+    assert state.informer.errors == 1
+    assert state.informer.relists == {"start": 1, "error": 1}
+
+
+async def test_an_unreadable_event_is_not_met_again_and_again(api: FakeApi) -> None:
+    original = api._watch
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        if int(request.query["resourceVersion"]) >= 15:
+            return await original(request, path, namespace)
+        api.version = 15
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type":"ADDED","object":\n')
+        return response
+
+    api._watch = watch  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: state.informer.relists["unreadable"])
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: state.names() == ["a"])
+    assert state.informer.relists["unreadable"] == 1

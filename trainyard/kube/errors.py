@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ApiError", "FencedError", "TransportError", "WatchBrokenError"]
+__all__ = ["ApiError", "FencedError", "TransportError", "UnreadableEventError", "WatchBrokenError"]
 
 
 class ApiError(Exception):
@@ -48,7 +48,11 @@ class TransportError(Exception):
 
 
 class WatchBrokenError(Exception):
-    """A watch stream ended in the middle of an event, went silent or said something unreadable."""
+    """A watch stream ended in the middle of an event or went silent."""
+
+
+class UnreadableEventError(WatchBrokenError):
+    """A watch stream holds something that is no event: only a new list tells what it was about."""
 
 
 class FencedError(Exception):

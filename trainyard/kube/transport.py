@@ -13,6 +13,7 @@ import aiohttp
 import orjson
 
 from trainyard.kube.credentials import Connection
+from trainyard.kube.decoding import decoded
 from trainyard.kube.errors import ApiError, FencedError, TransportError
 from trainyard.kube.resource import Object, Resource
 
@@ -85,7 +86,7 @@ class Transport:
                 finally:
                     response.release()
             if response.status < 400:
-                return _decoded(payload, f"{method} {path}")
+                return _answer(payload, f"{method} {path}")
             failure = _failure(response, payload)
             wait = failure.retry_after
             if failure.status != 429 or wait is None or time.monotonic() + wait > give_up:
@@ -161,14 +162,14 @@ class Transport:
         return self._sessions[0]
 
 
-def _decoded(payload: bytes, what: str) -> Object:
+def _answer(payload: bytes, what: str) -> Object:
     try:
-        decoded = orjson.loads(payload) if payload else {}
+        body = decoded(payload) if payload else {}
     except orjson.JSONDecodeError as error:
         raise TransportError(f"{what}: the answer is not JSON: {payload[:200]!r}") from error
-    if not isinstance(decoded, dict):
+    if not isinstance(body, dict):
         raise TransportError(f"{what}: the answer is not an object")
-    return decoded
+    return body
 
 
 def _failure(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
