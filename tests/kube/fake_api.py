@@ -33,6 +33,7 @@ class FakeApi:
         self.after_write: Callable[[FakeApi], None] | None = None
         self.unserved: set[str] = set()
         self.compacted = 0
+        self.stale_at: int | None = None
         self.port = 0
         self._uids = 0
         self._news = asyncio.Event()
@@ -60,6 +61,16 @@ class FakeApi:
     def compact(self) -> None:
         """Forget the history: watches from before are answered 410."""
         self.compacted = self.version
+
+    def freeze_watches(self) -> None:
+        """Let watches lag: they tell nothing that happens from now on; lists stay consistent."""
+        self.stale_at = self.version
+
+    def thaw_watches(self) -> None:
+        """Let watches catch up."""
+        self.stale_at = None
+        self._news.set()
+        self._news = asyncio.Event()
 
     def cut_watches(self) -> None:
         """End every open watch in the middle of a line."""
@@ -102,6 +113,9 @@ class FakeApi:
         self._news = asyncio.Event()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        return await self.answer(request)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
         self.accepts.append((request.path, request.headers.get("Accept", "")))
         if self.fault is not None:
@@ -201,12 +215,13 @@ class FakeApi:
         cut = asyncio.ensure_future(self._cut.wait())
         try:
             while not cut.done():
+                now = self.version if self.stale_at is None else self.stale_at
                 for at, kind, where, body in self.log:
                     inside = where == path and (not namespace or body["metadata"].get("namespace", "") == namespace)
-                    if at > version and inside and selected(body, request):
+                    if version < at <= now and inside and selected(body, request):
                         await response.write(line(kind, body))
-                version = max(version, self.log[-1][0] if self.log else 0)
-                bookmark = {"metadata": {"resourceVersion": str(max(version, self.version))}}
+                version = max(version, now)
+                bookmark = {"metadata": {"resourceVersion": str(version)}}
                 await response.write(line("BOOKMARK", bookmark))
                 news = asyncio.ensure_future(self._news.wait())
                 await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED)

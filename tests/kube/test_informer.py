@@ -390,3 +390,86 @@ async def test_an_unreadable_event_is_not_met_again_and_again(api: FakeApi) -> N
         api.put(PATH, config_map("a"))
         await eventually(lambda: state.names() == ["a"])
     assert state.informer.relists["unreadable"] == 1
+
+
+async def test_after_a_refresh_the_store_holds_what_the_server_holds_however_far_the_watch_lags(api: FakeApi) -> None:
+    for name in ("stays", "changes", "goes", "again"):
+        api.put(PATH, config_map(name, x="1"))
+    async with running(api, page_size=2) as state:
+        await eventually(lambda: len(state.names()) == 4)
+        api.freeze_watches()
+        api.put(PATH, config_map("changes", x="2"))
+        api.remove(PATH, "ns", "goes")
+        api.remove(PATH, "ns", "again")
+        api.put(PATH, config_map("again", x="3"))
+        api.put(PATH, config_map("comes", x="4"))
+        api.put(PATH, config_map("passes"))
+        api.remove(PATH, "ns", "passes")
+        state.changes.clear()
+        await state.informer.refresh()
+        assert {item["metadata"]["name"]: item["data"]["x"] for item in state.informer.store} == {
+            "stays": "1",
+            "changes": "2",
+            "again": "3",
+            "comes": "4",
+        }
+        assert sorted(state.changes) == ["added comes", "deleted goes", "modified again", "modified changes"]
+        assert not any("resourceVersion" in path for _, path in api.requests if "watch" not in path)
+        api.thaw_watches()
+        api.put(PATH, config_map("last"))
+        await eventually(lambda: "last" in state.names())
+    assert state.changes[4:] == ["added last"]
+    assert state.informer.relists == {"start": 1, "refresh": 1}
+
+
+async def test_a_refresh_does_not_bring_back_what_the_watch_removed_while_it_was_under_way(api: FakeApi) -> None:
+    for number in range(4):
+        api.put(PATH, config_map(f"c{number}"))
+    async with running(api, page_size=2) as state:
+        await eventually(lambda: state.informer.synced)
+        reached, go_on = asyncio.Event(), asyncio.Event()
+        original = api.answer
+
+        async def slow(request: web.Request) -> web.StreamResponse:
+            answer = await original(request)
+            if "continue" in request.query:
+                reached.set()
+                await go_on.wait()
+            return answer
+
+        api.answer = slow  # type: ignore[method-assign]
+        refreshing = asyncio.create_task(state.informer.refresh())
+        await reached.wait()
+        api.remove(PATH, "ns", "c3")
+        api.put(PATH, config_map("newer"))
+        await eventually(lambda: "newer" in state.names() and "c3" not in state.names())
+        go_on.set()
+        await refreshing
+        assert state.names() == ["c0", "c1", "c2", "newer"]
+        assert state.changes[-2:] == ["deleted c3", "added newer"]
+
+
+async def test_a_refresh_heals_a_watch_that_lost_an_event(api: FakeApi) -> None:
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        api.put(PATH, config_map("lost"))
+        api.log.clear()
+        await state.informer.refresh()
+        assert state.names() == ["lost"]
+
+
+async def test_a_refresh_waits_out_errors_and_knows_what_is_not_served(api: FakeApi) -> None:
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        answers = [error(500, "InternalError", ""), web.Response(text="<html>"), web.Response(text="{}")]
+        api.fault = lambda fake, request: answers.pop() if answers and "watch" not in request.query else None
+        api.freeze_watches()
+        api.put(PATH, config_map("a"))
+        await state.informer.refresh()
+        assert state.names() == ["a"]
+        assert not answers
+        api.unserved.add("configmaps")
+        api.cut_watches()
+        await asyncio.wait_for(state.informer.refresh(), 5)
+        assert state.informer.missing
+        assert state.names() == []

@@ -91,6 +91,7 @@ class Informer:
         self._missing_retry = missing_retry
         self._lasting = lasting
         self._handlers: list[Handler] = []
+        self._lists = asyncio.Lock()
         self._synced = asyncio.Event()
         self._settled = asyncio.Event()
 
@@ -119,6 +120,30 @@ class Informer:
     def fold(self, body: Object) -> None:
         """Take in the response of our own write: the next read sees it. Handlers are not told; the writer knows."""
         self.store.fold(body)
+
+    async def refresh(self) -> None:
+        """Fold what the API server holds now into the store, while the watch goes on; tried until it succeeds.
+
+        A watch may lag by any time. This list names no resourceVersion, so the server answers it with a quorum read:
+        afterwards the store holds everything that was written before the call, by whomever. A new leader awaits it
+        before its first write.
+        """
+        backoff = copy.copy(self._backoff)
+        backoff.reset()
+        while True:
+            try:
+                self.relists["refresh"] += 1
+                await self._list()
+                return
+            except ApiError as error:
+                if error.not_found and self.missing:
+                    return
+                failure: Exception = error
+            except Exception as error:
+                failure = error
+            delay = backoff.next()
+            _LOG.warning("%s: not listed: %s; again in %.1f s", self.resource, failure, delay)
+            await asyncio.sleep(delay)
 
     async def run(self) -> None:
         """List and watch until cancelled; no other exception ends it."""
@@ -152,9 +177,15 @@ class Informer:
                 await self._surprise(error)
 
     async def _list(self) -> str:
+        async with self._lists:
+            with self.store.listing():
+                return await self._fetch()
+
+    async def _fetch(self) -> str:
         listed: set[Key] = set()
         continues: str | None = None
         limit = self._page_size
+        told = self.store.observed
         while True:
             try:
                 page = await self._client.page(
@@ -170,8 +201,10 @@ class Informer:
                     raise
                 listed, continues, limit = set(), None, 0
                 continue
-            if int(page.resource_version) < self.store.observed:
+            version = int(page.resource_version)
+            if version < told:
                 self._reset()
+                told = 0
             for body in page.items:
                 listed |= self.store.keys_of(body)
                 self._tell(self.store.put(body, initial=True))
@@ -179,9 +212,9 @@ class Informer:
             if continues:
                 await asyncio.sleep(0)
                 continue
-            for change in self.store.retain(listed, int(page.resource_version)):
+            for change in self.store.retain(listed, version):
                 self._tell(change)
-            self.store.observe(int(page.resource_version))
+            self.store.observe(version)
             self.missing = False
             self._synced.set()
             self._settled.set()
