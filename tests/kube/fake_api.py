@@ -266,8 +266,15 @@ def selected(body: Body, request: web.Request) -> bool:
     if field.startswith("metadata.name=") and body["metadata"]["name"] != field.partition("=")[2]:
         return False
     labels = body["metadata"].get("labels") or {}
-    wanted = [term.split("=") for term in request.query.get("labelSelector", "").split(",") if term]
-    return all(labels.get(name) == value for name, value in wanted)
+    return all(_matches(term, labels) for term in request.query.get("labelSelector", "").split(",") if term)
+
+
+def _matches(term: str, labels: dict[str, str]) -> bool:
+    """Whether labels meet one term of a selector: name=value, name (it is there) or !name (it is not)."""
+    name, equals, value = term.partition("=")
+    if equals:
+        return labels.get(name) == value
+    return name.removeprefix("!") not in labels if name.startswith("!") else name in labels
 
 
 def merged(old: Any, new: Any) -> Any:

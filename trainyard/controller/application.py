@@ -24,6 +24,7 @@ from trainyard.controller.policies import Policies, policy_client, policy_gate
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.serving import ServingCertificate
+from trainyard.controller.take_over import take_over
 from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
 from trainyard.kube import Client, Connection, EventRecorder, FencedError, LeaderElector, LeadershipLostError
@@ -56,7 +57,7 @@ class Controller:
         self._client = Client(connection, user_agent="trainyard-controller", observe=self._metrics.observe_request)
         self._stopping = asyncio.Event()
         self._elector = self._make_elector() if configuration.elects else None
-        fenced = self._client.fenced(self._elector.is_leader) if self._elector else self._client
+        self._writer = fenced = self._client.fenced(self._elector.is_leader) if self._elector else self._client
         known = RenderContext(
             coscheduling_scheduler=configuration.coscheduling_scheduler, volcano_version=configuration.volcano_version
         )
@@ -127,6 +128,7 @@ class Controller:
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
             await self._view.wait_settled()
+            await take_over(self._writer, self._view)
             await self._manager.run()
             try:
                 async with asyncio.timeout(_FLUSH_SECONDS):

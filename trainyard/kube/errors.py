@@ -38,6 +38,11 @@ class ApiError(Exception):
         return self.status == 409
 
     @property
+    def too_large(self) -> bool:
+        """Whether the object exceeds what the API server or etcd stores."""
+        return self.status == 413 or "request is too large" in self.message.lower()
+
+    @property
     def expired(self) -> bool:
         """Whether the resourceVersion or continue token is too old to be served."""
         return self.status == 410 or self.reason in ("Expired", "Gone")
