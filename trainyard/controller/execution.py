@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED, SNAPSHOT_SUFFIX
 from trainyard.controller import lifecycle
 from trainyard.controller.attachments import ATTACHED, Attachments
-from trainyard.controller.job_sets import as_created
+from trainyard.controller.job_sets import as_created, take_over_patch
 from trainyard.controller.keys import generate
 from trainyard.controller.lifecycle import Action, Inputs, Observed
-from trainyard.controller.ownership import labeled, require_owner
+from trainyard.controller.ownership import TRAIN_JOB_LABEL, labeled, require_owner
 from trainyard.controller.policies import Policies
 from trainyard.controller.resources import (
     CONFIG_MAPS,
@@ -220,6 +220,9 @@ class Executor:
             if not _exists(error):
                 raise _explained(error, JOB_SETS) from error
             stored = await self._owned(JOB_SETS, job)
+            if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
+                await self._patch_job_set(stored, take_over_patch(stored, job))
+                return "take over JobSet"
         self._view.fold(stored)
         return "create JobSet"
 

@@ -23,6 +23,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
     rules = [
         _rule("trainer.kubeflow.org", ["trainjobs", "trainingruntimes", "clustertrainingruntimes"], _READ),
         _rule("trainer.kubeflow.org", ["trainjobs/status"], ["patch"]),
+        # Upstream v2.2 and earlier left a finalizer on runtimes, which is taken off.
+        _rule("trainer.kubeflow.org", ["trainingruntimes", "clustertrainingruntimes"], ["patch"]),
         # The garbage collector's admission plug-in asks for this where an owner reference blocks its owner's deletion.
         _rule("trainer.kubeflow.org", ["trainjobs/finalizers"], ["update"]),
         _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),

@@ -12,6 +12,7 @@ from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
 from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
 from trainyard.controller.execution import Effect, Executor, RefusedError
+from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import Build, Inputs, Observed, build_of, decide, needs_confirmation
 from trainyard.controller.ownership import OccupiedError, owns
 from trainyard.controller.policies import Policies, told
@@ -81,6 +82,7 @@ class _Pass:
     """One pass over one TrainJob."""
 
     train_job: Object
+    found: Object | None = None
     confirmed_absent: bool = False
     use_snapshot: bool = False
     created: bool = False
@@ -181,6 +183,8 @@ class Reconciler:
         if isinstance(action, lifecycle.Remake):
             await self._record_remake(step, action)
         effect = await self._executor.execute(observed, action)
+        if effect.writes:
+            step.found = None
         step.writes += effect.writes
         step.use_snapshot = step.use_snapshot or effect.snapshot_exists
         step.created = step.created or effect.created
@@ -193,7 +197,7 @@ class Reconciler:
         return Observed(
             train_job=job,
             now=self._clock(),
-            job_set=self._view.job_set(job),
+            job_set=self._view.job_set(job) or step.found,
             confirmed_absent=step.confirmed_absent,
             pod_groups=self._view.pod_groups_of(job),
             inputs=inputs,
@@ -204,7 +208,7 @@ class Reconciler:
         metadata = step.train_job["metadata"]
         stored = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
         if stored is not None and owns(step.train_job, stored):
-            self._view.fold(stored)
+            step.found = summary(stored)
         else:
             step.confirmed_absent = True
 
