@@ -69,4 +69,4 @@ class UnreadableEventError(WatchBrokenError):
 
 
 class FencedError(Exception):
-    """A write was not sent because its writer is no longer allowed to write."""
+    """A write was not sent because its writer does not lead, or not for long enough."""
