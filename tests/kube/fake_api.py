@@ -29,6 +29,8 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.accepts: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []
+        self.unconditional: list[tuple[str, str]] = []
+        """Writes that carried neither uid nor resourceVersion, creates and Events not counted."""
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
         self.unserved: set[str] = set()
@@ -143,6 +145,8 @@ class FakeApi:
 
     async def _write(self, request: web.Request, path: str, namespace: str, name: str, sub: str) -> web.Response:
         sent = await request.json()
+        if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
+            self.unconditional.append((request.method, request.path))
         held = self.objects.get((path, namespace, name))
         if request.method == "POST":
             name = sent["metadata"]["name"]
@@ -152,9 +156,9 @@ class FakeApi:
         if request.method == "DELETE":
             if held is None:
                 return error(404, "NotFound", f"{name} not found")
-            wanted = (sent.get("preconditions") or {}).get("uid")
-            if wanted and wanted != held["metadata"]["uid"]:
-                return error(409, "Conflict", "uid does not match")
+            for field, value in (sent.get("preconditions") or {}).items():
+                if value != held["metadata"][field]:
+                    return error(409, "Conflict", f"{field} does not match")
             self.remove(path, namespace, name)
             return web.json_response({"kind": "Status", "status": "Success"})
         apply = "apply-patch" in request.headers["Content-Type"]
@@ -164,6 +168,8 @@ class FakeApi:
         for field in ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
                 return error(409, "Conflict", f"{field} does not match")
+        if held is None and wanted.get("uid"):
+            return error(409, "Conflict", "no existing object has this uid")
         if held is None:
             return web.json_response(self.put(path, sent), status=201)
         if "json-patch" in request.headers["Content-Type"]:
@@ -259,6 +265,15 @@ def parse_path(path: str) -> tuple[str, str, str, str]:
         namespace, rest = rest[1], rest[2:]
     rest = [*rest, "", ""]
     return "/" + "/".join([*prefix, rest[0]]), namespace, rest[1], rest[2]
+
+
+def conditional(request: web.Request, sent: Any) -> bool:
+    """Whether a write names the incarnation or the version it is meant for."""
+    if isinstance(sent, list):
+        tested = {operation["path"] for operation in sent if operation["op"] == "test"}
+        return bool(tested & {"/metadata/uid", "/metadata/resourceVersion"})
+    named = sent.get("preconditions" if request.method == "DELETE" else "metadata") or {}
+    return bool(named.get("uid") or named.get("resourceVersion"))
 
 
 def selected(body: Body, request: web.Request) -> bool:

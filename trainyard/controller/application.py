@@ -58,7 +58,7 @@ class Controller:
         self._client = Client(connection, user_agent="trainyard-controller", observe=self._metrics.observe_request)
         self._stopping = asyncio.Event()
         self._elector = self._make_elector() if configuration.elects else None
-        self._writer = fenced = self._client.fenced(self._elector.is_leader) if self._elector else self._client
+        self._writer = fenced = self._client.fenced(self._elector.remaining) if self._elector else self._client
         known = RenderContext(
             coscheduling_scheduler=configuration.coscheduling_scheduler, volcano_version=configuration.volcano_version
         )

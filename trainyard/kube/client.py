@@ -82,14 +82,28 @@ class Client:
         """Return a client that speaks as the pod's ServiceAccount."""
         return cls(credentials.in_cluster(), **options)
 
-    def fenced(self, allowed: Callable[[], bool]) -> Client:
-        """Return a view of this client that asks before every write, each repetition included.
+    def fenced(self, remaining: Callable[[], float]) -> Client:
+        """Return a view of this client that sends no write that may outlive ``remaining()`` seconds.
 
-        Writes raise `FencedError` while ``allowed()`` is false.
+        Writes raise `FencedError` while less than half a second remains; `LeaderElector` says why that is enough.
         """
         view = copy.copy(self)
-        view._transport = self._transport.fenced(allowed)
+        view._transport = self._transport.fenced(remaining)
         return view
+
+    def separate(self, **options: Any) -> Client:
+        """Return a client of the same server whose requests never wait for those of this one.
+
+        It has connections and slots of its own and is closed with this client.
+
+        Parameters
+        ----------
+        options
+            What differs: timeout, patience, concurrency.
+        """
+        other = copy.copy(self)
+        other._transport = self._transport.separate(**options)
+        return other
 
     async def __aenter__(self) -> Client:
         return self
@@ -204,7 +218,7 @@ class Client:
         return await self.request("POST", path, resource=resource, body=body)
 
     async def replace(self, resource: Resource, body: Mapping[str, Any]) -> Object:
-        """Replace an object; its resourceVersion, if present, is a precondition (409)."""
+        """Replace an object; its uid and resourceVersion, if present, are preconditions (409)."""
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"])
         return await self.request("PUT", path, resource=resource, body=body)
@@ -219,7 +233,10 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """Apply an object server-side: create it or own the named fields of it; a dry run only asks whether it may."""
+        """Apply an object server-side: create it or own the named fields of it; a dry run only asks whether it may.
+
+        ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions; with a uid nothing is created.
+        """
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"], subresource=subresource)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
@@ -233,10 +250,15 @@ class Client:
         patch: Mapping[str, Any],
         *,
         namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Merge a patch into an object; ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions."""
+        """Merge a patch into an object, where preconditions are given only into that incarnation or version (409)."""
+        asked = _given(uid=uid, resourceVersion=resource_version)
+        if asked:
+            patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **asked}}
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager} if field_manager else {}
         return await self.request("PATCH", path, resource=resource, body=patch, query=query, content_type=_MERGE)
@@ -248,10 +270,15 @@ class Client:
         operations: Sequence[Mapping[str, Any]],
         *,
         namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply RFC 6902 operations; a failed ``test`` is status 422."""
+        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is status 422."""
+        asked = _given(uid=uid, resourceVersion=resource_version)
+        tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in asked.items()]
+        operations = [*tests, *operations]
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager} if field_manager else {}
         return await self.request(
@@ -277,8 +304,7 @@ class Client:
         propagation
             Background, Foreground or Orphan.
         """
-        asked = {"uid": uid, "resourceVersion": resource_version}
-        preconditions = {field: value for field, value in asked.items() if value}
+        preconditions = _given(uid=uid, resourceVersion=resource_version)
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if preconditions:
             body["preconditions"] = preconditions
@@ -342,5 +368,8 @@ class Client:
 
 
 def _selection(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
-    asked = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return _given(labelSelector=label_selector, fieldSelector=field_selector)
+
+
+def _given(**asked: str | None) -> dict[str, str]:
     return {field: value for field, value in asked.items() if value}

@@ -5,6 +5,13 @@ from __future__ import annotations
 __all__ = ["ApiError", "FencedError", "TransportError", "UnreadableEventError", "WatchBrokenError"]
 
 
+_TOO_LARGE = (
+    "request is too large",  # etcd: a write above its --max-request-bytes (1.5 MiB)
+    "trying to send message larger than max",  # gRPC, between API server and etcd
+    "request entity too large",
+)
+
+
 class ApiError(Exception):
     """The API server answered with an error.
 
@@ -38,14 +45,15 @@ class ApiError(Exception):
         return self.status == 409
 
     @property
-    def too_large(self) -> bool:
-        """Whether the object exceeds what the API server or etcd stores."""
-        return self.status == 413 or "request is too large" in self.message.lower()
-
-    @property
     def expired(self) -> bool:
         """Whether the resourceVersion or continue token is too old to be served."""
         return self.status == 410 or self.reason in ("Expired", "Gone")
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the object is larger than the API server or etcd takes: no repetition can succeed."""
+        said = self.message.lower()
+        return self.status == 413 or (self.status >= 500 and any(text in said for text in _TOO_LARGE))
 
 
 class TransportError(Exception):
@@ -61,4 +69,4 @@ class UnreadableEventError(WatchBrokenError):
 
 
 class FencedError(Exception):
-    """A write was not sent because its writer is no longer allowed to write."""
+    """A write was not sent because its writer does not lead, or not for long enough."""
