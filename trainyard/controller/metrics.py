@@ -87,6 +87,18 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.certificate_failing = Gauge(
+            "trainyard_webhook_certificate_failing",
+            "1 while a certificate cannot be read, made or announced",
+            ["secret"],
+            registry=self.registry,
+        )
+        self.serving_certificate_expiry = Gauge(
+            "trainyard_serving_certificate_expiry_timestamp_seconds",
+            "When the certificate that this process serves with expires; 0: there is none yet",
+            registry=self.registry,
+        )
+
     def observe_request(self, method: str, resource: str, code: int) -> None:
         """Count one request to the API server."""
         self.requests.labels(method, resource, str(code) if code else "<error>").inc()
