@@ -12,7 +12,7 @@ from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, trai
 from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
-from trainyard.controller.permissions import cluster_rules, namespaced_rules
+from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
 from trainyard.controller.start import chosen
 from trainyard.problem import TrainyardError
 
@@ -220,11 +220,20 @@ def test_flags_win_over_the_file() -> None:
     assert Configuration().elects
 
 
+def test_who_can_grant_the_keys_of_jobs_is_told_the_command() -> None:
+    assert keys_fix("team", "kubeflow-system:kubeflow-trainer-controller-manager").endswith(
+        "kubectl create rolebinding kubeflow-trainer-job-keys --namespace=team "
+        "--clusterrole=kubeflow-trainer-job-keys "
+        "--serviceaccount=kubeflow-system:kubeflow-trainer-controller-manager"
+    )
+
+
 def test_secrets_are_read_and_written_by_name_only_and_nothing_is_a_wildcard() -> None:
     settings = Configuration(
         certificates=(OURS, OURS.model_copy(update={"secret": "other", "namespace": "volcano-system"}))
     )
-    assert [rule["verbs"] for rule in cluster_rules(settings) if "secrets" in rule["resources"]] == [["get", "create"]]
+    assert not [rule for rule in cluster_rules(settings) if "secrets" in rule["resources"]]
+    assert key_rules() == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]}]
     for namespace, names in (
         ("kubeflow-system", [SERVING_SECRET, "trainyard-webhook-ca"]),
         ("volcano-system", ["other"]),
