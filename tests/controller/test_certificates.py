@@ -288,9 +288,11 @@ async def test_while_a_bundle_is_refused_the_certificate_stays_until_it_expires(
         for _ in range(8):
             await state.pass_time(days=60)
         old, leaf = state.authority()["tls.crt"], state.data()["tls.crt"]
-        api.fault = lambda fake, request: (
-            error(403, "Forbidden", "") if request.method == "PATCH" and name in request.path else None
-        )
+
+        def refuse(fake: FakeApi, request: Any) -> Any:
+            return error(403, "Forbidden", "") if request.method == "PATCH" and name in request.path else None
+
+        api.fault = refuse
         await state.pass_time(days=10)
         await state.pass_time(days=70)
         assert state.authority()["tls.crt"] != old

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -11,9 +12,11 @@ from prometheus_client.registry import Collector
 
 from trainyard.kube import Informer
 
-__all__ = ["CONTROLLER", "Metrics"]
+__all__ = ["CONTROLLER", "Blocked", "Metrics"]
 
 CONTROLLER = "trainjob_controller"
+Blocked = Mapping[str, tuple[int, float]]
+"""By reason: number of blocked TrainJobs, and since when the oldest of them is, in monotonic seconds."""
 _FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -107,6 +110,18 @@ class Metrics:
         """Report the informers' sizes and relists at each scrape."""
         self.registry.register(_Informers(informers))
 
+    def watch_blocked(self, blocked: Callable[[], Blocked], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Report at each scrape how many TrainJobs are blocked, why, and for how long the oldest of them is.
+
+        Parameters
+        ----------
+        blocked
+            Returns, by reason, how many there are and since when the oldest is blocked, in seconds of ``clock``.
+        clock
+            Monotonic seconds.
+        """
+        self.registry.register(_Blocked(blocked, clock))
+
     def watch_depth(self, name: str, depth: Callable[[], int]) -> None:
         """Report a queue's depth at each scrape."""
         self.depth.labels(name).set_function(depth)
@@ -114,6 +129,26 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the text format."""
         return generate_latest(self.registry)
+
+
+class _Blocked(Collector):
+    def __init__(self, blocked: Callable[[], Blocked], clock: Callable[[], float]) -> None:
+        self._blocked = blocked
+        self._clock = clock
+
+    def collect(self) -> list[Metric]:
+        """Return number and greatest age of blocked TrainJobs by reason."""
+        jobs = GaugeMetricFamily(
+            "trainyard_blocked_trainjobs", "TrainJobs that cannot go on, by what blocks them", labels=["reason"]
+        )
+        oldest = GaugeMetricFamily(
+            "trainyard_blocked_trainjob_oldest_seconds", "Time for which the oldest is blocked", labels=["reason"]
+        )
+        now = self._clock()
+        for reason, (count, since) in sorted(self._blocked().items()):
+            jobs.add_metric([reason], count)
+            oldest.add_metric([reason], max(0.0, now - since))
+        return [jobs, oldest]
 
 
 class _Informers(Collector):
