@@ -221,11 +221,15 @@ def test_flags_win_over_the_file() -> None:
 
 
 def test_who_can_grant_the_keys_of_jobs_is_told_the_command() -> None:
-    assert keys_fix("team", "kubeflow-system:kubeflow-trainer-controller-manager").endswith(
-        "kubectl create rolebinding kubeflow-trainer-job-keys --namespace=team "
-        "--clusterrole=kubeflow-trainer-job-keys "
-        "--serviceaccount=kubeflow-system:kubeflow-trainer-controller-manager"
-    )
+    for user, subject in (
+        ("system:serviceaccount:kubeflow-system:a", "serviceaccount=kubeflow-system:a"),
+        ("me", "user=me"),
+    ):
+        refusal = f'secrets is forbidden: User "{user}" cannot create resource "secrets" in API group ""'
+        assert keys_fix("team", refusal).endswith(
+            "kubectl create rolebinding kubeflow-trainer-job-keys --namespace=team "
+            f"--clusterrole=kubeflow-trainer-job-keys --{subject}"
+        )
 
 
 def test_secrets_are_read_and_written_by_name_only_and_nothing_is_a_wildcard() -> None:

@@ -8,6 +8,7 @@ too, but each is more than ``get``: the answer to a patch holds the values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ KEYS_ROLE = "kubeflow-trainer-job-keys"
 """ClusterRole that a namespace binds so that MPI and Flux jobs in it get their keys."""
 
 _READ = ["get", "list", "watch"]
+_USER = re.compile(r'User "([^"]+)"')
+_ACCOUNT = "system:serviceaccount:"
 
 
 def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, Any]]:
@@ -64,20 +67,22 @@ def key_rules() -> list[dict[str, Any]]:
     return [_rule("", ["secrets"], ["get", "create"])]
 
 
-def keys_fix(namespace: str, account: str) -> str:
-    """Return what to do in a namespace that does not grant the controller its Secrets.
+def keys_fix(namespace: str, refusal: str) -> str:
+    """Return what to do in a namespace that does not grant the controller the Secrets of its jobs.
 
     Parameters
     ----------
     namespace
         Namespace of the job.
-    account
-        The controller's ServiceAccount, as ``NAMESPACE:NAME``.
+    refusal
+        Message of the API server (403), which names the user that it refused.
     """
-    return (
-        f"Let the controller make keys there: kubectl create rolebinding {KEYS_ROLE} --namespace={namespace} "
-        f"--clusterrole={KEYS_ROLE} --serviceaccount={account}"
-    )
+    found = _USER.search(refusal)
+    user = found[1] if found else "USER"
+    account = user.removeprefix(_ACCOUNT)
+    subject = f"--user={user}" if account == user else f"--serviceaccount={account}"
+    command = f"kubectl create rolebinding {KEYS_ROLE} --namespace={namespace} --clusterrole={KEYS_ROLE} {subject}"
+    return f"Let the controller make keys there: {command}"
 
 
 def namespaced_rules(namespace: str, configuration: Configuration | None = None) -> list[dict[str, Any]]:
