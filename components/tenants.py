@@ -11,12 +11,22 @@ from typing import Any
 
 import pulumi
 
-from components.access import cluster_role, cluster_role_binding, group, role, role_binding
+from components.access import (
+    cluster_role,
+    cluster_role_binding,
+    group,
+    role,
+    role_binding,
+    service_account_subject,
+)
 from components.objects import Component, KubernetesObject
+from components.trainer import TRAINER_SERVICE
 from components.workload import namespace
+from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.stack import default_queue, namespace_labels, tenant_policy
 from trainyard.settings import StackSettings
+from trainyard.settings.platform import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
 
 __all__ = ["TENANT_LABEL", "Tenants", "role_rules"]
@@ -48,13 +58,18 @@ class Tenants(Component):
         edges = list(after)
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant, tenant_settings in settings.tenants.items():
-            self._tenant(tenant, tenant_settings, edges)
+            self._tenant(tenant, tenant_settings, settings.trainer, edges)
         self._catalogue_readers(settings.tenants)
         self.register_outputs({})
 
-    def _tenant(self, tenant: str, settings: TenantSettings, edges: list[pulumi.Resource]) -> None:
+    def _tenant(
+        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, edges: list[pulumi.Resource]
+    ) -> None:
         home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), after=edges)
         objects = [tenant_policy(tenant, settings)]
+        if trainer.install is True:
+            controller = service_account_subject(TRAINER_SERVICE, trainer.namespace)
+            objects.append(role_binding(KEYS_ROLE, tenant, [controller], kind="ClusterRole"))
         if settings.object_quota:
             objects.append(_quota(tenant, settings))
         for each in objects:
