@@ -8,13 +8,19 @@ import os
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 
 from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.certificates import ensure_certificates
-from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane, write_configuration
+from trainyard.cluster.controlplane import (
+    CONTROL_PLANE_PROGRAMS,
+    ControlPlaneProcess,
+    control_plane,
+    write_configuration,
+)
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.files import (
     ClusterFolder,
@@ -25,10 +31,11 @@ from trainyard.cluster.files import (
     state_home,
     write_private,
 )
-from trainyard.cluster.inspection import inspect, process_names
+from trainyard.cluster.inspection import inspect, log_file, record_names
 from trainyard.cluster.ports import PORT_NAMES, allocate, refuse_taken, reserved_by_others
 from trainyard.cluster.process import (
     HEARTBEAT,
+    NOT_INSTALLED,
     ProcessSpec,
     alive,
     last_lines,
@@ -53,6 +60,7 @@ _DISK_NEEDED = 1 << 30
 _START_LIMIT = 120.0
 _INSTALLED_LIMIT = 45.0
 _DEATHS = 4
+_STOPPED_TOGETHER = 16
 _WEBHOOKS = ("vc-webhook-manager", "jobset", "trainyard-controller")
 
 
@@ -217,20 +225,27 @@ class EmbeddedProvider:
         """Stop every process, the supervisor first; with ``delete`` remove every file, the Pulumi state included."""
         refuse_foreign(self.folder.root)
         with progress.step("Stop the control plane") as step, exclusive(self.folder.lock):
-            running = 0
-            for name in ("supervisor", *reversed(process_names())):
-                record = read_record(self.folder.processes, name)
-                if record is None:
-                    continue
-                if alive(record):
-                    step.update(f"stopping {name}")
-                    stop(record)
-                    running += 1
-                write_record(self.folder.processes, stopped(record, "stopped"))
+            running = int(self._stop("supervisor", step))
+            with ThreadPoolExecutor(max_workers=_STOPPED_TOGETHER) as pool:
+                platform = [name for name in record_names() if name not in CONTROL_PLANE_PROGRAMS]
+                running += sum(pool.map(lambda name: self._stop(name, step), reversed(platform)))
+            running += sum(self._stop(name, step) for name in reversed(CONTROL_PLANE_PROGRAMS))
             step.done(f"{running} processes stopped" if running else "nothing was running")
             if delete and self.folder.root.exists():
                 shutil.rmtree(self.folder.root)
                 step.done(f"{running} processes stopped, {self.folder.root} removed")
+
+    def _stop(self, name: str, step: Step) -> bool:
+        record = read_record(self.folder.processes, name)
+        if record is None:
+            return False
+        running = alive(record)
+        if running:
+            step.update(f"stopping {name}")
+            stop(record)
+        if running or record.waiting != NOT_INSTALLED:
+            write_record(self.folder.processes, stopped(record, "stopped"))
+        return running
 
     def status(self) -> ClusterStatus:
         """Look at every process."""
@@ -244,10 +259,10 @@ class EmbeddedProvider:
         TrainyardError
             There is no such process, or it never ran.
         """
-        known = ("supervisor", *process_names())
-        if process not in known:
+        log = log_file(self.folder, process)
+        if log is None:
+            known = [each.name for each in self.status().processes]
             raise TrainyardError(f"There is no process {process!r}", fix=f"use one of {', '.join(known)}")
-        log = self.folder.log(process)
         if not log.is_file():
             raise TrainyardError(
                 f"{process} of cluster {self.name} has no log: it never ran", fix="see `trainyard cluster status`"

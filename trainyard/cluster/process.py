@@ -25,6 +25,7 @@ from trainyard.problem import TrainyardError
 __all__ = [
     "HEARTBEAT",
     "NOT_INSTALLED",
+    "STOPPING",
     "ProcessRecord",
     "ProcessSpec",
     "alive",
@@ -44,6 +45,9 @@ HEARTBEAT = "supervisor.heartbeat"
 
 NOT_INSTALLED = "not installed"
 """What a record waits for while no Deployment asks for its program."""
+
+STOPPING = "stopping"
+"""What the record of a process says from the request to stop until its end."""
 
 _LOG_LIMIT = 20 * 1024 * 1024
 _LOG_GENERATIONS = 3
@@ -98,7 +102,7 @@ class ProcessRecord:
     restarts
         How often it was started again after it died.
     waiting
-        Why it does not run now, empty if it should run.
+        Why it does not run now, empty if it should run; `STOPPING` while it ends.
     """
 
     name: str

@@ -17,7 +17,7 @@ import yaml
 from trainyard.cluster.health import Probe
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.sizing import memory_limit
-from trainyard.cluster.supervisor.deployment import local_paths
+from trainyard.cluster.supervisor.pods import local_paths
 from trainyard.problem import TrainyardError
 
 __all__ = ["RECIPES", "Recipe", "RunContext", "with_flags"]

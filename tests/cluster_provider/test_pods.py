@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.supervisor.deployment import VolumeSource, local_paths, parse, programs, serves
+from trainyard.cluster.supervisor.pods import VolumeSource, local_paths, parse, programs, serves
 from trainyard.problem import TrainyardError
 
 DEPLOYMENT: dict[str, Any] = {
