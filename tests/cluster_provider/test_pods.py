@@ -1,4 +1,4 @@
-"""What a Deployment asks of the local kubelet."""
+"""What a pod of a platform Deployment asks of the local kubelet."""
 
 from __future__ import annotations
 
@@ -8,62 +8,77 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.supervisor.pods import VolumeSource, local_paths, parse, programs, serves
+from trainyard.cluster.supervisor.pods import (
+    VolumeSource,
+    ended,
+    ending,
+    grace_period,
+    local_paths,
+    owned,
+    parse,
+    programs,
+    unscheduled,
+)
 from trainyard.problem import TrainyardError
 
-DEPLOYMENT: dict[str, Any] = {
+POD: dict[str, Any] = {
     "metadata": {
-        "name": "volcano-scheduler",
+        "name": "volcano-scheduler-5d-x",
         "namespace": "volcano-system",
-        "labels": {"trainyard.dev/host-process": "vc-scheduler"},
+        "uid": "u-1",
+        "labels": {"app": "s", "trainyard.dev/host-process": "vc-scheduler"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "volcano-scheduler-5d", "controller": True}],
     },
     "spec": {
-        "replicas": 1,
-        "template": {
-            "metadata": {"labels": {"app": "s"}},
-            "spec": {
-                "serviceAccountName": "volcano-scheduler",
-                "containers": [
-                    {
-                        "name": "s",
-                        "image": "mirror:5000/volcanosh/vc-scheduler:v1.14.1@sha256:abc",
-                        "command": ["/vc-scheduler"],
-                        "args": [
-                            "--scheduler-conf=/volcano.scheduler/x.conf",
-                            "--namespace=$(NAMESPACE)",
-                            "$(UNKNOWN)",
-                        ],
-                        "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
-                        "volumeMounts": [
-                            {"name": "conf", "mountPath": "/volcano.scheduler/"},
-                            {"name": "one", "mountPath": "/etc/one.yaml", "subPath": "one.yaml"},
-                        ],
-                    }
+        "nodeName": "platform-0",
+        "serviceAccountName": "volcano-scheduler",
+        "terminationGracePeriodSeconds": 40,
+        "containers": [
+            {
+                "name": "s",
+                "image": "mirror:5000/volcanosh/vc-scheduler:v1.14.1@sha256:abc",
+                "command": ["/vc-scheduler"],
+                "args": ["--scheduler-conf=/volcano.scheduler/x.conf", "--name=$(NAME)", "$(UNKNOWN)"],
+                "env": [{"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                "readinessProbe": {"periodSeconds": 5, "failureThreshold": 2},
+                "volumeMounts": [
+                    {"name": "conf", "mountPath": "/volcano.scheduler/"},
+                    {"name": "one", "mountPath": "/etc/one.yaml", "subPath": "one.yaml"},
+                    {"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"},
                 ],
-                "volumes": [
-                    {"name": "conf", "configMap": {"name": "scheduler", "items": [{"key": "a", "path": "x.conf"}]}},
-                    {"name": "one", "secret": {"secretName": "one", "optional": True}},
-                    {"name": "unused", "hostPath": {"path": "/"}},
-                ],
-            },
-        },
+            }
+        ],
+        "volumes": [
+            {"name": "conf", "configMap": {"name": "scheduler", "items": [{"key": "a", "path": "x.conf"}]}},
+            {"name": "one", "secret": {"secretName": "one", "optional": True}},
+            {"name": "unused", "hostPath": {"path": "/"}},
+            {"name": "kube-api-access-x", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
+        ],
     },
+}
+DEPLOYMENT: dict[str, Any] = {
+    "metadata": {"name": "volcano-scheduler", "namespace": "volcano-system"},
+    "spec": {"selector": {"matchLabels": {"app": "s"}}},
 }
 
 
 def changed(**container: Any) -> dict[str, Any]:
-    body = copy.deepcopy(DEPLOYMENT)
-    body["spec"]["template"]["spec"]["containers"][0].update(container)
+    body = copy.deepcopy(POD)
+    body["spec"]["containers"][0].update(container)
     return body
 
 
-def test_program_version_account_arguments_and_volumes_are_read() -> None:
-    found = parse(DEPLOYMENT)
+def with_metadata(**metadata: Any) -> dict[str, Any]:
+    return POD | {"metadata": POD["metadata"] | metadata}
+
+
+def test_program_version_account_arguments_volumes_and_probe_are_read() -> None:
+    found = parse(POD, "vc-scheduler")
     assert (found.program, found.version, found.service_account) == ("vc-scheduler", "1.14.1", "volcano-scheduler")
     assert found.arguments == (
         "/vc-scheduler",
         "--scheduler-conf=/volcano.scheduler/x.conf",
-        "--namespace=volcano-system",
+        "--name=volcano-scheduler-5d-x",
         "$(UNKNOWN)",
     )
     assert found.mounts == {"/volcano.scheduler": ("conf", ""), "/etc/one.yaml": ("one", "one.yaml")}
@@ -71,17 +86,14 @@ def test_program_version_account_arguments_and_volumes_are_read() -> None:
         VolumeSource("conf", "configMap", "scheduler", False, (("a", "x.conf"),)),
         VolumeSource("one", "secret", "one", True),
     )
+    assert (found.probe_period, found.probe_failures) == (5, 2)
 
 
-def test_a_change_of_the_pod_template_is_noticed() -> None:
-    assert parse(DEPLOYMENT).template == parse(copy.deepcopy(DEPLOYMENT)).template
-    assert parse(DEPLOYMENT).template != parse(changed(args=["-v=4"])).template
-
-
-def test_a_pod_of_an_older_template_is_not_served() -> None:
-    pod = {"spec": copy.deepcopy(DEPLOYMENT["spec"]["template"]["spec"])}
-    assert serves(DEPLOYMENT, pod)
-    assert not serves(changed(image="mirror/vc-scheduler:v1.14.2"), pod)
+def test_another_pod_or_image_means_another_process() -> None:
+    same = parse(POD, "vc-scheduler").pod
+    assert parse(copy.deepcopy(POD), "vc-scheduler").pod == same
+    assert parse(changed(image="mirror/vc-scheduler:v1.14.2"), "vc-scheduler").pod != same
+    assert parse(with_metadata(uid="u-2"), "vc-scheduler").pod != same
 
 
 def test_a_further_container_is_a_program_of_its_own_in_the_same_pod() -> None:
@@ -92,18 +104,12 @@ def test_a_further_container_is_a_program_of_its_own_in_the_same_pod() -> None:
         "command": ["/opa"],
         "volumeMounts": [{"name": "scratch", "mountPath": "/run/x"}],
     }
-    body["spec"]["template"]["spec"]["containers"].append(sidecar)
-    body["spec"]["template"]["spec"]["volumes"].append({"name": "scratch", "emptyDir": {}})
+    body["spec"]["containers"].append(sidecar)
+    body["spec"]["volumes"].append({"name": "scratch", "emptyDir": {}})
     assert programs(body) == ("vc-scheduler", "opa")
     found = parse(body, "opa")
     assert (found.program, found.version, found.arguments) == ("opa", "1.22.0", ("/opa",))
     assert found.volumes == (VolumeSource("scratch", "emptyDir"),)
-    assert parse(body) == parse(body, "vc-scheduler")
-    pod = {"spec": copy.deepcopy(body["spec"]["template"]["spec"])}
-    assert serves(body, pod)
-    assert not serves(DEPLOYMENT, pod)
-    pod["spec"]["containers"][1]["args"] = ["other"]
-    assert not serves(body, pod)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +121,35 @@ def test_a_further_container_is_a_program_of_its_own_in_the_same_pod() -> None:
 )
 def test_what_a_host_process_cannot_have_is_refused(body: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainyardError, match=message):
-        parse(body)
+        parse(body, "vc-scheduler")
+
+
+def test_a_pod_belongs_to_the_deployment_whose_replica_set_made_it() -> None:
+    assert owned(POD, DEPLOYMENT)
+    assert not owned(with_metadata(namespace="vision"), DEPLOYMENT)
+    assert not owned(with_metadata(labels={}), DEPLOYMENT)
+    assert not owned(with_metadata(ownerReferences=[]), DEPLOYMENT)
+    stranger = {"kind": "ReplicaSet", "name": "other-5d", "controller": True}
+    assert not owned(with_metadata(ownerReferences=[stranger]), DEPLOYMENT)
+
+
+def test_a_deleted_pod_ends_within_its_grace_period() -> None:
+    assert not ending(POD)
+    assert grace_period(POD) == 40
+    deleted = with_metadata(deletionTimestamp="2026-01-01T00:00:00Z", deletionGracePeriodSeconds=5)
+    assert ending(deleted)
+    assert not ended(deleted)
+    assert grace_period(deleted) == 5
+    assert ended(with_metadata(annotations={"trainyard.dev/host-process-ended": "true"}))
+    assert ended(POD | {"status": {"phase": "Failed"}})
+    assert grace_period({"metadata": {}, "spec": {}}) == 30
+
+
+def test_a_pod_without_a_node_says_what_the_scheduler_says() -> None:
+    assert unscheduled(POD) is None
+    status = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/8 nodes are available"}]}
+    body = POD | {"spec": {}, "status": status}
+    assert unscheduled(body) == "pod volcano-system/volcano-scheduler-5d-x has no node yet: 0/8 nodes are available"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard.cluster.ports import PORT_NAMES
+from trainyard.cluster.ports import PORT_NAMES, slot_ports
 from trainyard.cluster.supervisor.recipes import RECIPES, RunContext, with_flags
 from trainyard.problem import TrainyardError
 
-PORTS = {use: 20000 + position for position, use in enumerate(PORT_NAMES)}
+PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
 CONTEXT = RunContext(
     Path("/bin/program"),
     "some-system",
