@@ -6,9 +6,11 @@ import asyncio
 import datetime
 import os
 import shutil
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -31,7 +33,7 @@ from trainyard.cluster.files import (
     state_home,
     write_private,
 )
-from trainyard.cluster.inspection import inspect, log_file, record_names
+from trainyard.cluster.inspection import host_processes, inspect, log_file
 from trainyard.cluster.ports import PORT_NAMES, allocate, refuse_taken, reserved_by_others
 from trainyard.cluster.process import (
     HEARTBEAT,
@@ -227,22 +229,22 @@ class EmbeddedProvider:
         with progress.step("Stop the control plane") as step, exclusive(self.folder.lock):
             running = int(self._stop("supervisor", step))
             with ThreadPoolExecutor(max_workers=_STOPPED_TOGETHER) as pool:
-                platform = [name for name in record_names() if name not in CONTROL_PLANE_PROGRAMS]
-                running += sum(pool.map(lambda name: self._stop(name, step), reversed(platform)))
+                platform = (partial(self._stop, name, step, recipe.at_once) for name, recipe in host_processes())
+                running += sum(pool.map(lambda stopping: stopping(), platform))
             running += sum(self._stop(name, step) for name in reversed(CONTROL_PLANE_PROGRAMS))
             step.done(f"{running} processes stopped" if running else "nothing was running")
             if delete and self.folder.root.exists():
                 shutil.rmtree(self.folder.root)
                 step.done(f"{running} processes stopped, {self.folder.root} removed")
 
-    def _stop(self, name: str, step: Step) -> bool:
+    def _stop(self, name: str, step: Step, request: signal.Signals = signal.SIGTERM) -> bool:
         record = read_record(self.folder.processes, name)
         if record is None:
             return False
         running = alive(record)
         if running:
             step.update(f"stopping {name}")
-            stop(record)
+            stop(record, request=request)
         if running or record.waiting != NOT_INSTALLED:
             write_record(self.folder.processes, stopped(record, "stopped"))
         return running

@@ -24,9 +24,9 @@ from trainyard.cluster.process import (
     telling_line,
 )
 from trainyard.cluster.state import ClusterState, load_state
-from trainyard.cluster.supervisor.recipes import RECIPES, RunContext
+from trainyard.cluster.supervisor.recipes import RECIPES, Recipe, RunContext
 
-__all__ = ["inspect", "log_file", "record_names"]
+__all__ = ["host_processes", "inspect", "log_file"]
 
 _SILENT = 60.0
 """Seconds without a heartbeat after which the supervisor hangs."""
@@ -42,9 +42,9 @@ class _Replica:
     record: ProcessRecord
 
 
-def record_names() -> tuple[str, ...]:
-    """Return the names of the records that the supervised processes may have, in the order they start."""
-    return (*CONTROL_PLANE_PROGRAMS, *(slot_name(program, slot) for program in RECIPES for slot in range(SLOTS)))
+def host_processes() -> tuple[tuple[str, Recipe], ...]:
+    """Return name and recipe of every process that the platform's Deployments may have."""
+    return tuple((slot_name(program, slot), recipe) for program, recipe in RECIPES.items() for slot in range(SLOTS))
 
 
 def log_file(folder: ClusterFolder, name: str) -> Path | None:

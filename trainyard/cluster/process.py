@@ -177,9 +177,9 @@ def start(spec: ProcessSpec) -> tuple[subprocess.Popen[bytes], ProcessRecord]:
     )
 
 
-def stop(record: ProcessRecord, *, grace: float = 15.0) -> None:
+def stop(record: ProcessRecord, *, grace: float = 15.0, request: signal.Signals = signal.SIGTERM) -> None:
     """Stop the process of a record and wait for its end: asked first, killed after the grace period (seconds)."""
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
+    for number, patience in ((request, grace), (signal.SIGKILL, 10.0)):
         if not alive(record) or record.pid is None:
             return
         with contextlib.suppress(ProcessLookupError):

@@ -73,7 +73,13 @@ class HostProcess:
     ) -> None:
         self.program, self.name = program, slot_name(program, slot)
         self.ports = {use: port for use, port in slot_ports(state.ports, slot).items() if use.startswith(f"{program}/")}
-        self.keeper = Keeper(folder.processes, self.name, ready_to_start=partial(taken, self.ports), notify=notify)
+        self.keeper = Keeper(
+            folder.processes,
+            self.name,
+            ready_to_start=partial(taken, self.ports),
+            at_once=recipe.at_once,
+            notify=notify,
+        )
         self._slot_ports = slot_ports(state.ports, slot)
         self._sockets = folder.sockets / str(slot)
         self._programs: dict[str, Path] = {}

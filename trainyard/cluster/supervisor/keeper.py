@@ -51,6 +51,8 @@ class Keeper:
         Name of the process.
     ready_to_start
         Awaited before each start; returns None when the process may start, else why not.
+    at_once
+        Signal that asks for an end without delay, for a process that is replaced where it is.
     notify
         Called when the record changed: the process started, ended, or cannot start.
 
@@ -66,11 +68,13 @@ class Keeper:
         name: str,
         *,
         ready_to_start: Callable[[], Awaitable[str | None]] | None = None,
+        at_once: signal.Signals = signal.SIGTERM,
         notify: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._folder = folder
         self._ready_to_start = ready_to_start
+        self._at_once = at_once
         self._notify = notify
         self.grace = _GRACE
         self._wanted: ProcessSpec | None = None
@@ -134,7 +138,7 @@ class Keeper:
         if wanted is None and self._waiting is None:
             await self._changed.wait()
         elif wanted is None:
-            await self._stop(record)
+            await self._stop(record, signal.SIGTERM)
             if self._waiting != NOT_INSTALLED or read_record(self._folder, self.name) is not None:
                 self._write(replace(stopped(self.record), waiting=self._waiting or "", restarts=0))
             self._deaths = 0
@@ -142,7 +146,7 @@ class Keeper:
         elif alive(record) and record.digest == wanted.digest:
             await self._attend(record)
         else:
-            await self._stop(record)
+            await self._stop(record, self._at_once)
             await self._start(wanted)
 
     async def _start(self, spec: ProcessSpec) -> None:
@@ -187,12 +191,12 @@ class Keeper:
         self._write(replace(stopped(record, why), restarts=self._deaths))
         await self._pause(min(_LONGEST_PAUSE, 0.5 * 2.0 ** (self._deaths - 1)))
 
-    async def _stop(self, record: ProcessRecord) -> None:
+    async def _stop(self, record: ProcessRecord, request: signal.Signals) -> None:
         """Ask the process to end, kill it after the grace period, and wait for its end."""
         if alive(record) and record.pid is not None:
             _log.info("stopping %s, pid %s", record.name, record.pid)
             self._write(replace(record, waiting=STOPPING))
-            for number, patience in ((signal.SIGTERM, self.grace), (signal.SIGKILL, _KILL_PATIENCE)):
+            for number, patience in ((request, self.grace), (signal.SIGKILL, _KILL_PATIENCE)):
                 if not alive(record):
                     break
                 with contextlib.suppress(ProcessLookupError):

@@ -3,7 +3,8 @@
 The Deployment and ReplicaSet controllers of the control plane decide which pods there are, so that scaling, roll-outs
 and the replacement of a deleted pod are those of any cluster. Each pod gets a slot with ports, files and a token of its
 own. It is ready while all its processes are, and the forwarder in front of a program's webhooks knows only ready pods.
-A deleted pod first loses its new connections, then its processes are asked to stop, and it goes when they have.
+A deleted pod first gets no new connections, then its processes are asked to stop, those of further containers after the
+first, which may need them to its end. The pod goes when they have stopped.
 """
 
 from __future__ import annotations
@@ -131,10 +132,11 @@ class Kubelet:
         return {slot for slot in range(SLOTS) if any(not self._hosts[each, slot].keeper.resting for each in beside)}
 
     async def _run(self, client: Client, pod: Body, program: str, slot: int) -> None:
-        host = self._hosts[program, slot]
+        host, first = self._hosts[program, slot], self._hosts[_program(pod), slot]
         host.keeper.grace = grace_period(pod)
         if ending(pod):
-            host.rest(NOT_INSTALLED)
+            if host is first or first.keeper.resting:
+                host.rest(NOT_INSTALLED)
             return
         try:
             if unknown := set(programs(pod)) - RECIPES.keys():
