@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+import trainyard
 from trainyard.cluster.health import Probe
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.sizing import memory_limit
@@ -202,6 +203,11 @@ def _controller_configuration(context: RunContext, name: str, text: str) -> str:
     return yaml.safe_dump(document, sort_keys=True)
 
 
+def _controller_variables(context: RunContext) -> dict[str, str]:
+    """Have the controller run the code of its supervisor, whichever package is installed."""
+    return {"PYTHONPATH": str(Path(trainyard.__file__).resolve().parent.parent)}
+
+
 def _opa_command(context: RunContext, arguments: list[str]) -> list[str]:
     flags = {
         "addr": f"unix://{_policy_socket(context)}",
@@ -273,6 +279,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         listens="trainyard-controller/webhook",
         configuration=_controller_configuration,
+        variables=_controller_variables,
         at_once=signal.SIGINT,
     ),
     "opa": Recipe(
