@@ -23,6 +23,7 @@ __all__ = ["JSON", "Transport"]
 JSON = "application/json"
 _READS = ("GET", "HEAD")
 _LEAST_SECONDS = 0.5
+_IDLE_SECONDS = 15.0
 
 
 class Transport:
@@ -191,7 +192,9 @@ class Transport:
 
     def _session(self) -> aiohttp.ClientSession:
         if not self._sessions:
-            connector = aiohttp.TCPConnector(limit=0)
+            # Idle connections are kept for less time than a request waits: where all went silent at once, those that
+            # are not in use are gone when the first requests fail, and no second request meets a dead one.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
             self._sessions.append(aiohttp.ClientSession(connector=connector, headers=self._headers))
         return self._sessions[0]
 
