@@ -25,8 +25,8 @@ clean:  ## remove the local platform, its state and the Python environment (the 
 test: $(READY)  ## every check and every test, as CI runs them
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/trainyard cluster toolchain --older
-	@$(BIN)/pytest
-	@$(BIN)/pytest -m "cluster or slow"
+	@$(BIN)/pytest --durations=10
+	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
 lint: $(READY)  ## style, types and import rules
 	@$(BIN)/ruff check .
