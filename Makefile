@@ -23,9 +23,8 @@ clean:  ## remove the local platform, its state and the Python environment (the 
 	@echo "Removed. The built programs stay in $${TRAINYARD_CACHE_HOME:-$${XDG_CACHE_HOME:-~/.cache}/trainyard}; delete that folder to free its space."
 
 test: $(READY)  ## every check and every test, as CI runs them
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory lint unit
 	@$(BIN)/trainyard cluster toolchain --older
-	@$(BIN)/pytest --durations=10
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
 nightly: equivalence queue-verdicts frameworks mutation shapes  ## in full what `make test` takes samples of (hours; -k runs all though one fails)

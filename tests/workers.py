@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -39,9 +40,21 @@ SHARED: Final = {
 """The files that use a cluster of tests/conftest.py, by the name of its fixture."""
 
 _UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
-_FIRST: Final = ("platform", "cluster")
+_FIRST: Final = (
+    "platform",
+    "tests/cluster/test_scenarios.py",
+    "cluster",
+    "tests/cluster/test_fabric.py",
+    "tests/cluster/test_ownership.py",
+    "tests/cluster/test_upgrade.py",
+    "tests/cluster_provider/test_embedded_cluster.py",
+    "tests/compatibility/test_upstream.py",
+    "tests/cluster/test_resume.py",
+)
 """The units that take longest; they start first, so that both workers end at about the same time."""
 _WORKERS: Final = 2
+_MEMORY: Final = 6 << 30
+"""Bytes that two clusters with everything on them need, and the tests beside them."""
 
 
 def unit_of(nodeid: str) -> str:
@@ -60,7 +73,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run the fast tests on every core, those on clusters in two workers, and files that somebody names in none."""
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return 0
-    return _WORKERS if _on_clusters(config) else os.cpu_count() or 1
+    if not _on_clusters(config):
+        return os.cpu_count() or 1
+    return _WORKERS if psutil.virtual_memory().total >= _MEMORY else 0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
