@@ -16,6 +16,7 @@ import pulumi
 
 __all__ = [
     "FIELD_MANAGER",
+    "FORCED_ANNOTATION",
     "Component",
     "Conventions",
     "KubernetesObject",
@@ -32,6 +33,7 @@ PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
 """Kinds whose deletion takes other people's work along."""
 
 ADOPTED_ANNOTATION = "trainyard.dev/adopted"
+FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
 # The provider otherwise draws a new name for each creation. After a killed run, which creates an object a second time,
@@ -170,7 +172,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
     if common.protect and body["kind"] in PROTECTED_KINDS:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if common.standing is not None and common.standing.adopt(body):
-        body = _annotated(body, {ADOPTED_ANNOTATION: "true", "pulumi.com/patchForce": "true"})
+        body = _annotated(body, {ADOPTED_ANNOTATION: "true", FORCED_ANNOTATION: "true"})
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
     return KubernetesObject(logical_name(body), body, opts)
 
@@ -185,9 +187,7 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
     opts
         As for `declare`.
     """
-    body = _annotated(
-        _named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, "pulumi.com/patchForce": "true"}
-    )
+    body = _annotated(_named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, FORCED_ANNOTATION: "true"})
     kind, _, name = logical_name(body).partition("/")
     return KubernetesPatch(f"{kind}Patch/{name}", body, opts)
 

@@ -34,7 +34,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         # Keys of MPI and Flux jobs: made once; only metadata is read, to tell a job's own Secret from another's.
         _rule("", ["secrets"], ["get", "create"]),
         _rule("", ["events"], ["create", "patch"]),
-        _rule("", ["namespaces"], _READ),
+        # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
+        _rule("", ["namespaces"], [*_READ, "patch"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     certificates = configuration.certificates if configuration is not None else ()

@@ -122,12 +122,14 @@ class ApiServerEngine:
                 continue
             tenant = case.content.namespace == "tenant"
             spec = spec_of(world.tenant_policy, case.content.tenant_policy) if tenant else None
-            key = json.dumps([tenant, spec], sort_keys=True)
+            judged = case.content.object or case.content.old_object or {}
+            said = installed and spec is not None and judged.get("kind") != "TenantPolicy"
+            key = json.dumps([tenant, spec, said], sort_keys=True)
             if key not in names:
                 name = names[key] = f"{self._scratch.run}-{len(names)}"
                 labels = {TENANT_LABEL: "tenant"} if tenant else {}
                 namespaces.append(self._scratch.namespace(name, tenant_facts(spec), labels))
-                if installed and spec is not None:
+                if said and spec is not None:
                     path = f"/apis/{PLATFORM_API_VERSION}/namespaces/{name}/tenantpolicies"
                     policies.append((path, _tenant_policy(spec)))
             assigned.append(names[key])

@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["FACTS_PREFIX", "PLATFORM_FACTS_NAMESPACE", "facts_among", "platform_facts", "tenant_facts"]
+__all__ = [
+    "FACTS_PREFIX",
+    "PLATFORM_FACTS",
+    "PLATFORM_FACTS_NAMESPACE",
+    "TENANT_FACTS",
+    "facts_among",
+    "platform_facts",
+    "tenant_facts",
+]
 
 FACTS_PREFIX: Final = "policy.trainyard.dev/"
 """Starts the key of every fact; OBJ-002 rejects whoever is not the platform and writes one."""
@@ -90,3 +98,10 @@ def _amount(value: Any) -> str:
     if value is None:
         return _UNLIMITED
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else "0"
+
+
+TENANT_FACTS: Final = frozenset(tenant_facts({}))
+"""Keys of the facts of a TenantPolicy."""
+
+PLATFORM_FACTS: Final = frozenset(platform_facts({}))
+"""Keys of the facts of the Platform."""
