@@ -45,7 +45,7 @@ def policy(api: FakeApi, namespace: str, spec: dict[str, Any]) -> None:
     api.put(POLICIES, {"metadata": {"name": "tenant", "namespace": namespace}, "spec": spec})
 
 
-def annotations(api: FakeApi, name: str) -> dict[str, str]:
+def held(api: FakeApi, name: str) -> dict[str, str]:
     found = api.find("namespaces", name)
     assert found is not None
     return found["metadata"].get("annotations") or {}
@@ -55,7 +55,7 @@ async def test_a_namespace_says_what_its_tenant_policy_says(api: FakeApi) -> Non
     namespace(api, "vision", note="mine")
     policy(api, "vision", VISION)
     async with running(api):
-        await eventually(lambda: annotations(api, "vision") == {"note": "mine", **tenant_facts(VISION)})
+        await eventually(lambda: held(api, "vision") == {"note": "mine", **tenant_facts(VISION)})
 
 
 async def test_a_change_of_a_tenant_policy_reaches_its_namespace_only(api: FakeApi) -> None:
@@ -63,11 +63,11 @@ async def test_a_change_of_a_tenant_policy_reaches_its_namespace_only(api: FakeA
         namespace(api, name)
         policy(api, name, VISION)
     async with running(api):
-        await eventually(lambda: all(annotations(api, name) for name in ("vision", "language")))
+        await eventually(lambda: all(held(api, name) for name in ("vision", "language")))
         api.writes.clear()
         changed = {**VISION, "queues": ["vision", "shared"]}
         policy(api, "vision", changed)
-        await eventually(lambda: annotations(api, "vision") == tenant_facts(changed))
+        await eventually(lambda: held(api, "vision") == tenant_facts(changed))
         assert api.writes == [("PATCH", f"{NAMESPACES}/vision")]
 
 
@@ -76,18 +76,18 @@ async def test_without_a_tenant_policy_there_are_no_facts(api: FakeApi) -> None:
     namespace(api, "stranger", **tenant_facts(VISION))
     policy(api, "vision", VISION)
     async with running(api):
-        await eventually(lambda: annotations(api, "vision") and not annotations(api, "stranger"))
+        await eventually(lambda: held(api, "vision") and not held(api, "stranger"))
         api.remove(POLICIES, "vision", "tenant")
-        await eventually(lambda: not annotations(api, "vision"))
+        await eventually(lambda: not held(api, "vision"))
 
 
 async def test_what_somebody_else_writes_is_taken_back(api: FakeApi) -> None:
     namespace(api, "vision")
     policy(api, "vision", VISION)
     async with running(api):
-        await eventually(lambda: annotations(api, "vision") == tenant_facts(VISION))
+        await eventually(lambda: held(api, "vision") == tenant_facts(VISION))
         namespace(api, "vision", **{**tenant_facts(VISION), "policy.trainyard.dev/queues": "language"})
-        await eventually(lambda: annotations(api, "vision") == tenant_facts(VISION))
+        await eventually(lambda: held(api, "vision") == tenant_facts(VISION))
 
 
 async def test_the_platform_is_said_on_one_namespace(api: FakeApi) -> None:
@@ -95,12 +95,12 @@ async def test_the_platform_is_said_on_one_namespace(api: FakeApi) -> None:
     namespace(api, "scratch", **platform_facts(OFFER))
     api.put(PLATFORM_PATH, {"metadata": {"name": "platform"}, "spec": OFFER})
     async with running(api):
-        await eventually(lambda: annotations(api, "kube-system") == platform_facts(OFFER))
+        await eventually(lambda: held(api, "kube-system") == platform_facts(OFFER))
         api.put(PLATFORM_PATH, {"metadata": {"name": "platform"}, "spec": {"leafQueues": ["a", "b"]}})
-        await eventually(lambda: annotations(api, "kube-system")["policy.trainyard.dev/leaf-queues"] == "a,b")
+        await eventually(lambda: held(api, "kube-system")["policy.trainyard.dev/leaf-queues"] == "a,b")
         api.remove(PLATFORM_PATH, "", "platform")
-        await eventually(lambda: not annotations(api, "kube-system"))
-        assert annotations(api, "scratch") == platform_facts(OFFER)
+        await eventually(lambda: not held(api, "kube-system"))
+        assert held(api, "scratch") == platform_facts(OFFER)
 
 
 async def test_nothing_is_written_where_all_is_said(api: FakeApi) -> None:
@@ -109,7 +109,7 @@ async def test_nothing_is_written_where_all_is_said(api: FakeApi) -> None:
     namespace(api, "last")
     policy(api, "last", VISION)
     async with running(api):
-        await eventually(lambda: annotations(api, "last"))
+        await eventually(lambda: held(api, "last"))
         assert api.writes == [("PATCH", f"{NAMESPACES}/last")]
 
 
@@ -120,12 +120,12 @@ async def test_facts_stay_while_the_kind_is_not_served(api: FakeApi) -> None:
     policy(api, "vision", VISION)
     api.unserved = {"tenantpolicies"}
     async with running(api) as facts:
-        await eventually(lambda: annotations(api, "kube-system") == platform_facts({}))
+        await eventually(lambda: held(api, "kube-system") == platform_facts({}))
         assert not await facts.step()
-        assert annotations(api, "vision") == tenant_facts(VISION)
+        assert held(api, "vision") == tenant_facts(VISION)
         policy(api, "vision", {})
         api.unserved = set()
-        await eventually(lambda: annotations(api, "vision") == tenant_facts({}))
+        await eventually(lambda: held(api, "vision") == tenant_facts({}))
 
 
 async def test_a_refused_write_is_tried_again_and_holds_up_nobody(api: FakeApi) -> None:
@@ -142,8 +142,8 @@ async def test_a_refused_write_is_tried_again_and_holds_up_nobody(api: FakeApi) 
         namespace(api, name)
         policy(api, name, VISION)
     async with running(api):
-        await eventually(lambda: annotations(api, "b"))
-        await eventually(lambda: annotations(api, "a") == tenant_facts(VISION))
+        await eventually(lambda: held(api, "b"))
+        await eventually(lambda: held(api, "a") == tenant_facts(VISION))
     assert len(refused) == 2
 
 
@@ -162,7 +162,7 @@ async def test_a_write_names_the_version_that_it_was_decided_from(api: FakeApi) 
     policy(api, "vision", VISION)
     api.fault = fault
     async with running(api):
-        await eventually(lambda: annotations(api, "vision") == {"note": "in between", **tenant_facts(VISION)})
+        await eventually(lambda: held(api, "vision") == {"note": "in between", **tenant_facts(VISION)})
 
 
 async def test_a_namespace_that_goes_is_left_alone(api: FakeApi) -> None:
@@ -171,5 +171,5 @@ async def test_a_namespace_that_goes_is_left_alone(api: FakeApi) -> None:
     namespace(api, "vision")
     policy(api, "vision", VISION)
     async with running(api):
-        await eventually(lambda: set(annotations(api, "vision")) == TENANT_FACTS)
-        assert not annotations(api, "gone")
+        await eventually(lambda: set(held(api, "vision")) == TENANT_FACTS)
+        assert not held(api, "gone")
