@@ -180,8 +180,10 @@ class Cel(SettingsModel):
     @property
     def texts(self) -> list[str]:
         """Every expression of the rule."""
-        own = [each.expression for each in (*self.variables, *self.when, *self.validations)]
-        return own + [text for each in self.validations for text in (each.paths or "", *each.values.values())]
+        named = [each.expression for each in (*self.variables, *self.when)]
+        return named + [
+            text for each in self.validations for text in (each.expression, each.paths or "", *each.values.values())
+        ]
 
 
 class Rule(SettingsModel):

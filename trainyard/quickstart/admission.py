@@ -25,6 +25,7 @@ __all__ = ["await_admission", "wait_for_tenants"]
 
 _PATIENCE = 120.0
 _PAUSE = 0.25
+_FIX = "see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing"
 _NAME = "admission-probe"
 _JOBS = Resource("batch", "v1", "jobs", "Job")
 _JUDGED = re.compile(
@@ -44,7 +45,11 @@ def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: P
 
     async def wait() -> None:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            if await tenant_namespace(client, settings) is None:
+            try:
+                installed = await tenant_namespace(client, settings) is not None
+            except (ApiError, TransportError) as error:
+                raise TrainyardError(f"The cluster does not answer: {error}", fix=_FIX) from error
+            if not installed:
                 return
             with progress.step("Admission") as step:
                 tenant = await await_admission(client, settings, report=step.update)
@@ -99,7 +104,7 @@ async def await_admission(
     except TimeoutError as error:
         raise TrainyardError(
             f"Tenant {tenant} cannot submit after {patience:g} s: {last}",
-            fix="see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing",
+            fix=_FIX,
         ) from error
     return tenant
 
