@@ -85,16 +85,14 @@ class KubernetesObject(pulumi.CustomResource):
     """A Kubernetes object registered under its own type token; its inputs are the manifest, verbatim."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
-        api_version = manifest["apiVersion"]
-        group_version = api_version if "/" in api_version else f"core/{api_version}"
-        super().__init__(f"kubernetes:{group_version}:{manifest['kind']}", name, dict(manifest), opts)
+        super().__init__(_type_token(manifest), name, dict(manifest), opts)
 
 
 class KubernetesPatch(pulumi.CustomResource):
     """Some fields of an object that somebody else makes; removing it gives them back and leaves the object."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(f"kubernetes:{manifest['apiVersion']}:{manifest['kind']}Patch", name, dict(manifest), opts)
+        super().__init__(f"{_type_token(manifest)}Patch", name, dict(manifest), opts)
 
 
 class Component(pulumi.ComponentResource):
@@ -205,6 +203,12 @@ def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any
     values = [f"jsonpath={expression}" for expression in expressions]
     text = values[0] if len(values) == 1 else "[" + ", ".join(f'"{value}"' for value in values) + "]"
     return _annotated(manifest, {WAIT_ANNOTATION: text})
+
+
+def _type_token(manifest: Mapping[str, Any]) -> str:
+    api_version = manifest["apiVersion"]
+    group_version = api_version if "/" in api_version else f"core/{api_version}"
+    return f"kubernetes:{group_version}:{manifest['kind']}"
 
 
 def _named(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -42,6 +42,7 @@ def test_a_namespace_says_what_its_tenant_policy_says(local: Recording) -> None:
 
 def test_policies_come_after_what_they_read_of_the_platform(local: Recording) -> None:
     said = local.one("NamespacePatch/kube-system")
+    assert said.type == "kubernetes:core/v1:NamespacePatch"
     spec = local.one("Platform/platform").inputs["spec"]
     assert facts_among(said.inputs["metadata"]["annotations"]) == platform_facts(spec)
     for policy in local.of("ValidatingAdmissionPolicy"):
