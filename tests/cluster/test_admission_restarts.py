@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.cluster.jobs import lasting, train_job
@@ -83,7 +83,7 @@ class Stream:
                 answer = session.request("POST", JOBS, body)
                 if answer.status not in AWAY:
                     return answer
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 pass
             time.sleep(0.02)
 
@@ -98,7 +98,7 @@ def restart(platform: LiveCluster) -> None:
         try:
             with Session(platform.kubeconfig) as session:
                 return session.request("GET", "/readyz").status == 200
-        except (TrainyardError, httpx.TransportError):
+        except (TrainyardError, httpx2.TransportError):
             return False
 
     awaited("an API server that is ready", ready, timeout=60)
