@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 8
 
-.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench mutation lock help
+.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts mutation lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the
 
 bench: $(READY)  ## measure the figures in the README
 	@$(BIN)/python -m benchmarks.figures
+
+admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
+	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
 
 mutation: $(READY)  ## change every admission rule in every place and see that a case notices
 	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py

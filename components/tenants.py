@@ -19,11 +19,12 @@ from components.access import (
     role_binding,
     service_account_subject,
 )
-from components.objects import Component, KubernetesObject
+from components.objects import FORCED_ANNOTATION, Component, KubernetesObject
 from components.trainer import TRAINER_SERVICE
 from components.workload import namespace
 from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.policy.admission import TENANT_LABEL
+from trainyard.policy.facts import tenant_facts
 from trainyard.policy.stack import default_queue, namespace_labels, tenant_policy
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import TrainerSettings
@@ -139,7 +140,9 @@ def _groups(settings: TenantSettings) -> dict[Role, tuple[str, ...]]:
 def _namespace(tenant: str, settings: TenantSettings) -> dict[str, Any]:
     labels = namespace_labels(tenant, settings)
     body = namespace(tenant, pod_security=settings.pod_security.value, labels=labels)
-    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: default_queue(settings)}
+    facts = tenant_facts(tenant_policy(tenant, settings)["spec"])
+    # The controller writes the same facts when the TenantPolicy is changed by hand: `up` takes them back.
+    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: default_queue(settings), **facts, FORCED_ANNOTATION: "true"}
     return body
 
 

@@ -21,6 +21,7 @@ from trainyard.controller.issuer import Issuer
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, policy_client, policy_gate
+from trainyard.controller.policy_facts import PolicyFacts
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
@@ -83,6 +84,7 @@ class Controller:
         self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)
         runtimes = (self._view.training_runtimes, self._view.cluster_training_runtimes)
         self._finalizers = RuntimeFinalizers(fenced, runtimes)
+        self._policy_facts = PolicyFacts(fenced, self._view.tenant_policies, self._view.platforms)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
         self._serving: ServingCertificate | None = None
         if configuration.webhooks:
@@ -163,8 +165,10 @@ class Controller:
     async def _act(self) -> None:
         """Do what one replica at a time does, until the manager is stopped."""
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._events.run()), group.create_task(self._queue_states.run())]
-            helpers.append(group.create_task(self._finalizers.run()))
+            helpers = [
+                group.create_task(each.run())
+                for each in (self._events, self._queue_states, self._policy_facts, self._finalizers)
+            ]
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
             await self._view.wait_settled()

@@ -46,7 +46,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
         _rule("", ["events"], ["create", "patch"]),
-        _rule("", ["namespaces"], _READ),
+        # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
+        _rule("", ["namespaces"], [*_READ, "patch"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     certificates = configuration.certificates if configuration is not None else ()
