@@ -31,6 +31,8 @@ class FakeApi:
         self.writes: list[tuple[str, str]] = []
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
+        self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
+        self.reviewed: list[Body] = []
         self.unserved: set[str] = set()
         self.compacted = 0
         self.port = 0
@@ -130,6 +132,9 @@ class FakeApi:
     async def _write(self, request: web.Request, path: str, namespace: str, name: str, sub: str) -> web.Response:
         sent = await request.json()
         held = self.objects.get((path, namespace, name))
+        if request.method == "POST" and path.endswith("/tokenreviews"):
+            self.reviewed.append(sent["spec"])
+            return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
         if request.method == "POST":
             name = sent["metadata"]["name"]
             if (path, namespace, name) in self.objects:

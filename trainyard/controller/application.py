@@ -9,9 +9,11 @@ import os
 import signal
 import socket
 import ssl
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 
 from aiohttp import web
 
@@ -24,6 +26,13 @@ from trainyard.controller.policies import Policies, policy_client, policy_gate
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.serving import ServingCertificate
+from trainyard.controller.trainer_status import (
+    AuthorityUpdater,
+    StatusServer,
+    StatusWriter,
+    TokenReviewer,
+    authority_of,
+)
 from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
 from trainyard.kube import Client, Connection, EventRecorder, FencedError, LeaderElector, LeadershipLostError
@@ -62,17 +71,21 @@ class Controller:
         )
         self._decisions = policy_client(configuration)
         gate = policy_gate(configuration, self._decisions)
-        self._view = ClusterView(self._client, known, namespaces=gate is not None)
+        self._serving: ServingCertificate | None = None
+        if configuration.webhooks:
+            secret, namespace = configuration.serving_secret, configuration.namespace
+            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
+        authority = partial(authority_of, self._serving.informer) if self._serving is not None else None
+        self._view = ClusterView(self._client, known, namespaces=gate is not None, authority=authority)
         self._policies = Policies(self._view, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
         self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)
         self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
-        self._serving: ServingCertificate | None = None
-        if configuration.webhooks:
-            secret, namespace = configuration.serving_secret, configuration.namespace
-            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
+        self._authorities: AuthorityUpdater | None = None
+        if self._serving is not None:
+            self._authorities = AuthorityUpdater(fenced, self._view, self._serving.informer)
         self._metrics.watch_informers([*self._view.informers, *(self._issuer.informers if self._issuer else ())])
 
     def stop(self) -> None:
@@ -126,6 +139,8 @@ class Controller:
             helpers = [group.create_task(self._events.run()), group.create_task(self._queue_states.run())]
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
+            if self._authorities is not None:
+                helpers.append(group.create_task(self._authorities.run()))
             await self._view.wait_settled()
             await self._manager.run()
             try:
@@ -159,6 +174,7 @@ class Controller:
             await self._serving.loaded.wait()
             tls = self._serving.context
             admission = application(Admission(self._client, self._view, policies=self._policies), self._metrics)
+            self._status_server().mount(admission)
             await self._serve(servers, "webhook", admission, self.configuration.webhook, tls)
         await self._serve(servers, "metrics", scrape, self.configuration.metrics, tls)
 
@@ -182,6 +198,10 @@ class Controller:
             ) from error
         self.ports[name] = runner.addresses[0][1]
         _LOG.info("%s listens on %s:%d", name, listener.host, self.ports[name])
+
+    def _status_server(self) -> StatusServer:
+        tokens, writer = TokenReviewer(self._client), StatusWriter(self._client)
+        return StatusServer(self._view, tokens, writer, self._metrics, clock=time.monotonic)
 
     async def _tune(self) -> None:
         """Keep the garbage collector from walking the caches again and again."""

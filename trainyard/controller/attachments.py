@@ -13,11 +13,16 @@ from typing import Final
 from trainyard.controller.children import OccupiedError, require_owner
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, SECRETS
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
+from trainyard.render.trainer_status import AUTHORITY_PLACEHOLDER
 
-__all__ = ["ATTACHED", "Attachments"]
+__all__ = ["ATTACHED", "Attachments", "AwaitedError"]
 
 ATTACHED: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 """Resources by kind."""
+
+
+class AwaitedError(OccupiedError):
+    """Something that a TrainJob needs is about to be made."""
 
 
 class Attachments:
@@ -51,8 +56,12 @@ class Attachments:
         ------
         OccupiedError
             If an object of that name belongs to somebody else.
+        AwaitedError
+            If a value of it is not known yet.
         """
         resource = ATTACHED[body["kind"]]
+        if resource is CONFIG_MAPS and AUTHORITY_PLACEHOLDER in body["data"].values():
+            raise AwaitedError("the authority of the status server is not known yet", fix="Wait: the leader makes it")
         held = None if first else await self._find(resource, body)
         if held is None:
             if await self._create(resource, complete() if resource is SECRETS else body):

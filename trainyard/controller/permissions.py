@@ -34,6 +34,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         # Keys of MPI and Flux jobs: made once; only metadata is read, to tell a job's own Secret from another's.
         _rule("", ["secrets"], ["get", "create"]),
         _rule("", ["events"], ["create", "patch"]),
+        # Progress reports: the API server verifies the tokens of the pods that send them.
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("", ["namespaces"], _READ),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]

@@ -76,6 +76,11 @@ class TrainerSettings(SettingsModel):
     namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
     replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the controller; one of them leads")
     workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
+    progress_reports: bool = Field(
+        default=True,
+        description="Let training code report progress to `status.trainerStatus` (upstream's gate TrainJobStatus): "
+        "training containers get an address, a token and the authority to trust",
+    )
 
 
 class RuntimeSettings(SettingsModel):
