@@ -11,7 +11,7 @@ import base64
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +118,7 @@ def _pod(status: Mapping[str, Any], audience: str) -> Pod | None:
     """Return the pod of a successful review; an authenticator that ignores audiences names none in its answer."""
     user = status.get("user") or {}
     account = str(user.get("username") or "")
-    names = (user.get("extra") or {}).get(_POD) or ()
+    names: Sequence[str] = (user.get("extra") or {}).get(_POD) or ()
     if not status.get("authenticated") or audience not in (status.get("audiences") or ()):
         return None
     if not account.startswith(_USER) or len(names) != 1:
