@@ -152,7 +152,7 @@ class FakeApi:
         if held is None and not apply:
             return error(404, "NotFound", f"{name} not found")
         wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
-        for field in ("resourceVersion", "uid"):
+        for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
                 return error(409, "Conflict", f"{field} does not match")
         if held is None:

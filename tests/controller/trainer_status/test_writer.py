@@ -65,8 +65,17 @@ async def test_a_later_train_job_of_the_same_name_gets_nothing(api: FakeApi, wri
     api.put(TRAIN_JOBS, train_job())
     with pytest.raises(ApiError) as refused:
         await writer.write(job, progress(1))
-    assert refused.value.conflict
+    assert refused.value.not_found
     assert stored(api) is None
+
+
+async def test_a_job_that_changes_meanwhile_gets_its_report(api: FakeApi, writer: StatusWriter) -> None:
+    job = api.put(TRAIN_JOBS, train_job())
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    await writer.write(job, progress(1))
+    body = api.find("trainjobs", "job", "team")
+    assert body is not None
+    assert (body["spec"]["suspend"], body["status"]) == (True, {"trainerStatus": progress(1)})
 
 
 async def test_a_failure_reaches_the_sender_and_ends_nothing(api: FakeApi, writer: StatusWriter) -> None:

@@ -156,7 +156,7 @@ class StatusServer:
         except ApiError as error:
             if error.status in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.BAD_REQUEST):
                 raise _RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", error.message) from error
-            if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            if error.not_found:
                 raise _not_found("Train job not found") from error
             raise
 

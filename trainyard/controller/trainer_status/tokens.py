@@ -28,6 +28,7 @@ _POD = "authentication.kubernetes.io/pod-name"
 _TRUSTED_SECONDS, _REFUSED_SECONDS = 60.0, 10.0
 _REMEMBERED = 16_384
 _AT_ONCE = 8
+_REVIEW_SECONDS = 10.0
 _REFUSALS_PER_SECOND, _REFUSALS_AT_ONCE = 1.0, 20
 
 
@@ -76,13 +77,13 @@ class TokenReviewer:
         ------
         TooManyTokensError
             If the audience's budget of invalid tokens is used up.
-        ApiError, TransportError
+        ApiError, TransportError, TimeoutError
             If the API server gave no answer.
         """
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest(), audience
         if (known := self._remembered(key)) is not None:
             return known[0]
-        async with self._slots:
+        async with asyncio.timeout(_REVIEW_SECONDS), self._slots:
             if (known := self._remembered(key)) is not None:
                 return known[0]
             if self._refusals.exhausted(audience):

@@ -1,19 +1,21 @@
 """Writes reports into TrainJobs, at most one a second for each: what comes in between replaces what waits.
 
-Every replica writes, as upstream's does, so the writes are not fenced; the uid makes sure that a report never reaches a
-later TrainJob of the same name. They are applied under upstream's field manager, so that what a report leaves out is
-removed, whichever of the two controllers took the report before it.
+Every replica writes, as upstream's does, so the writes are not fenced. They are applied under upstream's field manager,
+so that what a report leaves out is removed, whichever of the two controllers took the report before it. The
+resourceVersion makes sure that a report never reaches a later TrainJob of the same name: the API server ignores a uid
+in a change of a status.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.controller.resources import TRAIN_JOBS
-from trainyard.kube import Client, Object, uid_of
+from trainyard.kube import ApiError, Client, Object, uid_of, version_of
 
 __all__ = ["StatusWriter"]
 
@@ -21,6 +23,15 @@ _FIELD_MANAGER = "trainer-status"
 _INTERVAL_SECONDS = 1.0
 _WRITE_SECONDS = 10.0
 _AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class _Report:
+    """A report on its way."""
+
+    train_job: Object
+    status: Mapping[str, Any]
+    written: asyncio.Future[None]
 
 
 class StatusWriter:
@@ -38,7 +49,7 @@ class StatusWriter:
         self._client = client
         self._interval = interval
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._waiting: dict[str, tuple[Object, asyncio.Future[None]]] = {}
+        self._waiting: dict[str, _Report] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def write(self, train_job: Object, status: Mapping[str, Any]) -> None:
@@ -49,18 +60,12 @@ class StatusWriter:
         ApiError, TransportError, TimeoutError
             If it was not written.
         """
-        uid, metadata = uid_of(train_job), train_job["metadata"]
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": TRAIN_JOB,
-            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": uid},
-            "status": {"trainerStatus": dict(status)},
-        }
+        uid = uid_of(train_job)
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         replaced = self._waiting.get(uid)
-        if replaced is not None and not replaced[1].done():
-            replaced[1].set_result(None)
-        self._waiting[uid] = body, written
+        if replaced is not None and not replaced.written.done():
+            replaced.written.set_result(None)
+        self._waiting[uid] = _Report(train_job, status, written)
         if uid not in self._tasks:
             self._tasks[uid] = asyncio.create_task(self._work(uid))
         await written
@@ -76,24 +81,47 @@ class StatusWriter:
         """Write what waits for one TrainJob until nothing has come for an interval."""
         try:
             while uid in self._waiting:
-                await self._apply(*self._waiting.pop(uid))
+                await self._answer(self._waiting.pop(uid))
                 await asyncio.sleep(self._interval)
         finally:
             del self._tasks[uid]
             if uid in self._waiting:
-                self._waiting.pop(uid)[1].cancel()
+                self._waiting.pop(uid).written.cancel()
 
-    async def _apply(self, body: Object, written: asyncio.Future[None]) -> None:
+    async def _answer(self, report: _Report) -> None:
+        """Write a report and tell the sender what became of it."""
         try:
             async with self._slots, asyncio.timeout(_WRITE_SECONDS):
-                # The answer is not taken into the cache: it may hold a change that nobody has been told of yet.
-                await self._client.apply(TRAIN_JOBS, body, field_manager=_FIELD_MANAGER, subresource="status")
+                await self._apply(report)
         except asyncio.CancelledError:
-            written.cancel()
+            report.written.cancel()
             raise
         except Exception as error:
-            if not written.done():
-                written.set_exception(error)
+            if not report.written.done():
+                report.written.set_exception(error)
         else:
-            if not written.done():
-                written.set_result(None)
+            if not report.written.done():
+                report.written.set_result(None)
+
+    async def _apply(self, report: _Report) -> None:
+        held = report.train_job
+        metadata = held["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        while True:
+            body = {
+                "apiVersion": API_VERSION,
+                "kind": TRAIN_JOB,
+                "metadata": {"name": name, "namespace": namespace, "resourceVersion": str(version_of(held))},
+                "status": {"trainerStatus": dict(report.status)},
+            }
+            try:
+                # The answer is not taken into the cache: it may hold a change that nobody has been told of yet.
+                await self._client.apply(TRAIN_JOBS, body, field_manager=_FIELD_MANAGER, subresource="status")
+            except ApiError as error:
+                if not error.conflict:
+                    raise
+            else:
+                return
+            held = await self._client.get(TRAIN_JOBS, name, namespace=namespace)
+            if uid_of(held) != uid_of(report.train_job):
+                raise ApiError(404, "NotFound", f"TrainJob {name} was replaced by another")
