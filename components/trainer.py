@@ -29,6 +29,7 @@ from components.policy_server import PolicyServerParts
 from components.target import Target
 from components.webhooks import awaited
 from components.workload import ConfigVolume, Workload, deployment, namespace, service
+from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
 from trainyard.controller.configuration import (
     SERVING_SECRET,
@@ -41,7 +42,7 @@ from trainyard.settings.platform import TrainerSettings
 
 __all__ = ["DEFAULTER", "TRAINER_SERVICE", "VALIDATOR", "Trainer", "TrainerArgs", "certificate"]
 
-TRAINER_SERVICE = "kubeflow-trainer-controller-manager"
+TRAINER_SERVICE = CONTROLLER_SERVICE
 VALIDATOR = "validator.trainer.kubeflow.org"
 DEFAULTER = "defaulter.trainer.kubeflow.org"
 
@@ -125,7 +126,7 @@ class Trainer(Component):
             after=[home],
         )
         rules = self.child(args.policies.rules, after=[home])
-        ports = {"https": (443, "webhook"), "metrics": (8443, "metrics")}
+        ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
         webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), after=[home])
         if settings.replicas > 1:
             self.child(_disruption_budget(workload), after=[home])

@@ -48,6 +48,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("", ["events"], ["create", "patch"]),
         # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
         _rule("", ["namespaces"], [*_READ, "patch"]),
+        # Progress reports: the API server verifies the tokens of the pods that send them.
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     certificates = configuration.certificates if configuration is not None else ()
