@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def pods(platform: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         require(platform.apply(job))
     found = {}
     for name in names:
-        body = awaited(f"pods of {name}", lambda name=name: platform.pods(name, NAMESPACE))[0]
+        body = awaited(f"pods of {name}", partial(platform.pods, name, NAMESPACE))[0]
         found[name] = Pod(platform, body, tmp_path_factory.mktemp(name))
         found[name].mount()
     yield found
