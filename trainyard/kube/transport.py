@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,14 +13,17 @@ from typing import Any
 import aiohttp
 import orjson
 
-from trainyard.kube.credentials import Connection
-from trainyard.kube.errors import ApiError, FencedError, TransportError
+from trainyard.kube.credentials import Connection, Credential
+from trainyard.kube.decoding import decoded
+from trainyard.kube.errors import ApiError, CredentialsError, FencedError, TransportError
 from trainyard.kube.resource import Object, Resource
 
 __all__ = ["JSON", "Transport"]
 
 JSON = "application/json"
 _READS = ("GET", "HEAD")
+_LEAST_SECONDS = 0.5
+_IDLE_SECONDS = 15.0
 
 
 class Transport:
@@ -35,23 +39,43 @@ class Transport:
         concurrency: int,
         observe: Callable[[str, str, int], None],
     ) -> None:
+        self._options: dict[str, Any] = {
+            "user_agent": user_agent,
+            "timeout": timeout,
+            "patience": patience,
+            "concurrency": concurrency,
+            "observe": observe,
+        }
         self._connection = connection
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._timeout = timeout
         self._patience = patience
         self._slots = asyncio.Semaphore(concurrency)
         self._observe = observe
-        self._fence: Callable[[], bool] | None = None
+        self._remaining: Callable[[], float] | None = None
         self._sessions: list[aiohttp.ClientSession] = []
+        self._separate: list[Transport] = []
 
-    def fenced(self, allowed: Callable[[], bool]) -> Transport:
-        """Return a view that shares the connections and asks before every write."""
+    def fenced(self, remaining: Callable[[], float]) -> Transport:
+        """Return a view that shares the connections and sends no write that may outlive ``remaining()`` seconds.
+
+        The time is asked for at each sending, so a repetition after 429 or 401 is fenced like the first attempt, and a
+        renewal in between lengthens it. The limit goes to the server too (``timeout``), which then drops the request.
+        """
         view = copy.copy(self)
-        view._fence = allowed
+        view._remaining = remaining
         return view
+
+    def separate(self, **changes: Any) -> Transport:
+        """Return a transport with connections and slots of its own, closed with this one."""
+        other = Transport(self._connection, **{**self._options, **changes})
+        self._separate.append(other)
+        return other
 
     async def close(self) -> None:
         """Close all connections."""
+        while self._separate:
+            await self._separate.pop().close()
         while self._sessions:
             await self._sessions.pop().close()
 
@@ -85,7 +109,7 @@ class Transport:
                 finally:
                     response.release()
             if response.status < 400:
-                return _decoded(payload, f"{method} {path}")
+                return _answer(payload, f"{method} {path}")
             failure = _failure(response, payload)
             wait = failure.retry_after
             if failure.status != 429 or wait is None or time.monotonic() + wait > give_up:
@@ -121,31 +145,44 @@ class Transport:
         headers: Mapping[str, str],
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        source = self._connection.token
-        token = await source(False) if source else None
-        response = await self._once(
-            method, path, resource, token, query=query, data=data, headers=headers, limits=limits
-        )
-        if response.status != 401 or source is None:
-            return response
-        response.release()
-        token = await source(True)
-        return await self._once(method, path, resource, token, query=query, data=data, headers=headers, limits=limits)
+        credentials = self._connection.credentials
+        presented = await credentials.current()
+        parts: dict[str, Any] = {"query": query, "data": data, "headers": headers, "limits": limits}
+        response = await self._once(method, path, resource, presented, **parts)
+        if response.status == 401:
+            response.release()
+            newer = await credentials.current(refused=presented)
+            if newer is not presented:
+                response = await self._once(method, path, resource, newer, **parts)
+        if response.status == 401:
+            response.release()
+            raise CredentialsError(
+                f"{method} {path}: the API server refuses the credentials of this process (401)",
+                fix="Renew the token, certificate or plug-in of the kubeconfig",
+            )
+        return response
 
     async def _once(
-        self, method: str, path: str, resource: Resource | None, token: str | None, **parts: Any
+        self, method: str, path: str, resource: Resource | None, presented: Credential, **parts: Any
     ) -> aiohttp.ClientResponse:
-        if method not in _READS and self._fence is not None and not self._fence():
-            raise FencedError(f"{method} {path} was not sent: this process no longer leads")
-        headers = dict(parts["headers"]) | ({"Authorization": f"Bearer {token}"} if token else {})
+        query, limits = parts["query"], parts["limits"]
+        if method not in _READS and self._remaining is not None:
+            left = self._remaining()
+            if left < _LEAST_SECONDS:
+                raise FencedError(f"{method} {path} was not sent: this process leads for {max(0.0, left):.1f} s only")
+            total = min(left, limits.total)
+            query = {**(query or {}), "timeout": f"{total:.3f}s"}
+            limits = aiohttp.ClientTimeout(total=total, ceil_threshold=math.inf)
+        bearer = {"Authorization": f"Bearer {presented.token}"} if presented.token else {}
         try:
             response = await self._session().request(
                 method,
                 self._connection.server + path,
-                params=parts["query"],
+                params=query,
                 data=parts["data"],
-                headers=headers,
-                timeout=parts["limits"],
+                headers={**parts["headers"], **bearer},
+                timeout=limits,
+                ssl=presented.tls if presented.tls is not None else True,
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, str(resource or path), 0)
@@ -155,20 +192,21 @@ class Transport:
 
     def _session(self) -> aiohttp.ClientSession:
         if not self._sessions:
-            tls = self._connection.tls
-            connector = aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True)
+            # Idle connections are kept for less time than a request waits: where all went silent at once, those that
+            # are not in use are gone when the first requests fail, and no second request meets a dead one.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
             self._sessions.append(aiohttp.ClientSession(connector=connector, headers=self._headers))
         return self._sessions[0]
 
 
-def _decoded(payload: bytes, what: str) -> Object:
+def _answer(payload: bytes, what: str) -> Object:
     try:
-        decoded = orjson.loads(payload) if payload else {}
+        body = decoded(payload) if payload else {}
     except orjson.JSONDecodeError as error:
         raise TransportError(f"{what}: the answer is not JSON: {payload[:200]!r}") from error
-    if not isinstance(decoded, dict):
+    if not isinstance(body, dict):
         raise TransportError(f"{what}: the answer is not an object")
-    return decoded
+    return body
 
 
 def _failure(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:

@@ -13,7 +13,7 @@ import logging
 
 from trainyard import pki
 from trainyard.controller.certificates import SETTLING
-from trainyard.controller.children import OccupiedError, require_owner
+from trainyard.controller.ownership import OccupiedError, require_owner
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
 from trainyard.controller.status import finished
 from trainyard.controller.view import ClusterView
