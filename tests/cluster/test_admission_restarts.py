@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -61,6 +62,7 @@ class Stream:
     controllers: int
     accepted: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
+    run: str = field(default_factory=lambda: uuid.uuid4().hex[:6])
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -83,8 +85,9 @@ class Stream:
     def _run(self) -> None:
         with Session(self.kubeconfig) as session:
             due, number = time.monotonic(), 0
+            # A TrainJob whose creation was not answered exists when it is sent again.
             while not self._ended.wait(max(0.0, due - time.monotonic())):
-                name = f"stream-{number}"
+                name = f"stream-{self.run}-{number}"
                 answer = self._sent(session, name)
                 if answer.ok or answer.status == 409:
                     self.accepted.append(name)
