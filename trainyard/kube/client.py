@@ -266,7 +266,7 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is status 422 and `ApiError.conflict`."""
+        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is `ApiError.conflict`."""
         asked = _given(uid=uid, resourceVersion=resource_version)
         tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in asked.items()]
         operations = [*tests, *operations]
