@@ -33,6 +33,8 @@ class FakeApi:
         """Writes that carried neither uid nor resourceVersion, creates and Events not counted."""
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
+        self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
+        self.reviewed: list[Body] = []
         self.unserved: set[str] = set()
         self.compacted = 0
         self.stale_at: int | None = None
@@ -148,6 +150,9 @@ class FakeApi:
         if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
             self.unconditional.append((request.method, request.path))
         held = self.objects.get((path, namespace, name))
+        if request.method == "POST" and path.endswith("/tokenreviews"):
+            self.reviewed.append(sent["spec"])
+            return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
         if request.method == "POST":
             name = sent["metadata"]["name"]
             if (path, namespace, name) in self.objects:
@@ -165,7 +170,7 @@ class FakeApi:
         if held is None and not apply:
             return error(404, "NotFound", f"{name} not found")
         wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
-        for field in ("resourceVersion", "uid"):
+        for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
                 if field == "uid" and request.method == "PATCH":
                     said = f'metadata.uid: Invalid value: "{wanted[field]}": field is immutable'
@@ -288,8 +293,15 @@ def selected(body: Body, request: web.Request) -> bool:
     if field.startswith("metadata.name=") and body["metadata"]["name"] != field.partition("=")[2]:
         return False
     labels = body["metadata"].get("labels") or {}
-    wanted = [term.split("=") for term in request.query.get("labelSelector", "").split(",") if term]
-    return all(labels.get(name) == value for name, value in wanted)
+    return all(_matches(term, labels) for term in request.query.get("labelSelector", "").split(",") if term)
+
+
+def _matches(term: str, labels: dict[str, str]) -> bool:
+    """Whether labels meet one term of a selector: name=value, name (it is there) or !name (it is not)."""
+    name, equals, value = term.partition("=")
+    if equals:
+        return labels.get(name) == value
+    return name.removeprefix("!") not in labels if name.startswith("!") else name in labels
 
 
 def merged(old: Any, new: Any) -> Any:

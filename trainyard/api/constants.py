@@ -11,6 +11,7 @@ __all__ = [
     "CLUSTER_TRAINING_RUNTIME",
     "COMPLETE",
     "CONTAINER_NODE",
+    "CONTROLLER_SERVICE",
     "COSCHEDULING_API_VERSION",
     "COSCHEDULING_LABEL",
     "DATASET_INITIALIZER",
@@ -24,6 +25,8 @@ __all__ = [
     "INITIALIZER_VOLUME",
     "JOB_COMPLETION_INDEX_FIELD",
     "JOB_SET_API_VERSION",
+    "JOB_SET_MISSING_MESSAGE",
+    "JOB_SET_MISSING_REASON",
     "KAI_MIN_MEMBER_ANNOTATION",
     "KAI_QUEUE_LABEL",
     "KAI_SCHEDULER",
@@ -76,6 +79,8 @@ PLATFORM_GROUP: Final = "trainyard.dev"
 PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"
 TENANT_POLICY_NAME: Final = "tenant"
 PLATFORM_NAME: Final = "platform"
+CONTROLLER_SERVICE: Final = "kubeflow-trainer-controller-manager"
+"""Name of the controller's Service, Deployment and ServiceAccount; upstream's."""
 
 JOB_SET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
 POD_GROUP_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
@@ -134,6 +139,10 @@ RESUMED_REASON: Final = "Resumed"
 RESUMED_MESSAGE: Final = "TrainJob is resumed"
 DEADLINE_EXCEEDED_REASON: Final = "DeadlineExceeded"
 DEADLINE_EXCEEDED_MESSAGE: Final = "TrainJob exceeded its active deadline"
+JOB_SET_MISSING_REASON: Final = "JobSetMissing"
+JOB_SET_MISSING_MESSAGE: Final = (
+    "the JobSet was deleted before its end was recorded; the TrainJob is not run a second time: delete and create it"
+)
 RUNTIME_NOT_SUPPORTED_REASON: Final = "TrainingRuntimeNotSupported"
 RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
 POLICY_DENIED: Final = "PolicyDenied"

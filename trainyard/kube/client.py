@@ -21,6 +21,7 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ class Client:
         field_selector: str | None = None,
         limit: int = 500,
         continues: str | None = None,
+        metadata_only: bool = False,
     ) -> Listing:
         """Return one page of a collection; a limit of 0 asks for everything at once."""
         query = _selection(label_selector, field_selector)
@@ -161,9 +163,15 @@ class Client:
             query["limit"] = str(limit)
         if continues:
             query["continue"] = continues
-        body = await self.request("GET", resource.path(namespace=namespace), resource=resource, query=query)
+        body = await self._transport.request(
+            "GET",
+            resource.path(namespace=namespace),
+            resource=resource,
+            query=query,
+            accept=_METADATA_LIST if metadata_only else None,
+        )
         stamp = {"apiVersion": resource.api_version, "kind": resource.kind}
-        items = tuple({**stamp, **item} for item in body.get("items") or ())
+        items = tuple({**item, **stamp} if metadata_only else {**stamp, **item} for item in body.get("items") or ())
         metadata = body.get("metadata") or {}
         return Listing(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or None)
 
@@ -177,7 +185,11 @@ class Client:
         limit: int = 500,
     ) -> list[Object]:
         """Return a whole collection, fetched in pages; started over in one piece if the pages expire meanwhile."""
-        selection = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
+        selection: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
         found: list[Object] = []
         continues: str | None = None
         while True:
