@@ -213,6 +213,7 @@ class Controller:
         if "webhook" not in self.ports:
             return
         self._servers.drain()
+        _LOG.info("serving webhooks for %g s more", self.configuration.shutdown_delay_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.configuration.shutdown_delay_seconds):
                 await self._hurried.wait()
