@@ -73,11 +73,10 @@ class Attachments:
                     return True
                 held = await self._find(resource, body)
         except ApiError as error:
-            if resource is SECRETS and error.status == 403:
-                raise TrainyardError(
-                    error.message, fix=keys_fix(body["metadata"]["namespace"], error.message)
-                ) from error
-            raise
+            fix = keys_fix(body["metadata"]["namespace"], error.message) if error.status == 403 else None
+            if fix is None:
+                raise
+            raise TrainyardError(error.message, fix=fix) from error
         if held is None or held["metadata"].get("deletionTimestamp"):
             name = body["metadata"]["name"]
             raise OccupiedError(
