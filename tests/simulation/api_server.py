@@ -77,13 +77,13 @@ class Stored:
 
 @dataclass(frozen=True)
 class Event:
-    """One write: what was stored before and after it, and who asked."""
+    """One write: what was stored before and after it, and the request."""
 
     version: int
     old: Stored | None
     new: Stored | None
     last: Stored
-    user: str
+    call: Call
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Call:
     content_type: str = ""
     accept: str = ""
     user: str = ""
+    sent: int = 0
+    """Version of the server when the request was sent."""
 
     @property
     def writes(self) -> bool:
@@ -431,14 +433,14 @@ class ApiServer:
         body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
         stored = Stored(call.kind, body, owners)
         self._objects.setdefault(call.kind, {})[stored.key] = stored
-        self._tell(Event(self.version, old, stored, stored, call.user))
+        self._tell(Event(self.version, old, stored, stored, call))
         return stored
 
     def _remove(self, call: Call, old: Stored) -> Stored:
         self.version += 1
         held = self._objects[call.kind].pop(old.key)
         last = replace(old, body={**old.body, "metadata": {**old.metadata, "resourceVersion": str(self.version)}})
-        self._tell(Event(self.version, held, None, last, call.user))
+        self._tell(Event(self.version, held, None, last, call))
         return last
 
     def _tell(self, event: Event) -> None:

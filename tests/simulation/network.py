@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 from urllib.parse import urlsplit
@@ -125,6 +126,7 @@ class Link:
         if crash and rng.random() < 0.5:
             self._crash()
             await asyncio.Event().wait()
+        call = replace(call, sent=network.server.version)
         answer: asyncio.Future[_Response] = network.loop.create_future()
         delay = rng.uniform(*self.latency)
         if self.cut:
