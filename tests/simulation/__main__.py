@@ -53,11 +53,12 @@ def _many(seeds: range, processes: int) -> int:
         for seed, found in pool.imap_unordered(_violations, seeds, chunksize=20):
             counts.update(violation.invariant for violation in found)
             broken += [(seed, violation) for violation in found]
+            for violation in found:
+                print(f"--seed {seed}: {violation}", flush=True)
     for invariant, count in counts.most_common():
         print(f"{count:6} × {invariant}")
-        of_it = sorted((seed, str(violation)) for seed, violation in broken if violation.invariant == invariant)
-        for seed, text in of_it[:_SHOWN]:
-            print(f"         --seed {seed}: {text}")
+        seeds_of_it = sorted(seed for seed, violation in broken if violation.invariant == invariant)
+        print(f"         --seed {', '.join(map(str, seeds_of_it[:_SHOWN]))}")
     print(f"{len(seeds)} histories, {len({seed for seed, _ in broken})} broken, {time.perf_counter() - started:.0f} s")
     return 1 if broken else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -58,7 +59,7 @@ class Process:
     @property
     def running(self) -> bool:
         """Whether it was started and has not ended."""
-        return self._task is not None and not self._task.done()
+        return self._task is not None and not self._task.done() and not self.link.dead
 
     def start(self) -> None:
         """Start with an empty memory."""
@@ -75,7 +76,7 @@ class Process:
         )
         controller = _WithoutServers(configuration, Connection(f"http://{host}"))
         self._task = self._network.loop.create_task(controller.run())
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(functools.partial(self._ended, self.link))
 
     def kill(self) -> None:
         """End it between two instructions; requests that were sent still arrive."""
@@ -83,8 +84,8 @@ class Process:
         if self._task is not None:
             self._task.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        killed, self.link.dead = self.link.dead, True
+    def _ended(self, link: Link, task: asyncio.Task[None]) -> None:
+        killed, link.dead = link.dead, True
         if task.cancelled() or killed:
             return
         error = task.exception()
