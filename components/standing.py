@@ -34,6 +34,8 @@ CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): "validatingadmissionpolicies",
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): "validatingadmissionpolicybindings",
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): "customresourcedefinitions",
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"): "flowschemas",
+    ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"): "prioritylevelconfigurations",
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): "clusterroles",
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): "clusterrolebindings",
     ("scheduling.k8s.io/v1", "PriorityClass"): "priorityclasses",

@@ -219,6 +219,8 @@ class FakeApi:
             await response.write(line("ERROR", gone))
             return response
         cut = asyncio.ensure_future(self._cut.wait())
+        clock = asyncio.get_running_loop().time
+        end = clock() + int(request.query.get("timeoutSeconds") or 600)
         try:
             while not cut.done():
                 now = self.version if self.stale_at is None else self.stale_at
@@ -230,8 +232,10 @@ class FakeApi:
                 bookmark = {"metadata": {"resourceVersion": str(version)}}
                 await response.write(line("BOOKMARK", bookmark))
                 news = asyncio.ensure_future(self._news.wait())
-                await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED, timeout=max(0.0, end - clock()))
                 news.cancel()
+                if clock() >= end:
+                    return response
             await response.write(b'{"type":"MODI')
         except ConnectionError:
             pass
