@@ -18,17 +18,24 @@ from tests.simulation.network import Link, Network
 from tests.simulation.virtual_time import VirtualTimeLoop
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import Configuration, LeaderElection
+from trainyard.controller.servers import Servers
 from trainyard.kube import Connection
 from trainyard.problem import TrainyardError
 
 __all__ = ["Process", "virtual_clocks"]
 
 
+class _NoServers(Servers):
+    async def start(self, *arguments: Any, **options: Any) -> None:
+        """Nobody could connect."""
+
+
 class _WithoutServers(Controller):
     """The controller as it is deployed, but for what listens."""
 
-    async def _serve(self, *arguments: Any, **options: Any) -> None:
-        """Nobody could connect."""
+    def __init__(self, configuration: Configuration, connection: Connection) -> None:
+        super().__init__(configuration, connection)
+        self._servers = _NoServers()
 
     async def _tune(self) -> None:
         """The garbage collector of Python belongs to the tests."""
