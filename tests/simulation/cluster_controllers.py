@@ -154,7 +154,10 @@ class GarbageCollector:
         if any(name in (_FOREGROUND, _ORPHAN) for name in finalizers):
             kept = [name for name in finalizers if name not in (_FOREGROUND, _ORPHAN)]
             body = {**live.body, "metadata": {**live.metadata, "finalizers": kept}}
-            self._server.carry_out(Call("update", live.kind, *live.key, body=body, user="garbage-collector"))
+            try:
+                self._server.carry_out(Call("update", live.kind, *live.key, body=body, user="garbage-collector"))
+            except RefusedError:
+                self._later(self._finalize, live)
 
     def _delete(self, stored: Stored, propagation: str) -> None:
         uid = stored.metadata["uid"]

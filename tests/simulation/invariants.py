@@ -73,10 +73,9 @@ class Monitor(logging.Handler):
             self.violations.append(Violation(invariant, detail, self.world.loop.time()))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note an error that was logged: none may escape."""
-        self.report(
-            "no exception escapes", f"{record.name}: {record.getMessage()}: {record.exc_info and record.exc_info[1]!r}"
-        )
+        """Note a traceback that was logged: no exception may escape."""
+        if record.exc_info:
+            self.report("no exception escapes", f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
 
     # After every write
 
@@ -107,6 +106,7 @@ class Monitor(logging.Handler):
                     self.report("terminal conditions never regress", f"{run.name}: {before} became {after}")
         if run.ended_at is None and any(condition_of(body, kind) for kind in _TERMINAL):
             run.ended_at = event.version
+            self._ended(run, event)
         recorded = (body.get("status") or {}).get("jobSet") or {}
         if recorded.get("uid"):
             run.recorded.add(recorded["uid"])
@@ -117,6 +117,15 @@ class Monitor(logging.Handler):
             run.suspended_at = None
         elif run.suspended_at is None:
             run.suspended_at = self.world.loop.time()
+
+    def _ended(self, run: _Run, event: Event) -> None:
+        """Check that a job is not given up while its JobSet is there."""
+        failed = condition_of(event.last.body, "Failed")
+        if failed is None or failed["reason"] != "JobSetMissing":
+            return
+        job_set = self._owned(resources.JOB_SETS, event.last)
+        if job_set is not None and job_set.version <= event.call.sent:
+            self.report("only a JobSet that is gone counts as lost", f"{run.name}: {job_set.metadata['uid']} exists")
 
     def _job_set(self, event: Event, ours: bool) -> None:
         uid, run = event.last.metadata["uid"], self.runs.get(owner_of(event.last.body))
