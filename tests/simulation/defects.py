@@ -164,28 +164,29 @@ def _remake_while_running() -> Iterator[_Patch]:
     yield mock.patch.object(Executor, "_create", delete_first)
 
 
-DEFECTS: Final[Mapping[str, Callable[[], Iterator[_Patch]]]] = {
-    "a lost JobSet counts as a first build": _lost_is_first_build,
-    "the cache alone says that a JobSet is lost": _unconfirmed,
-    "a remake is not recorded": _remake_unrecorded,
-    "suspending reads the snapshot first": _suspend_reads_the_snapshot,
-    "PodGroups are applied with force": _forced_apply,
-    "an object that exists is ours": _owner_unchecked,
-    "the TTL is set from the start": _ttl_from_the_start,
-    "the PodGroup stays after the end": _pod_group_stays,
-    "the status is written after a success only": _status_after_success_only,
-    "refusals wait for an event": _refusals_wait_for_events,
-    "errors are not tried again": _errors_are_not_retried,
-    "the end goes with the JobSet": _end_follows_the_job_set,
-    "deletions are missed by the cache": _deletions_are_missed,
-    "a refused job is deleted and made again": _remake_while_running,
+DEFECTS: Final[Mapping[str, tuple[Callable[[], Iterator[_Patch]], tuple[str, ...]]]] = {
+    "a lost JobSet counts as a first build": (_lost_is_first_build, ("delete JobSet",)),
+    "the cache alone says that a JobSet is lost": (_unconfirmed, ("begin", "kill", "start")),
+    "a remake is not recorded": (_remake_unrecorded, ("edit snapshot", "suspend TrainJob", "resume TrainJob")),
+    "suspending reads the snapshot first": (_suspend_reads_the_snapshot, ("delete snapshot", "suspend TrainJob")),
+    "PodGroups are applied with force": (_forced_apply, ("foreign object",)),
+    "an object that exists is ours": (_owner_unchecked, ("foreign object",)),
+    "the TTL is set from the start": (_ttl_from_the_start, ("kill", "complete JobSet")),
+    "the PodGroup stays after the end": (_pod_group_stays, ()),
+    "the status is written after a success only": (_status_after_success_only, ("suspend TrainJob", "delete runtime")),
+    "refusals wait for an event": (_refusals_wait_for_events, ("begin", "end")),
+    "errors are not tried again": (_errors_are_not_retried, ("begin", "end")),
+    "the end goes with the JobSet": (_end_follows_the_job_set, ("complete JobSet", "delete JobSet")),
+    "deletions are missed by the cache": (_deletions_are_missed, ("delete JobSet",)),
+    "a refused job is deleted and made again": (_remake_while_running, ("delete PodGroup", "edit runtime")),
 }
+"""How to seed each, and the steps that its histories have more of than others."""
 
 
 @contextlib.contextmanager
 def seeded(name: str) -> Iterator[None]:
     """Run with one defect."""
     with contextlib.ExitStack() as stack:
-        for patch in DEFECTS[name]():
+        for patch in DEFECTS[name][0]():
             stack.enter_context(patch)
         yield

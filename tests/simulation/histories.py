@@ -24,6 +24,7 @@ __all__ = ["History", "Step", "drawn", "played", "shortest"]
 _JOBS = ("a", "b")
 _QUIET_SECONDS = 200.0
 _LONGEST = 2**63 - 1
+_EMPHASIS = 15.0
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,22 @@ class History:
         return "\n".join([*lines, *(f"  {number}. {step}" for number, step in enumerate(self.steps, 1))])
 
 
-def drawn(seed: int) -> History:
-    """Return the history of a seed."""
+def drawn(seed: int, emphasis: Sequence[str] = ()) -> History:
+    """Return the history of a seed.
+
+    Parameters
+    ----------
+    seed
+        Any number.
+    emphasis
+        Steps that are drawn more often.
+    """
     rng = random.Random(seed)
+    weights = {what: weight + (_EMPHASIS if what in emphasis else 0) for what, weight in _WEIGHTS.items()}
     steps: list[Step] = []
     faults: list[str] = []
     for _ in range(rng.randint(4, 24)):
-        steps.append(_step(rng, faults))
+        steps.append(_step(rng, weights, faults))
         if rng.random() < 0.7:
             steps.append(Step("advance", value=round(_duration(rng), 3)))
     return History(seed, 2 if rng.random() < 0.15 else 1, tuple(steps))
@@ -68,8 +78,8 @@ def _duration(rng: random.Random) -> float:
     return rng.uniform(low, high)
 
 
-def _step(rng: random.Random, faults: list[str]) -> Step:
-    what = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+def _step(rng: random.Random, weights: Mapping[str, float], faults: list[str]) -> Step:
+    what = rng.choices(list(weights), list(weights.values()))[0]
     job = rng.choice(_JOBS)
     match what:
         case "create TrainJob" | "delete and create TrainJob":
