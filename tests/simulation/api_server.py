@@ -356,7 +356,8 @@ class ApiServer:
         old = self._existing(call)
         new, owners = change(old)
         sent = dict(new["metadata"])
-        if put and sent.get("uid") and sent["uid"] != old.metadata["uid"]:
+        checked = put or call.content_type == _APPLY
+        if checked and sent.get("uid") and sent["uid"] != old.metadata["uid"]:
             text = f"Precondition failed: UID in precondition: {sent['uid']}, UID in object meta: {old.metadata['uid']}"
             raise self._conflict(call, text)
         if not call.subresource:
@@ -453,7 +454,8 @@ class ApiServer:
             return {}
         manager = call.query.get("fieldManager") or call.user or "unknown"
         before, body = (old.owners, old.body) if old is not None else ({}, None)
-        return owned_after_update(before, body, new, manager)
+        # What somebody updates and what the same name applies are two managers.
+        return owned_after_update(before, body, new, f"{manager} (update)")
 
     def _conflict(self, call: Call, text: str) -> RefusedError:
         what = f'Operation cannot be fulfilled on {call.kind.resource} "{call.name}"'
