@@ -36,7 +36,7 @@ from trainyard.kube import Resource
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
 from trainyard.policy.session import Answer, Session
 
-__all__ = ["HOME", "SERVICE_ACCOUNT", "Api", "Bench", "Refused", "bench"]
+__all__ = ["HOME", "SERVICE_ACCOUNT", "Api", "Bench", "RefusedError", "bench"]
 
 HOME = "kubeflow-system"
 SERVICE_ACCOUNT = "controller"
@@ -47,7 +47,7 @@ _STARTED = 90.0
 Body = dict[str, Any]
 
 
-class Refused(AssertionError):
+class RefusedError(AssertionError):
     """The API server refused a request of the test itself."""
 
     def __init__(self, what: str, answer: Answer) -> None:
@@ -123,7 +123,7 @@ class Api:
     @staticmethod
     def _body(what: str, answer: Answer) -> Body:
         if not answer.ok:
-            raise Refused(what, answer)
+            raise RefusedError(what, answer)
         return dict(answer.body)
 
 

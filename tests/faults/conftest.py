@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from tests.faults.processes import Controller
 from tests.faults.proxy import Proxy
 from tests.faults.scene import Scene
 
+exhaustive = pytest.mark.skipif(os.environ.get("TRAINYARD_FAULTS") != "all", reason="only in `make test-faults`")
 _SCENES = itertools.count()
 
 

@@ -6,6 +6,7 @@ resourceVersions come from one etcd, so versions of different kinds can be compa
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -176,9 +177,9 @@ def _job_sets(job: list[Event], job_sets: list[Event]) -> Iterable[str]:
     for event in order:
         if ended is not None and event.version > ended and event.kind == "ADDED":
             yield f"TrainJob {event.name} ended at version {ended} and got JobSet {event.uid} at {event.version}"
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in itertools.pairwise(order):
         reasons = [
             event.version for event in job if ((event.body.get("status") or {}).get("jobSet") or {}).get("remake")
         ]
         if not any(before.version < version < gone.get(before.uid, 0) for version in reasons):
-            yield f"TrainJob {after.name} got a second JobSet ({before.uid}, then {after.uid}) without a recorded reason"
+            yield f"TrainJob {after.name}: JobSet {before.uid} was followed by {after.uid} without a recorded reason"

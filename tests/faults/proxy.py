@@ -1,7 +1,7 @@
 """A reverse proxy between one controller process and the API server, which can do what networks and servers do.
 
 It speaks plain HTTP on 127.0.0.1, which the controller accepts for loopback addresses, records every request, and
-applies the first fault that matches: answer instead of the server, delay, hold back, cut, lose the answer of an executed
+applies the first fault that matches: answer instead of the server, delay, hold back, lose the answer of an executed
 write, or call back once a write was executed. Whole connections can go silent without being closed.
 """
 

@@ -7,15 +7,17 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import yaml
+
 from tests.faults.bench import Bench
 from tests.faults.history import History, conditions, violations
 from tests.faults.proxy import Proxy
-from tests.support import awaited
-from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, SECRETS, TRAIN_JOBS, TRAINING_RUNTIMES
+from tests.support import ROOT, awaited
+from trainyard.controller.resources import JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
 from trainyard.kube import Resource
 from trainyard.kube.kinds import NAMESPACES
 
-__all__ = ["Scene", "poked_and_quiet", "runtime"]
+__all__ = ["PATIENCE", "Scene", "foreign_content", "poked_and_quiet", "runtime", "shipped"]
 
 Body = dict[str, Any]
 PATIENCE = 30.0
@@ -25,8 +27,20 @@ _SENTINEL = "sentinel"
 _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
 
-def runtime(name: str = "torch", *, gang: bool = False, spec: Mapping[str, Any] | None = None, **pod: Any) -> Body:
-    """Return a TrainingRuntime of one replicatedJob; further arguments go into the pod's specification."""
+def runtime(
+    name: str = "torch", *, gang: bool = False, spec_template: Mapping[str, Any] | None = None, **pod: Any
+) -> Body:
+    """Return a TrainingRuntime of one replicatedJob.
+
+    Parameters
+    ----------
+    gang
+        Whether Volcano is to start its pods together.
+    spec_template
+        Further fields of the JobSet's specification.
+    pod
+        Further fields of the pod's specification.
+    """
     container = {"name": "node", "image": "image:1"}
     job = {
         "name": "node",
@@ -37,8 +51,7 @@ def runtime(name: str = "torch", *, gang: bool = False, spec: Mapping[str, Any] 
     }
     content: Body = {
         "mlPolicy": {"numNodes": 1, "torch": {}},
-        "template": {"spec": {"replicatedJobs": [job]}},
-        **(spec or {}),
+        "template": {"spec": {"replicatedJobs": [job], **(spec_template or {})}},
     }
     if gang:
         content["podGroupPolicy"] = {"volcano": {}}
@@ -48,6 +61,12 @@ def runtime(name: str = "torch", *, gang: bool = False, spec: Mapping[str, Any] 
         "metadata": {"name": name},
         "spec": content,
     }
+
+
+def shipped(name: str) -> Body:
+    """Return the newest version of a runtime of the catalogue."""
+    newest = max((ROOT / "runtimes" / name).glob("*.yaml"), key=lambda path: tuple(map(int, path.stem.split("."))))
+    return dict(yaml.safe_load(newest.read_text()))
 
 
 class Scene:
@@ -176,16 +195,22 @@ class Scene:
         """Wait for an Event about a TrainJob that holds a text."""
         awaited(f"an Event of {name} with {text!r}", lambda: text in self.events(name), timeout=timeout)
 
-    def foreign(self, resource: Resource, name: str = "job", **content: Any) -> Body:
+    def foreign(self, resource: Resource, name: str = "job") -> Body:
         """Create an object of somebody else."""
-        if resource is JOB_SETS:
-            pods = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "image:1"}]}}}}
-            content.setdefault("spec", {"suspend": False, "replicatedJobs": [{"name": "node", "template": pods}]})
-        elif resource is POD_GROUPS:
-            content.setdefault("spec", {"minMember": 1})
-        elif resource in (CONFIG_MAPS, SECRETS):
-            content.setdefault("data" if resource is CONFIG_MAPS else "stringData", {"theirs": "yes"})
-        return self.create(resource, {"metadata": {"name": name}, **content})
+        return self.create(resource, {"metadata": {"name": name}, **foreign_content(resource)})
+
+
+def foreign_content(resource: Resource) -> Body:
+    """Return the content of an object that has nothing to do with a TrainJob."""
+    pods = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "image:1"}]}}}}
+    job_set = {"suspend": False, "replicatedJobs": [{"name": "node", "template": pods}]}
+    contents: dict[str, Body] = {
+        "JobSet": {"spec": job_set},
+        "PodGroup": {"spec": {"minMember": 1}},
+        "ConfigMap": {"data": {"theirs": "yes"}},
+        "Secret": {"stringData": {"theirs": "yes"}},
+    }
+    return contents[resource.kind]
 
 
 def poked_and_quiet(scene: Scene, proxy: Proxy) -> None:

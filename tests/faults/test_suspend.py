@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.conftest import Replica
+from tests.faults.conftest import Replica, exhaustive
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, runtime
 from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, PRIORITY_CLASSES, TRAINING_RUNTIMES
@@ -69,7 +69,7 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
 }
 
 
-@pytest.mark.parametrize("gang", [True, False], ids=["gang", "plain"])
+@pytest.mark.parametrize("gang", [True, pytest.param(False, marks=exhaustive)], ids=["gang", "plain"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_running_job_stops_whatever_became_of_what_it_was_made_from(
     scene: Scene, shared: Replica, fault: str, gang: bool
