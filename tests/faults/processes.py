@@ -38,6 +38,8 @@ class Controller:
         Content of its configuration file.
     arguments
         Further flags.
+    modules
+        Folder of Python modules that come before all others.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class Controller:
         name: str = "controller",
         configuration: Mapping[str, Any] | None = None,
         arguments: tuple[str, ...] = ("--no-webhooks",),
+        modules: Path | None = None,
     ) -> None:
         self.log = folder / f"{name}.log"
-        self._starts = 0
+        paths = [str(path) for path in (modules, ROOT) if path is not None]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
         file = folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump({"namespace": "kubeflow-system", **(configuration or {})}))
         self._command = [
@@ -80,9 +84,8 @@ class Controller:
         """Start it and, by default, wait until it is ready."""
         assert not self.alive
         offset = len(self.text)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         with self.log.open("a") as log:
-            self._process = subprocess.Popen(self._command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
         if ready:
             self.wait_ready(offset)
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import pytest
 import yaml
@@ -95,12 +96,10 @@ def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(
 
 @exhaustive
 def test_client_certificates_that_are_renewed_are_read_again(
-    scene: Scene, control_plane: Bench, launch: Launch, tmp_path: object
+    scene: Scene, control_plane: Bench, tmp_path: Path
 ) -> None:
     """The first certificate ends after some seconds; the file holds another one by then."""
-    from pathlib import Path
-
-    folder = Path(str(tmp_path))
+    folder = tmp_path
     authority = read_pair(control_plane.server.folder.pki, "ca")
 
     def write(seconds: int) -> None:
