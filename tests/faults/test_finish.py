@@ -236,6 +236,6 @@ def test_a_snapshot_made_for_an_earlier_job_of_the_name_is_not_used(scene: Scene
     scene.api.delete(TRAIN_JOBS, "job", scene.namespace)
     awaited("the end of the JobSet", lambda: scene.find(JOB_SETS, "job") is None)
     scene.submit()
-    scene.awaited_event("job-runtime-snapshot")
+    scene.awaited_event("snapshot")
     scene.api.patch(CONFIG_MAPS, "job-runtime-snapshot", scene.namespace, {"metadata": {"finalizers": None}})
-    scene.job_set(timeout=5)
+    scene.job_set(timeout=3)
