@@ -13,6 +13,7 @@ from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies
 from trainyard.controller.reconcile import Reconciler
+from trainyard.controller.take_over import take_over
 from trainyard.controller.view import ClusterView
 from trainyard.kube import EventRecorder, Informer
 from trainyard.policy.gate import Gate
@@ -84,7 +85,9 @@ class Controller:
         self.tasks = [asyncio.create_task(informer.run()) for informer in self.view.informers]
         self.tasks.append(asyncio.create_task(self.events.run()))
         await self.view.wait_settled()
+        await take_over(self.client, self.view)
         self.tasks.append(asyncio.create_task(self.manager.run()))
+        await eventually(lambda: self.manager.queue.enabled)
 
     async def kill(self) -> None:
         for task in self.tasks:
@@ -93,13 +96,13 @@ class Controller:
         await self.client.close()
 
     async def settle(self) -> None:
-        """Wait until everything written was seen and there is nothing to do; work due within a second counts."""
+        """Wait until everything written was seen and there is nothing to do; work due in a moment counts."""
         await eventually(self._settled)
         await self.events.flush()
 
     def _settled(self) -> bool:
         queue = self.manager.queue
-        soon = any(due - queue._clock() < 1 for due in queue._due.values())
+        soon = any(due - queue._clock() < 0.2 for due in queue._due.values())
         return self._current() and not (len(queue) or queue.processing or soon)
 
     def _current(self) -> bool:

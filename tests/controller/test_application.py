@@ -44,13 +44,13 @@ async def test_without_webhooks_it_needs_nothing_but_the_kinds(api: FakeApi) -> 
     api.put(TRAIN_JOBS, train_job())
     controller = Controller(configuration(webhooks=False), api.connection)
     running = asyncio.create_task(controller.run())
-    await eventually(lambda: api.find("jobsets", "job", "team"))
-    await eventually(lambda: "metrics" in controller.ports)
+    await eventually(lambda: (api.find("trainjobs", "job", "team") or {}).get("status"))
+    await eventually(lambda: "metrics" in controller.ports and not controller._manager.queue.processing)
     assert await get(controller.ports["health"], "/healthz") == (200, "ok")
     assert await get(controller.ports["health"], "/readyz") == (200, "ok")
     _, text = await get(controller.ports["metrics"], "/metrics")
     assert 'controller_runtime_reconcile_total{controller="trainjob_controller",result="success"}' in text
-    assert 'rest_client_requests_total{code="201",method="PATCH",resource="jobsets.jobset.x-k8s.io"} 1.0' in text
+    assert 'rest_client_requests_total{code="201",method="POST",resource="jobsets.jobset.x-k8s.io"} 1.0' in text
     controller.stop()
     await asyncio.wait_for(running, 5)
     assert api.of("leases") == []

@@ -49,7 +49,7 @@ async def test_a_coscheduling_gang_gets_its_pod_group_once(api: FakeApi) -> None
     (group,) = groups(api)
     assert group["spec"]["minMember"] == 2
     assert group["metadata"]["ownerReferences"][0]["name"] == "job"
-    assert len(api.writes) == 3
+    assert len(api.writes) == 4
 
 
 async def test_a_lost_pod_group_of_a_running_coscheduling_gang_is_made_again(api: FakeApi) -> None:

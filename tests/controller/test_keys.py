@@ -22,7 +22,8 @@ WRITES = [
     ("POST", "/api/v1/namespaces/team/configmaps"),
     ("POST", "/api/v1/namespaces/team/secrets"),
     ("POST", "/api/v1/namespaces/team/configmaps"),
-    ("PATCH", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"),
+    ("POST", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"),
+    ("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"),
 ]
 
 

@@ -20,13 +20,17 @@ def entry(kind: str, value: str, reason: str = "R", when: str = "2026-01-01T11:0
     return {"type": kind, "status": value, "reason": reason, "message": "m", "lastTransitionTime": when}
 
 
+def job_set_with(**observed: Any) -> dict[str, Any]:
+    return {"metadata": {"uid": "job-set"}, "status": observed}
+
+
 def types(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(condition["type"], condition["status"]) for condition in found.get("conditions", ())]
 
 
 def test_a_job_that_was_never_suspended_has_no_condition() -> None:
     assert status.status_of(job(), None, now=NOW) == {}
-    assert status.status_of(job(), {"status": {}}, now=NOW) == {}
+    assert status.status_of(job(), job_set_with(), now=NOW) == {"jobSet": {"uid": "job-set"}}
 
 
 def test_suspending_and_resuming_use_one_condition() -> None:
@@ -60,7 +64,7 @@ def test_a_condition_that_holds_already_keeps_its_time() -> None:
 
 @pytest.mark.parametrize(("theirs", "ours"), [("Completed", "Complete"), ("Failed", "Failed")])
 def test_the_last_condition_is_the_state_that_is_printed(theirs: str, ours: str) -> None:
-    job_set = {"status": {"conditions": [entry("Suspended", "False"), entry(theirs, "True", "Why")]}}
+    job_set = job_set_with(conditions=[entry("Suspended", "False"), entry(theirs, "True", "Why")])
     found = status.status_of(job(entry("Suspended", "False")), job_set, now=NOW)
     assert types(found) == [("Suspended", "False"), (ours, "True")]
     assert found["conditions"][-1]["reason"] == "Why"
@@ -68,13 +72,13 @@ def test_the_last_condition_is_the_state_that_is_printed(theirs: str, ours: str)
 
 
 def test_a_finished_job_stays_as_it_ended() -> None:
-    job_set = {"status": {"conditions": [entry("Failed", "True")]}}
+    job_set = job_set_with(conditions=[entry("Failed", "True")])
     assert types(status.status_of(job(entry("Complete", "True")), job_set, now=NOW)) == [("Complete", "True")]
     assert types(status.status_of(job(entry("Failed", "True")), None, now=NOW)) == [("Failed", "True")]
 
 
 def test_job_counts_are_copied_with_every_count() -> None:
-    job_set = {"status": {"replicatedJobsStatus": [{"name": "node", "active": 2, "unknown": 1}]}}
+    job_set = job_set_with(replicatedJobsStatus=[{"name": "node", "active": 2, "unknown": 1}])
     found = status.status_of(job(), job_set, now=NOW)
     assert found["jobsStatus"] == [
         {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
@@ -96,8 +100,42 @@ def test_the_deadline_counts_from_creation_or_the_last_resume_and_not_while_susp
     assert status.deadline(job(), {}) is None
 
 
+@pytest.mark.parametrize("seconds", [2**31, 2**40, 2**62, 2**63 - 1])
+def test_a_deadline_beyond_all_calendars_is_none(seconds: int) -> None:
+    limited = job(activeDeadlineSeconds=seconds)
+    due = status.deadline(limited, {})
+    assert due is None or due.year > 2090
+    assert types(status.status_of(limited, None, now=NOW)) == []
+
+
+def test_a_job_set_is_recorded_and_one_that_is_lost_fails_the_job() -> None:
+    recorded = job() | {"status": status.status_of(job(), job_set_with(), now=NOW)}
+    assert status.awaits_job_set(recorded)
+    assert types(status.status_of(recorded, None, now=NOW)) == [], "not seen is not gone"
+    lost = status.status_of(recorded, None, now=NOW, missing=True)
+    assert [(entry["type"], entry["reason"]) for entry in lost["conditions"]] == [("Failed", "JobSetMissing")]
+
+
+def test_a_remake_that_is_recorded_allows_one_more_job_set() -> None:
+    recorded = {"jobSet": {"uid": "job-set"}}
+    remade = job() | {"status": status.with_remake(recorded, "job-set", "why")}
+    assert not status.awaits_job_set(remade)
+    assert status.status_of(remade, job_set_with(), now=NOW)["jobSet"] == {"uid": "job-set", "remake": "why"}
+    second = {"metadata": {"uid": "second"}, "status": {}}
+    wanted = status.status_of(remade, second, now=NOW)
+    assert wanted["jobSet"] == {"uid": "second"}
+    assert status.status_patch(remade["status"], wanted) == {"jobSet": {"uid": "second", "remake": None}}
+
+
+def test_counts_of_pods_stand_in_for_a_record_that_is_not_served() -> None:
+    counts = [{"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}]
+    assert status.awaits_job_set(job() | {"status": {"jobsStatus": counts}})
+    assert not status.awaits_job_set(job())
+
+
 def test_deadline_exceeded_fails_the_job_in_upstreams_words() -> None:
-    found = status.deadline_exceeded({}, now=NOW)
+    assert types(status.status_of(job(activeDeadlineSeconds=7201), None, now=NOW)) == []
+    found = status.status_of(job(activeDeadlineSeconds=7200), None, now=NOW)
     assert found["conditions"][0]["message"] == "TrainJob exceeded its active deadline"
     assert status.overdue({"status": found})
     assert not status.overdue({"status": {"conditions": [entry("Failed", "True")]}})

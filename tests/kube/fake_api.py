@@ -29,10 +29,13 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.accepts: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []
+        self.unconditional: list[tuple[str, str]] = []
+        """Writes that carried neither uid nor resourceVersion, creates and Events not counted."""
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
         self.unserved: set[str] = set()
         self.compacted = 0
+        self.stale_at: int | None = None
         self.port = 0
         self._uids = 0
         self._news = asyncio.Event()
@@ -60,6 +63,16 @@ class FakeApi:
     def compact(self) -> None:
         """Forget the history: watches from before are answered 410."""
         self.compacted = self.version
+
+    def freeze_watches(self) -> None:
+        """Let watches lag: they tell nothing that happens from now on; lists stay consistent."""
+        self.stale_at = self.version
+
+    def thaw_watches(self) -> None:
+        """Let watches catch up."""
+        self.stale_at = None
+        self._news.set()
+        self._news = asyncio.Event()
 
     def cut_watches(self) -> None:
         """End every open watch in the middle of a line."""
@@ -102,6 +115,9 @@ class FakeApi:
         self._news = asyncio.Event()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        return await self.answer(request)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
         self.accepts.append((request.path, request.headers.get("Accept", "")))
         if self.fault is not None:
@@ -129,6 +145,8 @@ class FakeApi:
 
     async def _write(self, request: web.Request, path: str, namespace: str, name: str, sub: str) -> web.Response:
         sent = await request.json()
+        if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
+            self.unconditional.append((request.method, request.path))
         held = self.objects.get((path, namespace, name))
         if request.method == "POST":
             name = sent["metadata"]["name"]
@@ -138,9 +156,9 @@ class FakeApi:
         if request.method == "DELETE":
             if held is None:
                 return error(404, "NotFound", f"{name} not found")
-            wanted = (sent.get("preconditions") or {}).get("uid")
-            if wanted and wanted != held["metadata"]["uid"]:
-                return error(409, "Conflict", "uid does not match")
+            for field, value in (sent.get("preconditions") or {}).items():
+                if value != held["metadata"][field]:
+                    return error(409, "Conflict", f"{field} does not match")
             self.remove(path, namespace, name)
             return web.json_response({"kind": "Status", "status": "Success"})
         apply = "apply-patch" in request.headers["Content-Type"]
@@ -150,6 +168,8 @@ class FakeApi:
         for field in ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
                 return error(409, "Conflict", f"{field} does not match")
+        if held is None and wanted.get("uid"):
+            return error(409, "Conflict", "no existing object has this uid")
         if held is None:
             return web.json_response(self.put(path, sent), status=201)
         if "json-patch" in request.headers["Content-Type"]:
@@ -201,12 +221,13 @@ class FakeApi:
         cut = asyncio.ensure_future(self._cut.wait())
         try:
             while not cut.done():
+                now = self.version if self.stale_at is None else self.stale_at
                 for at, kind, where, body in self.log:
                     inside = where == path and (not namespace or body["metadata"].get("namespace", "") == namespace)
-                    if at > version and inside and selected(body, request):
+                    if version < at <= now and inside and selected(body, request):
                         await response.write(line(kind, body))
-                version = max(version, self.log[-1][0] if self.log else 0)
-                bookmark = {"metadata": {"resourceVersion": str(max(version, self.version))}}
+                version = max(version, now)
+                bookmark = {"metadata": {"resourceVersion": str(version)}}
                 await response.write(line("BOOKMARK", bookmark))
                 news = asyncio.ensure_future(self._news.wait())
                 await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED)
@@ -246,13 +267,29 @@ def parse_path(path: str) -> tuple[str, str, str, str]:
     return "/" + "/".join([*prefix, rest[0]]), namespace, rest[1], rest[2]
 
 
+def conditional(request: web.Request, sent: Any) -> bool:
+    """Whether a write names the incarnation or the version it is meant for."""
+    if isinstance(sent, list):
+        tested = {operation["path"] for operation in sent if operation["op"] == "test"}
+        return bool(tested & {"/metadata/uid", "/metadata/resourceVersion"})
+    named = sent.get("preconditions" if request.method == "DELETE" else "metadata") or {}
+    return bool(named.get("uid") or named.get("resourceVersion"))
+
+
 def selected(body: Body, request: web.Request) -> bool:
     field = request.query.get("fieldSelector", "")
     if field.startswith("metadata.name=") and body["metadata"]["name"] != field.partition("=")[2]:
         return False
     labels = body["metadata"].get("labels") or {}
-    wanted = [term.split("=") for term in request.query.get("labelSelector", "").split(",") if term]
-    return all(labels.get(name) == value for name, value in wanted)
+    return all(_matches(term, labels) for term in request.query.get("labelSelector", "").split(",") if term)
+
+
+def _matches(term: str, labels: dict[str, str]) -> bool:
+    """Whether labels meet one term of a selector: name=value, name (it is there) or !name (it is not)."""
+    name, equals, value = term.partition("=")
+    if equals:
+        return labels.get(name) == value
+    return name.removeprefix("!") not in labels if name.startswith("!") else name in labels
 
 
 def merged(old: Any, new: Any) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import datetime
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -127,29 +128,116 @@ async def test_a_server_that_does_not_answer_times_out() -> None:
 
 
 async def test_fenced_writes_are_not_sent_and_reads_are(api: FakeApi) -> None:
-    allowed = True
+    remaining = 10.0
     async with api.client() as client:
-        fenced = client.fenced(lambda: allowed)
+        fenced = client.fenced(lambda: remaining)
         await fenced.create(CONFIG_MAPS, config_map("a"))
-        allowed = False
-        with pytest.raises(FencedError):
-            await fenced.create(CONFIG_MAPS, config_map("b"))
+        for short in (0.4, 0.0, -1.0):
+            remaining = short
+            with pytest.raises(FencedError):
+                await fenced.create(CONFIG_MAPS, config_map("b"))
         assert (await fenced.get(CONFIG_MAPS, "a", namespace="ns"))["metadata"]["name"] == "a"
         await client.create(CONFIG_MAPS, config_map("b"))
 
 
-async def test_a_write_that_waits_for_a_throttled_server_is_fenced_again(api: FakeApi) -> None:
-    state = {"leads": True}
+@pytest.mark.parametrize(("status", "reason"), [(429, "TooManyRequests"), (401, "Unauthorized")])
+async def test_a_write_is_fenced_again_at_each_repetition(
+    api: FakeApi, tmp_path: Path, status: int, reason: str
+) -> None:
+    remaining = 10.0
 
-    def throttle(fake: FakeApi, request: web.Request) -> web.StreamResponse:
-        state["leads"] = False
-        return error(429, "TooManyRequests", "later", Retry_After="0.01")
+    def refuse(fake: FakeApi, request: web.Request) -> web.StreamResponse:
+        nonlocal remaining
+        remaining = 0.1
+        return error(status, reason, "later", Retry_After="0.01")
 
-    api.fault = throttle
-    async with api.client() as client:
+    api.fault = refuse
+    config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": "t"})
+    async with Client.from_kubeconfig(config) as client:
         with pytest.raises(FencedError):
-            await client.fenced(lambda: state["leads"]).create(CONFIG_MAPS, config_map("a"))
+            await client.fenced(lambda: remaining).create(CONFIG_MAPS, config_map("a"))
     assert len(api.requests) == 1
+
+
+async def test_no_write_outlives_the_time_that_remains(api: FakeApi) -> None:
+    asked: list[str] = []
+    original = api.answer
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        asked.append(request.query.get("timeout", ""))
+        if len(asked) < 3:
+            await asyncio.sleep(30)
+        return await original(request)
+
+    api.answer = slow  # type: ignore[method-assign]
+    async with api.client(timeout=5) as client:
+        writer = client.fenced(lambda: 0.6)
+        for write in (
+            writer.create(CONFIG_MAPS, config_map("a")),
+            writer.merge_patch(CONFIG_MAPS, "a", {"data": {}}, namespace="ns"),
+        ):
+            started = time.monotonic()
+            with pytest.raises(TransportError):
+                await write
+            assert time.monotonic() - started < 0.9
+        await client.fenced(lambda: 100.0).create(CONFIG_MAPS, config_map("b"))
+        await writer.get(CONFIG_MAPS, "b", namespace="ns")
+    assert asked == ["0.600s", "0.600s", "5.000s", ""]
+
+
+async def test_a_separate_client_waits_for_no_other_request(api: FakeApi) -> None:
+    inside = asyncio.Event()
+    original = api.answer
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/slow"):
+            inside.set()
+            await asyncio.sleep(30)
+        if request.path.endswith("/throttled"):
+            return error(429, "TooManyRequests", "later", Retry_After="30")
+        return await original(request)
+
+    api.answer = slow  # type: ignore[method-assign]
+    api.put("/api/v1/nodes", {"metadata": {"name": "n"}})
+    async with api.client(concurrency=1) as client:
+        separate = client.separate(patience=0.0)
+        blocked = asyncio.create_task(client.get(NODES, "slow"))
+        await inside.wait()
+        assert (await asyncio.wait_for(separate.get(NODES, "n"), 1))["metadata"]["name"] == "n"
+        with pytest.raises(ApiError):
+            await asyncio.wait_for(separate.get(NODES, "throttled"), 1)
+        blocked.cancel()
+        session = separate._transport._sessions[0]
+    assert session.closed
+
+
+async def test_preconditions_name_the_incarnation_or_the_version(api: FakeApi) -> None:
+    async with api.client() as client:
+        stored = await client.create(CONFIG_MAPS, config_map("a", x="1"))
+        uid, version = stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]
+        where = {"namespace": "ns"}
+        await client.merge_patch(CONFIG_MAPS, "a", {"data": {"x": "2"}}, uid=uid, resource_version=version, **where)
+        step = [{"op": "replace", "path": "/data/x", "value": "3"}]
+        await client.json_patch(CONFIG_MAPS, "a", step, uid=uid, **where)
+        for patch in ({"uid": "another"}, {"resource_version": version}):
+            with pytest.raises(ApiError) as refused:
+                await client.merge_patch(CONFIG_MAPS, "a", {"metadata": {"labels": {}}}, **patch, **where)
+            assert refused.value.conflict
+            with pytest.raises(ApiError) as failed:
+                await client.json_patch(CONFIG_MAPS, "a", step, **patch, **where)
+            assert failed.value.status == 422
+            with pytest.raises(ApiError):
+                await client.delete(CONFIG_MAPS, "a", **patch, **where)
+        with pytest.raises(ApiError):
+            await client.apply(
+                CONFIG_MAPS, {"metadata": {"name": "b", "namespace": "ns", "uid": uid}}, field_manager="m"
+            )
+        assert api.unconditional == []
+        assert await client.delete(CONFIG_MAPS, "a", uid=uid, **where)
+        await client.apply(CONFIG_MAPS, config_map("c"), field_manager="m")
+        await client.merge_patch(CONFIG_MAPS, "c", {"data": {}}, **where)
+        await client.delete(CONFIG_MAPS, "c", **where)
+    assert [method for method, _ in api.unconditional] == ["PATCH", "PATCH", "DELETE"]
 
 
 async def test_a_rotated_token_file_is_read_again_when_the_old_token_is_refused(api: FakeApi, tmp_path: Path) -> None:

@@ -268,3 +268,208 @@ async def test_a_failing_handler_does_not_stop_the_informer(api: FakeApi, caplog
         api.put(PATH, config_map("b"))
         await eventually(lambda: state.names() == ["a", "b"])
     assert "boom" in caplog.text
+
+
+POISON: list[Any] = [
+    {"metadata": {"namespace": "ns"}},
+    {"metadata": None},
+    {"metadata": {"name": ["a"], "namespace": "ns", "resourceVersion": "10"}},
+    {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "x"}},
+    {"metadata": {"name": "a", "namespace": "ns"}},
+    None,
+    [],
+    "text",
+]
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "WHATEVER", None, {}])
+async def test_no_event_of_any_shape_ends_the_informer(api: FakeApi, kind: Any) -> None:
+    streams = 0
+    original = api._watch
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        nonlocal streams
+        streams += 1
+        if streams > len(POISON):
+            return await original(request, path, namespace)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(line(kind, POISON[streams - 1]))
+        return response
+
+    api._watch = watch  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: streams > len(POISON))
+        api.put(PATH, config_map("b"))
+        await eventually(lambda: state.names() == ["b"])
+
+
+async def test_one_object_that_cannot_be_taken_in_hides_no_other(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A JobSet with `replicatedJobs: [{name: a, template: {}}]` once ended every replica."""
+    api.put(PATH, config_map("poison"))
+    api.put(PATH, config_map("good", x="1"))
+
+    def strict(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "x": item["data"]["x"]}
+
+    async with running(api, transform=strict) as state:
+        await eventually(lambda: state.informer.synced)
+        assert state.names() == ["good"]
+        api.put(PATH, config_map("good", x="2"))
+        api.put(PATH, config_map("poison", y="1"))
+        api.put(PATH, config_map("later", x="1"))
+        await eventually(lambda: "later" in state.names())
+        assert state.names() == ["good", "later"]
+        assert (list(state.informer.store.skipped), state.informer.store.skips) == ([("ns", "poison")], 2)
+        api.put(PATH, config_map("good"))
+        await eventually(lambda: state.names() == ["later"])
+        api.put(PATH, config_map("good", x="3"))
+        await eventually(lambda: state.names() == ["good", "later"])
+    assert state.changes[-2:] == ["deleted good", "added good"]
+    assert caplog.text.count("ns/poison") == 1
+    assert state.informer.relists == {"start": 1}
+
+
+async def test_an_object_nested_deeper_than_the_decoder_reads_hides_no_other(api: FakeApi) -> None:
+    """The API server takes 10,000 levels in a field without a schema."""
+    deep = '[{"x": ["[", ' * 700 + '"]}\\\\\\""' + "]}]" * 700
+    plain = config_map("deep", x="1")
+    plain["metadata"]["resourceVersion"] = "12"
+    text = json.dumps({**plain, "deep": 0}).replace('"deep": 0', f'"deep": {deep}')
+    flat = json.dumps(config_map("flat"))
+    listed = (
+        f'{{"metadata": {{"resourceVersion": "11"}}, "items": [{text.replace(chr(34) + "12", chr(34) + "9")}, {flat}]}}'
+    )
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if request.query["resourceVersion"] == "11":
+            await response.write(f'{{"type": "MODIFIED", "object": {text}}}\n'.encode())
+        await asyncio.sleep(30)
+        return response
+
+    api._watch = watch  # type: ignore[method-assign]
+    api.fault = lambda fake, request: None if "watch" in request.query else web.Response(text=listed)
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        assert state.names() == ["deep", "flat"]
+        await eventually(lambda: state.informer.store.observed == 12)
+    assert state.changes == ["added deep", "added flat", "modified deep"]
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"items": [1]}', '{"items": 7}', '{"metadata": 3}', '{"metadata": {"resourceVersion": "x"}}']
+)
+async def test_a_list_of_unexpected_shape_is_tried_again(api: FakeApi, answer: str) -> None:
+    answers = [web.Response(text=answer)]
+    api.fault = lambda fake, request: answers.pop() if answers else None
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+    assert state.informer.errors == 1
+    assert state.informer.relists == {"start": 1, "error": 1}
+
+
+async def test_an_unreadable_event_is_not_met_again_and_again(api: FakeApi) -> None:
+    original = api._watch
+
+    async def watch(request: web.Request, path: str, namespace: str) -> web.StreamResponse:
+        if int(request.query["resourceVersion"]) >= 15:
+            return await original(request, path, namespace)
+        api.version = 15
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type":"ADDED","object":\n')
+        return response
+
+    api._watch = watch  # type: ignore[method-assign]
+    async with running(api) as state:
+        await eventually(lambda: state.informer.relists["unreadable"])
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: state.names() == ["a"])
+    assert state.informer.relists["unreadable"] == 1
+
+
+async def test_after_a_refresh_the_store_holds_what_the_server_holds_however_far_the_watch_lags(api: FakeApi) -> None:
+    for name in ("stays", "changes", "goes", "again"):
+        api.put(PATH, config_map(name, x="1"))
+    async with running(api, page_size=2) as state:
+        await eventually(lambda: len(state.names()) == 4)
+        api.freeze_watches()
+        api.put(PATH, config_map("changes", x="2"))
+        api.remove(PATH, "ns", "goes")
+        api.remove(PATH, "ns", "again")
+        api.put(PATH, config_map("again", x="3"))
+        api.put(PATH, config_map("comes", x="4"))
+        api.put(PATH, config_map("passes"))
+        api.remove(PATH, "ns", "passes")
+        state.changes.clear()
+        await state.informer.refresh()
+        assert {item["metadata"]["name"]: item["data"]["x"] for item in state.informer.store} == {
+            "stays": "1",
+            "changes": "2",
+            "again": "3",
+            "comes": "4",
+        }
+        assert sorted(state.changes) == ["added comes", "deleted goes", "modified again", "modified changes"]
+        assert not any("resourceVersion" in path for _, path in api.requests if "watch" not in path)
+        api.thaw_watches()
+        api.put(PATH, config_map("last"))
+        await eventually(lambda: "last" in state.names())
+    assert state.changes[4:] == ["added last"]
+    assert state.informer.relists == {"start": 1, "refresh": 1}
+
+
+async def test_a_refresh_does_not_bring_back_what_the_watch_removed_while_it_was_under_way(api: FakeApi) -> None:
+    for number in range(4):
+        api.put(PATH, config_map(f"c{number}"))
+    async with running(api, page_size=2) as state:
+        await eventually(lambda: state.informer.synced)
+        reached, go_on = asyncio.Event(), asyncio.Event()
+        original = api.answer
+
+        async def slow(request: web.Request) -> web.StreamResponse:
+            answer = await original(request)
+            if "continue" in request.query:
+                reached.set()
+                await go_on.wait()
+            return answer
+
+        api.answer = slow  # type: ignore[method-assign]
+        refreshing = asyncio.create_task(state.informer.refresh())
+        await reached.wait()
+        api.remove(PATH, "ns", "c3")
+        api.put(PATH, config_map("newer"))
+        await eventually(lambda: "newer" in state.names() and "c3" not in state.names())
+        go_on.set()
+        await refreshing
+        assert state.names() == ["c0", "c1", "c2", "newer"]
+        assert state.changes[-2:] == ["deleted c3", "added newer"]
+
+
+async def test_a_refresh_heals_a_watch_that_lost_an_event(api: FakeApi) -> None:
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        api.put(PATH, config_map("lost"))
+        api.log.clear()
+        await state.informer.refresh()
+        assert state.names() == ["lost"]
+
+
+async def test_a_refresh_waits_out_errors_and_knows_what_is_not_served(api: FakeApi) -> None:
+    async with running(api) as state:
+        await eventually(lambda: state.informer.synced)
+        answers = [error(500, "InternalError", ""), web.Response(text="<html>"), web.Response(text="{}")]
+        api.fault = lambda fake, request: answers.pop() if answers and "watch" not in request.query else None
+        api.freeze_watches()
+        api.put(PATH, config_map("a"))
+        await state.informer.refresh()
+        assert state.names() == ["a"]
+        assert not answers
+        api.unserved.add("configmaps")
+        api.cut_watches()
+        await asyncio.wait_for(state.informer.refresh(), 5)
+        assert state.informer.missing
+        assert state.names() == []

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
+from aiohttp import web
 
-from tests.kube.fake_api import FakeApi, error
+from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.kube import Client, FencedError, LeaderElector, LeadershipLostError, Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -64,7 +66,7 @@ async def test_a_leader_that_was_paused_does_not_write_and_gives_up(api: FakeApi
         first, second = candidate(client, "a", clock), candidate(client, "b", clock)
         await first.acquire()
         assert not await second._attempt()
-        writer = client.fenced(first.is_leader)
+        writer = client.fenced(first.remaining)
         clock.now += 16
         assert await second._attempt()
         with pytest.raises(FencedError):
@@ -133,3 +135,78 @@ async def test_a_missing_namespace_is_waited_for(api: FakeApi) -> None:
         assert not await elector._attempt()
         api.fault = None
         assert await elector._attempt()
+
+
+async def test_a_renewal_waits_for_no_other_request(api: FakeApi) -> None:
+    """64 slots full of throttled or slow requests once let a leader lose its lease."""
+    original = api.answer
+    stuck = 0
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        nonlocal stuck
+        if "configmaps" in request.path:
+            stuck += 1
+            await asyncio.sleep(30)
+        return await original(request)
+
+    api.answer = slow  # type: ignore[method-assign]
+    async with api.client(concurrency=4) as client:
+        elector = candidate(client, "a", Clock())
+        busy = [asyncio.create_task(client.find(CONFIG_MAPS, f"c{n}", namespace="ns")) for n in range(9)]
+        await eventually(lambda: stuck == 4)
+        await asyncio.wait_for(elector.acquire(), 2)
+        for task in busy:
+            task.cancel()
+
+
+async def test_the_remaining_time_counts_from_the_sending_of_the_last_renewal(api: FakeApi) -> None:
+    clock = Clock()
+    async with api.client() as client:
+        elector = candidate(client, "a", clock)
+        assert elector.remaining() == 0
+        original = api.answer
+
+        async def late(request: web.Request) -> web.StreamResponse:
+            clock.now += 1
+            return await original(request)
+
+        api.answer = late  # type: ignore[method-assign]
+        assert await elector._attempt()
+        assert elector.remaining() == 8
+        clock.now += 20
+        assert elector.remaining() == 0
+
+
+async def test_a_leader_without_answers_gives_up_at_its_deadline_and_not_later(api: FakeApi) -> None:
+    async with api.client() as client:
+        elector = LeaderElector(
+            client,
+            name=NAME,
+            namespace=NAMESPACE,
+            identity="a",
+            lease_seconds=0.9,
+            renew_seconds=0.6,
+            retry_seconds=0.1,
+        )
+        await elector.acquire()
+        attempts = 0
+
+        async def silent(request: web.Request) -> web.StreamResponse:
+            nonlocal attempts
+            attempts += 1
+            await asyncio.sleep(30)
+            raise AssertionError
+
+        api.answer = silent  # type: ignore[method-assign]
+        started = time.monotonic()
+        with pytest.raises(LeadershipLostError):
+            await elector.hold()
+        assert 0.4 < time.monotonic() - started < 0.75
+        assert attempts >= 2
+
+
+async def test_a_lease_of_odd_content_does_not_end_a_candidate(api: FakeApi) -> None:
+    spec = {"holderIdentity": "b", "leaseDurationSeconds": "soon", "leaseTransitions": "x"}
+    api.put("/apis/coordination.k8s.io/v1/leases", {"metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec})
+    async with api.client() as client:
+        assert not await candidate(client, "a", Clock())._attempt()

@@ -52,7 +52,7 @@ def test_failures_wait_twice_as_long_each_time_and_success_forgets() -> None:
     queue = make()
     assert [queue.retry("a") for _ in range(3)] == [0.005, 0.01, 0.02]
     assert queue.failures("a") == 3
-    assert max(queue.retry("b") for _ in range(40)) == 1000.0
+    assert max(queue.retry("b") for _ in range(40)) == 60.0
     queue.forget("a")
     assert queue.retry("a") == 0.005
     assert queue.retry("a", at_least=7) == 7
@@ -98,6 +98,88 @@ async def test_a_cancelled_worker_does_not_swallow_the_wake_up_of_another() -> N
     queue.add("a")
     first.cancel()
     assert await asyncio.wait_for(second, 1) == "a"
+
+
+def held_by(queue: WorkQueue[str]) -> int:
+    """Count every entry of every collection."""
+    collections = [value for value in vars(queue).values() if isinstance(value, list | dict | set)]
+    return sum(len(value) for value in collections if value is not queue._lanes) + sum(map(len, queue._lanes))
+
+
+def test_a_disabled_queue_takes_nothing_in_and_holds_nothing() -> None:
+    queue: WorkQueue[str] = WorkQueue(clock=Clock(), enabled=False)
+    assert not queue.add("a")
+    queue.add_after("b", 5)
+    assert queue.retry("c", at_least=3) == 3
+    assert (queue.pop(), held_by(queue), queue.enabled) == (None, 0, False)
+    queue.enable()
+    assert queue.add("a")
+    assert queue.pop() == "a"
+    queue.add("a")
+    queue.add("b")
+    queue.add("c", lane=1)
+    queue.add_after("d", 5)
+    queue.retry("e")
+    queue.disable()
+    assert (queue.processing, len(queue), queue.delayed, queue.failures("e")) == (1, 0, 0, 0)
+    queue.done("a")
+    assert (queue.pop(), held_by(queue)) == (None, 0)
+
+
+def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
+    clock = Clock()
+    queue = make(clock)
+    for number in range(1000):
+        key = str(number)
+        queue.add(key)
+        assert queue.pop() == key
+        queue.add_after(key, 2.0**63)
+        queue.retry(key)
+        queue.add(key, lane=1)
+        queue.done(key)
+        queue.discard(key)
+        queue.add("live")
+        assert queue.pop() == "live"
+        queue.add_after("live", 10)
+        queue.done("live")
+    assert queue.delayed == 1
+    assert held_by(queue) <= 1 + 4 + 2 * 64
+    clock.now = 10
+    assert queue.pop() == "live"
+
+
+def test_a_time_that_comes_ever_nearer_is_one_time() -> None:
+    queue = make()
+    for number in range(1000):
+        queue.add_after("a", 1e6 - number)
+    assert queue.delayed == 1
+    assert held_by(queue) <= 1 + 2 + 64
+
+
+def test_a_key_that_comes_back_after_it_was_discarded_is_worked_on_once() -> None:
+    clock = Clock()
+    queue = make(clock)
+    queue.add("a")
+    queue.discard("a")
+    queue.add("a", lane=1)
+    assert (queue.pop(), queue.pop()) == ("a", None)
+    queue.add_after("a", 5)
+    queue.discard("a")
+    queue.add_after("a", 7)
+    queue.done("a")
+    clock.now = 6
+    assert queue.pop() is None
+    clock.now = 7
+    assert (queue.pop(), queue.pop()) == ("a", None)
+
+
+async def test_a_delay_of_any_length_is_a_delay() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add_after("never", 2.0**63)
+    queue.add_after("soon", 0.01)
+    assert await asyncio.wait_for(waiting, 1) == "soon"
 
 
 @given(st.lists(st.integers(0, 5), max_size=60))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -122,3 +123,75 @@ def test_a_repeated_event_of_a_deleted_object_does_not_bring_it_back() -> None:
         store.observe(version)
     assert store.put(body("a", 5)) is None
     assert len(store) == 0
+
+
+POISON: list[Any] = [
+    {},
+    {"metadata": None},
+    {"metadata": []},
+    {"metadata": {"namespace": "ns"}},
+    {"metadata": {"name": ["a"], "namespace": "ns", "resourceVersion": "9"}},
+    {"metadata": {"name": "a", "namespace": {"x": 1}, "resourceVersion": "9"}},
+    {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "nine"}},
+    {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "9", "annotations": 1}},
+    None,
+    "text",
+    [],
+]
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("method", ["put", "fold", "remove"])
+def test_an_object_of_odd_shape_is_counted_and_skipped(poison: Any, method: str) -> None:
+    store = Store({"label": lambda item: [item["metadata"]["labels"]["x"]]})
+    getattr(store, method)(poison)
+    assert len(store) == 0
+    assert (store.skips == 1) == (method != "remove" or "annotations" not in str(poison))
+
+
+def test_an_object_that_cannot_be_taken_in_drops_its_earlier_version(caplog: pytest.LogCaptureFixture) -> None:
+    def replicas(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "replicas": item["spec"]["replicas"]}
+
+    store = Store({"replicas": lambda item: [item["replicas"]]}, replicas, name="things")
+    store.put(body("a", 5) | {"spec": {"replicas": "1"}})
+    for version in (6, 7):
+        change = store.put(body("a", version))
+        assert (change is not None and change.new is None) == (version == 6)
+    assert store.get("ns", "a") is None
+    assert store.indexed("replicas", "1") == []
+    assert (store.skips, list(store.skipped)) == (2, [("ns", "a")])
+    assert caplog.text.count("things: object ns/a") == 1
+    assert store.put(body("a", 8) | {"spec": {"replicas": "2"}}) is not None
+    assert store.skipped == {}
+
+
+def test_an_index_that_raises_leaves_the_store_whole() -> None:
+    store = Store({"x": lambda item: [item["x"]], "y": lambda item: [item["y"]]})
+    store.put(body("a", 1) | {"x": "1", "y": "1"})
+    store.put(body("b", 2) | {"x": "1"})
+    store.put(body("c", 3) | {"x": "1", "y": [[]]})
+    assert [item["metadata"]["name"] for item in store.indexed("x", "1")] == ["a"]
+    store.put(body("a", 4) | {"x": "1"})
+    assert store.indexed("x", "1") == store.indexed("y", "1") == []
+
+
+def test_skipped_objects_are_forgotten_when_they_are_gone() -> None:
+    store = Store(transform=lambda item: item["spec"])
+    for number, name in enumerate("abc"):
+        store.put(body(name, number + 1))
+    store.remove(body("a", 9))
+    assert sorted(store.skipped) == [("ns", "b"), ("ns", "c")]
+    store.retain([("ns", "c")], 10)
+    assert sorted(store.skipped) == [("ns", "c")]
+    store.clear()
+    assert store.skipped == {}
+
+
+def test_what_kubectl_applied_last_is_not_kept_and_the_writer_keeps_his() -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "x"}
+    response = body("a", 1, annotations=annotations, managedFields=[{"manager": "x"}])
+    store = Store(transform=dict)
+    store.fold(response)
+    assert store.get("ns", "a") == body("a", 1, annotations={"mine": "x"})
+    assert response["metadata"]["annotations"] == annotations

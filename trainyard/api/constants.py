@@ -24,6 +24,8 @@ __all__ = [
     "INITIALIZER_VOLUME",
     "JOB_COMPLETION_INDEX_FIELD",
     "JOB_SET_API_VERSION",
+    "JOB_SET_MISSING_MESSAGE",
+    "JOB_SET_MISSING_REASON",
     "KAI_MIN_MEMBER_ANNOTATION",
     "KAI_QUEUE_LABEL",
     "KAI_SCHEDULER",
@@ -134,6 +136,10 @@ RESUMED_REASON: Final = "Resumed"
 RESUMED_MESSAGE: Final = "TrainJob is resumed"
 DEADLINE_EXCEEDED_REASON: Final = "DeadlineExceeded"
 DEADLINE_EXCEEDED_MESSAGE: Final = "TrainJob exceeded its active deadline"
+JOB_SET_MISSING_REASON: Final = "JobSetMissing"
+JOB_SET_MISSING_MESSAGE: Final = (
+    "the JobSet was deleted before its end was recorded; the TrainJob is not run a second time: delete and create it"
+)
 RUNTIME_NOT_SUPPORTED_REASON: Final = "TrainingRuntimeNotSupported"
 RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
 POLICY_DENIED: Final = "PolicyDenied"

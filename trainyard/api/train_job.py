@@ -27,6 +27,7 @@ from trainyard.api.runtime_patch import RuntimePatch
 __all__ = [
     "Initializer",
     "InitializerSource",
+    "JobSetRecord",
     "JobStatus",
     "Metric",
     "RuntimeRef",
@@ -207,6 +208,15 @@ class TrainerStatus(KubernetesModel):
     """When it was reported."""
 
 
+class JobSetRecord(KubernetesModel):
+    """The JobSet that carries the TrainJob out, recorded so that no second one is created."""
+
+    uid: Annotated[str, Field(min_length=1, max_length=64)]
+    """Uid of the JobSet."""
+    remake: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """Why this JobSet is deleted and created again; unset once the new one exists."""
+
+
 class TrainJobStatus(KubernetesModel):
     """What became of a TrainJob."""
 
@@ -218,6 +228,8 @@ class TrainJobStatus(KubernetesModel):
     """Pods by replicatedJob."""
     trainer_status: TrainerStatus | None = None
     """Progress, as the training code reports it."""
+    job_set: JobSetRecord | None = None
+    """The JobSet that was created for the TrainJob; once recorded, a lost JobSet fails the TrainJob."""
 
 
 class TrainJob(KubernetesModel):

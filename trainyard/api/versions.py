@@ -108,6 +108,7 @@ TRAIN_JOB: Final[Table] = {
     "status.jobsStatus[].active": (_NONE, "=", "=", "="),
     "status.jobsStatus[].suspended": (_NONE, "=", "=", "="),
     "status.trainerStatus": ("", "", "=", "="),
+    "status.jobSet": _NEVER,
 }
 """Fields of a TrainJob."""
 
@@ -221,6 +222,7 @@ ADDED: Final[Mapping[str, Mapping[str, str]]] = {
         "spec.labels": _FORMER,
         "spec.podSpecOverrides": _FORMER,
         "spec.podTemplateOverrides": _FORMER,
+        "status.jobSet": "a lost JobSet is told from one that was never created",
     },
     "runtimes": {
         "spec.mlPolicy.horovod": "Horovod with the files that mpi makes",

@@ -23,7 +23,9 @@ from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, policy_client, policy_gate
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
+from trainyard.controller.runtime_finalizers import RuntimeFinalizers
 from trainyard.controller.serving import ServingCertificate
+from trainyard.controller.take_over import take_over
 from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
 from trainyard.kube import Client, Connection, EventRecorder, FencedError, LeaderElector, LeadershipLostError
@@ -56,7 +58,7 @@ class Controller:
         self._client = Client(connection, user_agent="trainyard-controller", observe=self._metrics.observe_request)
         self._stopping = asyncio.Event()
         self._elector = self._make_elector() if configuration.elects else None
-        fenced = self._client.fenced(self._elector.is_leader) if self._elector else self._client
+        self._writer = fenced = self._client.fenced(self._elector.remaining) if self._elector else self._client
         known = RenderContext(
             coscheduling_scheduler=configuration.coscheduling_scheduler, volcano_version=configuration.volcano_version
         )
@@ -68,6 +70,8 @@ class Controller:
         reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
         self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)
         self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)
+        runtimes = (self._view.training_runtimes, self._view.cluster_training_runtimes)
+        self._finalizers = RuntimeFinalizers(fenced, runtimes)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
         self._serving: ServingCertificate | None = None
         if configuration.webhooks:
@@ -124,9 +128,11 @@ class Controller:
         """Do what one replica at a time does, until the manager is stopped."""
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(self._events.run()), group.create_task(self._queue_states.run())]
+            helpers.append(group.create_task(self._finalizers.run()))
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
             await self._view.wait_settled()
+            await take_over(self._writer, self._view)
             await self._manager.run()
             try:
                 async with asyncio.timeout(_FLUSH_SECONDS):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from trainyard.controller.children import OccupiedError, require_owner
+from trainyard.controller.ownership import OccupiedError, require_owner
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, SECRETS
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.controller.metrics import CONTROLLER, Metrics
-from trainyard.controller.reconcile import Outcome, Reconciler
+from trainyard.controller.reconcile import Blocked, Outcome, Reconciler
+from trainyard.controller.status import runtime_reference
 from trainyard.controller.view import ClusterView
 from trainyard.kube import (
     ApiError,
     Change,
     FencedError,
+    Informer,
     Key,
     Object,
     QueueClosedError,
@@ -52,15 +56,15 @@ class Manager:
         self._reconciler = reconciler
         self._metrics = metrics
         self._workers = workers
-        self._blocked: set[Key] = set()
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self._blocked: dict[Key, tuple[Blocked, float]] = {}
+        self.queue: WorkQueue[Key] = WorkQueue(enabled=False)
         metrics.watch_depth(CONTROLLER, self.queue.__len__)
         metrics.workers.labels(CONTROLLER).set(workers)
         view.train_jobs.subscribe(self._train_job)
-        for children in (view.job_sets, view.pod_groups, view.coscheduling_pod_groups):
+        for children in view.children:
             children.subscribe(self._child)
-        for informer in view.inputs:
-            informer.subscribe(self._input)
+        for informer, concerns in self._inputs():
+            informer.subscribe(functools.partial(self._input, concerns))
 
     async def run(self) -> None:
         """Work until cancelled or `stop`; one worker's fence ends them all.
@@ -70,9 +74,25 @@ class Manager:
         FencedError
             If this process no longer leads.
         """
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
+        self.queue.enable()
+        for key in self._view.train_jobs.store.keys():  # noqa: SIM118 - a store, not a mapping
+            self._add(key, _BULK)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work())
+        finally:
+            self.queue.disable()
+            self._blocked.clear()
+
+    def blocked(self) -> dict[str, tuple[int, float]]:
+        """Return how many TrainJobs are blocked and since how many seconds the oldest is, by reason."""
+        now = time.monotonic()
+        found: dict[str, tuple[int, float]] = {}
+        for blocked, since in self._blocked.values():
+            count, oldest = found.get(blocked.reason, (0, 0.0))
+            found[blocked.reason] = count + 1, max(oldest, now - since)
+        return found
 
     def stop(self) -> None:
         """Hand out no more work; `run` returns when what was begun is done."""
@@ -110,18 +130,17 @@ class Manager:
 
     def _succeeded(self, key: Key, outcome: Outcome) -> None:
         self.queue.forget(key)
-        if outcome.blocked:
-            self._blocked.add(key)
-        else:
-            self._blocked.discard(key)
+        self._block(key, outcome.blocked)
         if outcome.after is not None:
             self.queue.add_after(key, outcome.after)
         result = "success" if outcome.after is None else "requeue_after"
         self._metrics.reconciles.labels(CONTROLLER, result).inc()
         if outcome.writes:
-            _LOG.info(_line(key, writes=outcome.writes, blocked=outcome.blocked))
+            _LOG.info(_line(key, writes=outcome.writes, blocked=outcome.blocked is not None))
 
     def _failed(self, key: Key, error: Exception) -> None:
+        if not (isinstance(error, ApiError) and error.conflict):
+            self._block(key, Blocked(type(error).__name__, str(error)))
         at_least = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
         delay = self.queue.retry(key, at_least=at_least)
         self._metrics.retries.labels(CONTROLLER).inc()
@@ -129,13 +148,23 @@ class Manager:
         self._metrics.reconcile_errors.labels(CONTROLLER).inc()
         _LOG.warning(_line(key, error=f"{type(error).__name__}: {error}", again=round(delay, 3)))
 
+    def _block(self, key: Key, blocked: Blocked | None) -> None:
+        """Note that a TrainJob is blocked, or that it is not any more."""
+        if blocked is None or self._view.train_jobs.store.get(*key) is None:
+            self._blocked.pop(key, None)
+            return
+        _, since = self._blocked.get(key, (blocked, time.monotonic()))
+        self._blocked[key] = blocked, since
+
     def _add(self, key: Key, lane: int = _NEW) -> None:
         if self.queue.add(key, lane=lane):
             self._metrics.adds.labels(CONTROLLER).inc()
 
     def _train_job(self, change: Change) -> None:
         if change.new is None:
-            self._blocked.discard(change.key)
+            self._blocked.pop(change.key, None)
+            self._reconciler.forget(change.key)
+            self.queue.discard(change.key)
             return
         self._add(change.key, _BULK if change.initial else _NEW)
 
@@ -154,9 +183,29 @@ class Manager:
             else:
                 self._add(key, _BULK if change.initial else _NEW)
 
-    def _input(self, change: Change) -> None:
-        for key in self._blocked:
-            self._add(key, _BULK)
+    def _inputs(self) -> Iterator[tuple[Informer, Callable[[Object, Key, Blocked], bool]]]:
+        """Yield what TrainJobs are rendered from, with which blocked TrainJobs a change of it concerns."""
+        view = self._view
+        yield view.training_runtimes, self._names_runtime
+        yield view.cluster_training_runtimes, self._names_runtime
+        yield view.tenant_policies, lambda body, key, _: key[0] == body["metadata"].get("namespace")
+        yield view.namespaces, lambda body, key, _: key[0] == body["metadata"]["name"]
+        yield view.priority_classes, lambda body, _, blocked: body["metadata"]["name"] in blocked.message
+        yield view.platforms, lambda *_: True
+
+    def _input(self, concerns: Callable[[Object, Key, Blocked], bool], change: Change) -> None:
+        body = change.new or change.old
+        for key, (blocked, _) in self._blocked.items():
+            if body is not None and concerns(body, key, blocked):
+                self._add(key, _BULK)
+
+    def _names_runtime(self, body: Object, key: Key, _: Blocked) -> bool:
+        train_job = self._view.train_jobs.store.get(*key)
+        if train_job is None:
+            return False
+        named = runtime_reference(train_job)[1:]
+        namespace = body["metadata"].get("namespace")
+        return named == (body["kind"], body["metadata"]["name"]) and namespace in (None, key[0])
 
 
 def _only_counts(change: Change) -> bool:

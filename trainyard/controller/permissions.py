@@ -23,13 +23,15 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
     rules = [
         _rule("trainer.kubeflow.org", ["trainjobs", "trainingruntimes", "clustertrainingruntimes"], _READ),
         _rule("trainer.kubeflow.org", ["trainjobs/status"], ["patch"]),
+        # Upstream v2.2 and earlier left a finalizer on runtimes, which is taken off.
+        _rule("trainer.kubeflow.org", ["trainingruntimes", "clustertrainingruntimes"], ["patch"]),
         # The garbage collector's admission plug-in asks for this where an owner reference blocks its owner's deletion.
         _rule("trainer.kubeflow.org", ["trainjobs/finalizers"], ["update"]),
         _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),
         _rule("jobset.x-k8s.io", ["jobsets"], [*_READ, "create", "patch", "delete"]),
-        _rule("scheduling.volcano.sh", ["podgroups"], [*_READ, "create", "patch"]),
+        _rule("scheduling.volcano.sh", ["podgroups"], [*_READ, "create", "patch", "delete"]),
         _rule("scheduling.volcano.sh", ["queues"], [*_READ, "patch"]),
-        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
         # Keys of MPI and Flux jobs: made once; only metadata is read, to tell a job's own Secret from another's.
         _rule("", ["secrets"], ["get", "create"]),

@@ -1,71 +1,96 @@
-"""One TrainJob, one step towards what it asks for. Everything is decided from what is observed, nothing from events."""
+"""Reconcile one TrainJob, level-triggered: observe, decide, carry out, record the status."""
 
 from __future__ import annotations
 
 import datetime
-import functools
+import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from trainyard.api import Runtime, TrainJob, parse
-from trainyard.api.constants import (
-    CLUSTER_TRAINING_RUNTIME,
-    GROUP,
-    MANAGED_BY_TRAINER,
-    POLICY_DENIED,
-    RESOURCES_CREATION_FAILED,
-    TRAINING_RUNTIME,
-)
+from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
+from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
-from trainyard.controller.attachments import ATTACHED, Attachments
-from trainyard.controller.children import Children, OccupiedError
-from trainyard.controller.keys import generate
+from trainyard.controller.execution import Effect, Executor, RefusedError
+from trainyard.controller.job_sets import summary
+from trainyard.controller.lifecycle import Build, Inputs, Observed, build_of, decide, needs_confirmation
+from trainyard.controller.ownership import OccupiedError, owns
 from trainyard.controller.policies import Policies, told
-from trainyard.controller.resources import (
-    CONFIG_MAPS,
-    COSCHEDULING_POD_GROUPS,
-    FIELD_MANAGER,
-    JOB_SETS,
-    POD_GROUPS,
-    TRAIN_JOBS,
-)
-from trainyard.controller.snapshots import create_snapshot, stored_runtime
-from trainyard.controller.view import ClusterView, runtime_reference
-from trainyard.kube import ApiError, Client, EventRecorder, Key, Object, uid_of
+from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
+from trainyard.controller.snapshots import stored_runtime
+from trainyard.controller.view import ClusterView
+from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
 from trainyard.policy.gate import unavailable
 from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render import Rejected, RenderContext, Rendered, key_kind, render, snapshot_name
 
-__all__ = ["Outcome", "Reconciler"]
+__all__ = ["Blocked", "Outcome", "Reconciler"]
 
 _MESSAGE_LIMIT = 950
-_OCCUPIED_SECONDS = 10.0
-_RUNTIME_KINDS = (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
+_ROUNDS = 8
+_RETRY_SECONDS = 0.5, 60.0
+_LEAVING_SECONDS = 0.5
+_LEAVING_FOR = datetime.timedelta(minutes=2)
+_PATIENCE = datetime.timedelta(seconds=5)
+_TOLD_AGAIN = datetime.timedelta(minutes=1)
+_RECORD_SECONDS = 0.1
+_DELETING_SECONDS = 5.0
+_LEAST_SECONDS = 1.0
+_LONGEST_SECONDS = 86_400.0
+_REFUSED = (400, 403, 413, 422)
+_UNCHANGED = "JobSetUnchanged"
+_REMADE = "JobSetRemade"
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Why a TrainJob does not get on.
+
+    Parameters
+    ----------
+    reason
+        Reason of the event, for metrics.
+    message
+        What the event says.
+    """
+
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is to happen with the TrainJob next.
+    """What happens with the TrainJob next.
 
     Parameters
     ----------
     after
-        Seconds after which to look again; None: when something changes.
+        Seconds after which it is looked at again; None: when something changes.
     blocked
-        Whether nothing was made because of something outside the TrainJob: look again when a runtime, tenant policy or
-        priority class changes.
+        Why nothing was created, None where nothing is in the way.
     writes
         What was written, for the log.
     """
 
     after: float | None = None
-    blocked: bool = False
+    blocked: Blocked | None = None
     writes: tuple[str, ...] = ()
 
 
+@dataclass
+class _Pass:
+    """One pass over one TrainJob."""
+
+    train_job: Object
+    found: Object | None = None
+    confirmed_absent: bool = False
+    use_snapshot: bool = False
+    created: bool = False
+    writes: list[str] = field(default_factory=list)
+
+
 class Reconciler:
-    """Brings TrainJobs about.
+    """Reconciles TrainJobs.
 
     Parameters
     ----------
@@ -74,11 +99,13 @@ class Reconciler:
     view
         The informers.
     events
-        Where people are told.
+        Event recorder.
     policies
-        Judges what is about to be made; None where policies are off.
+        Judges what is about to be created; None where policies are off.
     clock
         Wall clock (UTC).
+    uniform
+        Randomness of the time between two looks at a blocked TrainJob.
     """
 
     def __init__(
@@ -89,147 +116,123 @@ class Reconciler:
         *,
         policies: Policies | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        uniform: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._view = view
         self._events = events
-        self._policies = policies
+        self._executor = Executor(client, view, policies)
         self._clock = clock
-        self._children = Children(client, view)
-        self._attachments = Attachments(client)
+        self._uniform = uniform
+        self._told: dict[Key, tuple[str, datetime.datetime]] = {}
+        self._refusals: dict[Key, Backoff] = {}
+        self._record_served = True
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a TrainJob that is gone."""
+        self._told.pop(key, None)
+        self._refusals.pop(key, None)
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Take one TrainJob as far as it can go now.
+        """Take one TrainJob as far as it can go now; its status is written whatever else is refused.
 
         Raises
         ------
         ApiError, TransportError
-            If the API server refused or did not answer; try again later.
+            If the API server failed or did not answer; try again later.
         DecisionUnavailableError
-            If the policy server gave no decision, and so nothing was made; try again later.
+            If the policy server gave no decision, and so nothing was created; try again later.
         FencedError
             If this process no longer leads.
         """
         train_job = self._view.train_jobs.store.get(*key)
-        if train_job is None or train_job["metadata"].get("deletionTimestamp"):
-            if train_job is not None:
-                self._children.forget(train_job)
+        if train_job is None:
+            self.forget(key)
             return Outcome()
-        managed_by = (train_job.get("spec") or {}).get("managedBy") or MANAGED_BY_TRAINER
-        if managed_by != MANAGED_BY_TRAINER:
-            return Outcome()
-        step = _Step(train_job)
+        step = _Pass(train_job)
+        for _ in range(_ROUNDS):
+            failure: Exception | None = None
+            effect = Effect()
+            try:
+                effect = await self._advance(step)
+            except (RefusedError, TrainyardError, ApiError, TransportError, DecisionUnavailableError) as error:
+                failure = error
+            ended = await self._write_status(step)
+            if failure is not None:
+                return self._failed(key, step, failure)
+            if not (effect.again or ended):
+                break
+        self.forget(key)
+        return Outcome(after=self._next_look(step), writes=tuple(step.writes))
+
+    async def _advance(self, step: _Pass) -> Effect:
+        observed = self._observe(step)
+        if needs_confirmation(observed):
+            await self._confirm(step)
+            observed = self._observe(step)
+        build = build_of(observed)
+        if build is not None:
+            observed = self._observe(step, await self._inputs(step, observed, build))
+        action = decide(observed)
+        if isinstance(action, lifecycle.Report) and build is Build.CREATE and not step.use_snapshot:
+            # What was created before decides, where there is anything: the runtime may have changed since.
+            step.use_snapshot = True
+            inputs = await self._inputs(step, observed, build)
+            if inputs.from_snapshot:
+                action = decide(self._observe(step, inputs))
+        if isinstance(action, lifecycle.Remake):
+            await self._record_remake(step, action)
+        effect = await self._executor.execute(observed, action)
+        if effect.writes:
+            step.found = None
+        step.writes += effect.writes
+        step.use_snapshot = step.use_snapshot or effect.snapshot_exists
+        step.created = step.created or effect.created
+        if effect.note:
+            self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes as it is: {effect.note}")
+        return effect
+
+    def _observe(self, step: _Pass, inputs: Inputs | None = None) -> Observed:
+        job = step.train_job
+        return Observed(
+            train_job=job,
+            now=self._clock(),
+            job_set=self._view.job_set(job) or step.found,
+            confirmed_absent=step.confirmed_absent,
+            pod_groups=self._view.pod_groups_of(job),
+            inputs=inputs,
+        )
+
+    async def _confirm(self, step: _Pass) -> None:
+        """Look past the cache whether the recorded JobSet is gone: a label or a stale watch may hide it."""
+        metadata = step.train_job["metadata"]
+        stored = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
+        if stored is not None and owns(step.train_job, stored):
+            step.found = summary(stored)
+        else:
+            step.confirmed_absent = True
+
+    async def _inputs(self, step: _Pass, observed: Observed, build: Build) -> Inputs:
+        """Return what rendering needs; what the user has to change comes back as problems."""
+        job = step.train_job
         try:
-            return await self._advance(step)
-        except DecisionUnavailableError as error:
-            self._tell(train_job, (unavailable(error),))
-            raise
+            parsed, context = parse(TrainJob, job), self._view.context(job)
         except TrainyardError as error:
-            self._tell(train_job, error.problems or (Problem("", error.message, error.fix),))
-            after = _OCCUPIED_SECONDS if isinstance(error, OccupiedError) else None
-            return step.outcome(after=after, blocked=True)
-        except ApiError as error:
-            if error.status in (400, 403, 422):
-                self._tell(train_job, (Problem("", error.message),))
-            raise
-
-    async def _advance(self, step: _Step) -> Outcome:
-        job = step.train_job
-        now = self._clock()
-        group, kind, _ = runtime_reference(job)
-        if group != GROUP or kind not in _RUNTIME_KINDS:
-            if not statuses.finished(job):
-                status = statuses.runtime_not_supported(job.get("status") or {}, f"{kind}.{group}", now=now)
-                await self._write_status(step, status)
-            return step.outcome()
-        job_set = self._job_set(job)
-        status = statuses.status_of(job, job_set, now=now)
-        due = statuses.deadline(job, status)
-        if due is not None and now >= due:
-            status = statuses.deadline_exceeded(status, now=now)
-        view = {"status": status}
-        if not statuses.finished(view):
-            rejected = await self._build(step, job_set)
-            if rejected:
-                self._tell(job, rejected.problems, rejected.reason)
-            job_set = self._children.owned(JOB_SETS, job)
-            status = statuses.status_of(job, job_set, now=now)
-            await self._write_status(step, status)
-            after = max(1.0, (due - now).total_seconds()) if due is not None else None
-            return step.outcome(after=after, blocked=bool(rejected))
-        await self._write_status(step, status)
-        if statuses.overdue(view) and job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
-            await self._children.delete(JOB_SETS, job_set)
-            step.writes.append("delete JobSet")
-        self._children.forget(job)
-        return step.outcome()
-
-    async def _build(self, step: _Step, job_set: Object | None) -> _Refusal | None:
-        """Make what is missing; return why it cannot be made."""
-        job = step.train_job
-        memory = self._children.memory(job)
-        pod_group = self._children.owned(POD_GROUPS, job) or self._children.owned(COSCHEDULING_POD_GROUPS, job)
-        suspended = bool((job.get("spec") or {}).get("suspend")) or bool(job_set and job_set["spec"]["suspend"])
-        if job_set is not None and not suspended and (pod_group is not None or not job_set["spec"]["gang"]):
-            return None
-        context = self._view.context(job)
-        if memory.built == _inputs(context, job, job_set, pod_group):
-            return None
-        parsed = parse(TrainJob, job)
-        runtime, kept = await self._runtime(parsed, job, first=job_set is None)
+            return Inputs(problems=error.problems or (Problem("", error.message, error.fix),))
+        first = build is Build.CREATE and not step.use_snapshot and statuses.remake_of(job) is None
+        runtime, kept = await self._runtime(parsed, job, first=first)
         if runtime is None:
-            _, kind, name = runtime_reference(job)
+            _, kind, name = statuses.runtime_reference(job)
             where = f" in namespace {job['metadata']['namespace']}" if kind == TRAINING_RUNTIME else ""
             missing = f"{kind} {name!r} does not exist{where}"
-            return _Refusal((Problem("spec.runtimeRef", missing, "create it or name another"),))
-        result = render(parsed, runtime, context)
-        if isinstance(result, Rejected) and not kept:
-            stored = await stored_runtime(self._client, parsed)
-            if stored is not None:
-                runtime, kept, result = stored, True, render(parsed, stored, context)
-        if isinstance(result, Rejected):
-            return _Refusal(result.errors)
-        if denied := await self._denied(job, job_set, runtime, result):
-            return denied
-        if not kept:
-            snapshot = next(body for body in result.objects if body["kind"] == CONFIG_MAPS.kind)
-            if await create_snapshot(self._client, snapshot):
-                step.writes.append("create ConfigMap")
-            else:
-                runtime = await stored_runtime(self._client, parsed)
-                if runtime is None:
-                    return _Refusal((Problem("", "the runtime snapshot was deleted while it was read"),))
-                result = render(parsed, runtime, context)
-                if isinstance(result, Rejected):
-                    return _Refusal(result.errors)
-                if denied := await self._denied(job, job_set, runtime, result):
-                    return denied
-        for body in result.objects:
-            if body["kind"] in ATTACHED and body["metadata"]["name"] != snapshot_name(parsed.metadata.name):
-                complete = functools.partial(_with_keys, body, parsed, runtime, context)
-                if await self._attachments.put(job, body, first=job_set is None, complete=complete):
-                    step.writes.append(f"put {body['kind']}")
-            elif body["kind"] == POD_GROUPS.kind and (pod_group is None or suspended):
-                pod_group = await self._apply(step, body, pod_group)
-            elif body["kind"] == JOB_SETS.kind and (job_set is None or suspended):
-                job_set = await self._apply(step, body, job_set)
-        memory.built = _inputs(context, job, job_set, pod_group)
-        return None
-
-    async def _denied(self, job: Object, job_set: Object | None, runtime: Runtime, result: Rendered) -> _Refusal | None:
-        """Return why policies forbid what is about to be made; a job that is there may always be held back."""
-        if self._policies is None or (job_set is not None and (job.get("spec") or {}).get("suspend")):
-            return None
-        ruling = await self._policies.judge("CREATE", job, runtime=runtime, made=result.objects)
-        return _Refusal(ruling.denials, POLICY_DENIED) if ruling.denials else None
-
-    def _job_set(self, job: Object) -> Object | None:
-        try:
-            return self._children.owned(JOB_SETS, job)
-        except TrainyardError:
-            if statuses.finished(job):
-                return None
-            raise
+            return Inputs(problems=(Problem("spec.runtimeRef", missing, "create it or name another"),))
+        job_set: Object | None = None
+        if build is Build.RESUME and observed.job_set is not None:
+            metadata = job["metadata"]
+            job_set = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
+            if job_set is not None and uid_of(job_set) != uid_of(observed.job_set):
+                job_set = None
+        return Inputs(parsed, runtime, kept, context, job_set=job_set)
 
     async def _runtime(self, parsed: TrainJob, job: Object, *, first: bool) -> tuple[Runtime | None, bool]:
         """Return the runtime to render with and whether it comes from the snapshot."""
@@ -241,27 +244,37 @@ class Reconciler:
             return kept, True
         return live if live is not None else await self._view.live_runtime(job), False
 
-    async def _apply(self, step: _Step, body: Object, held: Object | None) -> Object:
-        try:
-            stored = await self._children.apply(step.train_job, body)
-        except ApiError as error:
-            if error.not_found:
-                what = f"{body['kind']} of {body['apiVersion']} is not served"
-                self._tell(step.train_job, (Problem("", what, "install its CustomResourceDefinition"),))
-            raise
-        if held is None or stored["metadata"]["resourceVersion"] != held["metadata"]["resourceVersion"]:
-            step.writes.append(f"apply {body['kind']}")
-        return stored
-
-    async def _write_status(self, step: _Step, status: Object) -> None:
-        job = step.train_job
-        if status == (job.get("status") or {}):
+    async def _record_remake(self, step: _Pass, action: lifecycle.Remake) -> None:
+        """Record why the JobSet is deleted before it is."""
+        uid = uid_of(action.job_set)
+        if statuses.remake_of(step.train_job) == uid:
             return
+        self._events.normal(step.train_job, _REMADE, f"the JobSet is created again: {action.reason}")
+        stored = step.train_job.get("status") or {}
+        await self._patch_status(step, statuses.with_remake(stored, uid, action.reason))
+
+    async def _write_status(self, step: _Pass) -> bool:
+        """Bring the status up to date; return whether that recorded the end of the TrainJob."""
+        job = step.train_job
+        if not lifecycle.reconciled(job):
+            return False
+        wanted = self._observe(step).wanted_status
+        patch = statuses.status_patch(job.get("status") or {}, wanted)
+        if not self._record_served:
+            patch.pop("jobSet", None)
+        if not patch or (step.created and set(patch) == {"jobSet"}):
+            return False
+        before = statuses.finished(job)
+        await self._patch_status(step, wanted)
+        return not before and statuses.finished(step.train_job)
+
+    async def _patch_status(self, step: _Pass, wanted: Object) -> None:
+        job = step.train_job
         metadata = job["metadata"]
-        changed = {name: value for name, value in status.items() if value != (job.get("status") or {}).get(name)}
+        stored_status = job.get("status") or {}
         patch = {
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-            "status": changed,
+            "status": statuses.status_patch(stored_status, wanted),
         }
         stored = await self._client.merge_patch(
             TRAIN_JOBS,
@@ -271,44 +284,79 @@ class Reconciler:
             subresource="status",
             field_manager=FIELD_MANAGER,
         )
+        if "jobSet" in patch["status"] and "jobSet" not in (stored.get("status") or {}):
+            # The CustomResourceDefinition is another project's: counts of pods stand in for the record.
+            self._record_served = False
         self._view.train_jobs.fold(stored)
         step.train_job = stored
         step.writes.append("patch status")
 
-    def _tell(self, job: Object, problems: Iterable[Problem], reason: str = RESOURCES_CREATION_FAILED) -> None:
+    def _next_look(self, step: _Pass) -> float | None:
+        """Return the seconds after which the TrainJob has to be looked at although nothing changed."""
+        job = step.train_job
+        due: list[float] = []
+        deadline = statuses.deadline(job, job.get("status") or {})
+        if deadline is not None:
+            due.append(max(_LEAST_SECONDS, (deadline - self._clock()).total_seconds()))
+        job_set = self._view.job_set(job)
+        if job_set is not None and not statuses.finished(job):
+            if job_set["metadata"].get("deletionTimestamp"):
+                due.append(_DELETING_SECONDS)
+            if self._record_served and not statuses.records(job, job_set):
+                due.append(_RECORD_SECONDS)
+        return min(min(due), _LONGEST_SECONDS) if due else None
+
+    def _failed(self, key: Key, step: _Pass, error: Exception) -> Outcome:
+        """Tell the user what is in the way and say when it is tried again; raise what is no refusal."""
+        job = step.train_job
+        match error:
+            case RefusedError():
+                problems, reason = error.problems, error.reason
+            case DecisionUnavailableError():
+                self._tell(key, job, (unavailable(error),))
+                raise error
+            case TrainyardError():
+                problems, reason = error.problems or (Problem("", error.message, error.fix),), RESOURCES_CREATION_FAILED
+            case ApiError() if error.status in _REFUSED or error.too_large:
+                problems, reason = (Problem("", error.message),), RESOURCES_CREATION_FAILED
+            case ApiError() if error.status >= 500:
+                self._tell(key, job, (Problem("", error.message),))
+                raise error
+            case _:
+                raise error
+        leaving = isinstance(error, OccupiedError) and error.leaving
+        text = self._tell(key, job, problems, reason, patient=leaving)
+        backoff = self._refusals.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
+        waits = [backoff.next()]
+        if leaving and self._age(job) < _LEAVING_FOR:
+            waits.append(_LEAVING_SECONDS)
+        if (look := self._next_look(step)) is not None:
+            waits.append(look)
+        return Outcome(after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
+
+    def _tell(
+        self,
+        key: Key,
+        job: Object,
+        problems: Iterable[Problem],
+        reason: str = RESOURCES_CREATION_FAILED,
+        *,
+        patient: bool = False,
+    ) -> str:
+        """Record an event, the same one at most once a minute; return its message."""
         text = "TrainJob resources reconciliation failed: " + "; ".join(told(problem) for problem in problems)
-        self._events.warning(job, reason, text[:_MESSAGE_LIMIT])
+        text = text[:_MESSAGE_LIMIT]
+        now = self._clock()
+        before, since = self._told.get(key, ("", now))
+        if patient and self._age(job) < _PATIENCE:
+            return text
+        if before != text or now - since >= _TOLD_AGAIN:
+            self._told[key] = (text, now)
+            self._events.warning(job, reason, text)
+        return text
 
-
-@dataclass(frozen=True)
-class _Refusal:
-    """Why nothing was made, and the reason of the event that tells it."""
-
-    problems: tuple[Problem, ...]
-    reason: str = RESOURCES_CREATION_FAILED
-
-
-class _Step:
-    """One pass over one TrainJob."""
-
-    def __init__(self, train_job: Object) -> None:
-        self.train_job = train_job
-        self.writes: list[str] = []
-
-    def outcome(self, *, after: float | None = None, blocked: bool = False) -> Outcome:
-        return Outcome(after=after, blocked=blocked, writes=tuple(self.writes))
-
-
-def _with_keys(body: Object, train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Object:
-    """Return a Secret as it is rendered with new keys."""
-    kind = key_kind(runtime)
-    if kind is None:
-        return body
-    result = render(train_job, runtime, replace(context, keys=generate(kind)))
-    objects = () if isinstance(result, Rejected) else result.objects
-    return next(made for made in objects if (made["kind"], made["metadata"]) == (body["kind"], body["metadata"]))
-
-
-def _inputs(context: RenderContext, *bodies: Object | None) -> tuple[object, ...]:
-    """Return what the outcome of a build depends on: while it is unchanged there is nothing to build."""
-    return (context, *(None if body is None else (uid_of(body), body["metadata"].get("generation")) for body in bodies))
+    def _age(self, job: Object) -> datetime.timedelta:
+        created = job["metadata"].get("creationTimestamp")
+        if created is None:
+            return datetime.timedelta()
+        return self._clock() - datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))

@@ -7,7 +7,7 @@ POST, so that a ConfigMap of somebody else is never overwritten.
 from __future__ import annotations
 
 from trainyard.api import Runtime, TrainJob
-from trainyard.controller.children import OccupiedError
+from trainyard.controller.ownership import OccupiedError
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
 from trainyard.kube import ApiError, Client, Object, controller_of
 from trainyard.problem import TrainyardError

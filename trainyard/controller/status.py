@@ -1,4 +1,4 @@
-"""The status of a TrainJob as a pure function of what was observed: upstream's conditions, nothing more.
+"""The status of a TrainJob as a pure function of what was observed: upstream's conditions and the record of the JobSet.
 
 Clients rely on what is absent as much as on what is present: the SDK calls a job Running only while it has no condition
 at all, and the printed State is the type of the last condition of the list.
@@ -11,36 +11,50 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.api.constants import (
+    CLUSTER_TRAINING_RUNTIME,
     COMPLETE,
     DEADLINE_EXCEEDED_MESSAGE,
     DEADLINE_EXCEEDED_REASON,
     FAILED,
+    GROUP,
+    JOB_SET_MISSING_MESSAGE,
+    JOB_SET_MISSING_REASON,
     RESUMED_MESSAGE,
     RESUMED_REASON,
     RUNTIME_NOT_SUPPORTED_REASON,
     SUSPENDED,
     SUSPENDED_MESSAGE,
     SUSPENDED_REASON,
+    TRAINING_RUNTIME,
 )
 
 __all__ = [
+    "awaits_job_set",
     "condition",
     "deadline",
-    "deadline_exceeded",
+    "ended",
     "finished",
     "overdue",
-    "runtime_not_supported",
+    "records",
+    "remake_of",
+    "remake_reason",
+    "runtime_reference",
     "status_of",
+    "status_patch",
     "timestamp",
+    "with_remake",
 ]
 
 Body = Mapping[str, Any]
 _TERMINAL = {"Completed": COMPLETE, "Failed": FAILED}
+_RUNTIME_KINDS = (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
 _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
 
-def status_of(train_job: Body, job_set: Body | None, *, now: datetime.datetime) -> dict[str, Any]:
-    """Return the status a TrainJob should have.
+def status_of(
+    train_job: Body, job_set: Body | None, *, now: datetime.datetime, missing: bool = False
+) -> dict[str, Any]:
+    """Return the status a TrainJob should have; its end, once recorded, never changes.
 
     Parameters
     ----------
@@ -50,35 +64,97 @@ def status_of(train_job: Body, job_set: Body | None, *, now: datetime.datetime) 
         Its JobSet, None where there is none.
     now
         Time of a transition that is decided here.
+    missing
+        Whether the recorded JobSet is gone for certain.
     """
     status = dict(train_job.get("status") or {})
     conditions = [dict(entry) for entry in status.get("conditions") or ()]
-    if (train_job.get("spec") or {}).get("suspend"):
+    spec = train_job.get("spec") or {}
+    over = finished(train_job)
+    if spec.get("suspend"):
         _set(conditions, SUSPENDED, "True", SUSPENDED_REASON, SUSPENDED_MESSAGE, timestamp(now))
     elif condition(train_job, SUSPENDED, "True"):
         _set(conditions, SUSPENDED, "False", RESUMED_REASON, RESUMED_MESSAGE, timestamp(now))
     if job_set is not None:
-        if not finished(train_job):
+        if not over:
             _copy_terminal(conditions, job_set, now)
-        observed = (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
-        jobs = [
-            {"name": entry["name"], **{count: int(entry.get(count) or 0) for count in _COUNTS}} for entry in observed
-        ]
-        if jobs:
+        if jobs := _jobs_status(job_set):
             status["jobsStatus"] = jobs
+        record = status.get("jobSet") or {}
+        if record.get("uid") != job_set["metadata"]["uid"]:
+            status["jobSet"] = {"uid": job_set["metadata"]["uid"]}
     if conditions:
         status["conditions"] = conditions
+    if over or finished({"status": status}):
+        return status
+    group, kind, _ = runtime_reference(train_job)
+    if group != GROUP or kind not in _RUNTIME_KINDS:
+        return _failed(status, RUNTIME_NOT_SUPPORTED_REASON, f"unsupported runtime: {kind}.{group}", now)
+    if missing:
+        return _failed(status, JOB_SET_MISSING_REASON, JOB_SET_MISSING_MESSAGE, now)
+    due = deadline(train_job, status)
+    if due is not None and now >= due:
+        return _failed(status, DEADLINE_EXCEEDED_REASON, DEADLINE_EXCEEDED_MESSAGE, now)
     return status
 
 
-def deadline_exceeded(status: Body, *, now: datetime.datetime) -> dict[str, Any]:
-    """Return a status that says that the job ran longer than it may."""
-    return _failed(status, DEADLINE_EXCEEDED_REASON, DEADLINE_EXCEEDED_MESSAGE, now)
+def runtime_reference(train_job: Body) -> tuple[str, str, str]:
+    """Return API group, kind and name of the runtime a TrainJob names, with the API's defaults."""
+    reference = (train_job.get("spec") or {}).get("runtimeRef") or {}
+    group = reference.get("apiGroup")
+    return (
+        GROUP if group is None else group,
+        reference.get("kind") or CLUSTER_TRAINING_RUNTIME,
+        reference.get("name") or "",
+    )
 
 
-def runtime_not_supported(status: Body, kind: str, *, now: datetime.datetime) -> dict[str, Any]:
-    """Return a status that says that the job names a kind of runtime that does not exist."""
-    return _failed(status, RUNTIME_NOT_SUPPORTED_REASON, f"unsupported runtime: {kind}", now)
+def awaits_job_set(train_job: Body) -> bool:
+    """Return whether a JobSet was created for the TrainJob and is not to be created again.
+
+    Its uid is recorded. Counts of pods that were copied from it say the same where the record is not served (another
+    project's CustomResourceDefinition) and for jobs of other controllers.
+    """
+    status = train_job.get("status") or {}
+    record = status.get("jobSet") or {}
+    if record.get("uid"):
+        return not record.get("remake")
+    return bool(status.get("jobsStatus"))
+
+
+def records(train_job: Body, job_set: Body) -> bool:
+    """Return whether a JobSet is recorded as the TrainJob's."""
+    record = (train_job.get("status") or {}).get("jobSet") or {}
+    return bool(record.get("uid") == job_set["metadata"]["uid"])
+
+
+def remake_of(train_job: Body) -> str | None:
+    """Return the uid of the JobSet that is deleted to be created again, None where there is none."""
+    record = (train_job.get("status") or {}).get("jobSet") or {}
+    return str(record.get("uid")) if record.get("remake") else None
+
+
+def remake_reason(train_job: Body) -> str:
+    """Return why the JobSet is created again, empty where it is not."""
+    return str(((train_job.get("status") or {}).get("jobSet") or {}).get("remake") or "")
+
+
+def with_remake(status: Body, uid: str, reason: str) -> dict[str, Any]:
+    """Return a status that says that a JobSet is deleted to be created again."""
+    return {**status, "jobSet": {"uid": uid, "remake": reason}}
+
+
+def status_patch(stored: Body, wanted: Body) -> dict[str, Any]:
+    """Return the merge patch from one status to another, empty where they are equal; fields of others are left out."""
+    patch: dict[str, Any] = {}
+    for name, value in wanted.items():
+        before = stored.get(name)
+        if value == before:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            value = {**{key: None for key in before if key not in value}, **value}
+        patch[name] = value
+    return patch
 
 
 def finished(train_job: Body) -> bool:
@@ -104,7 +180,8 @@ def condition(body: Body, kind: str, status: str | None = None) -> Body | None:
 def deadline(train_job: Body, status: Body) -> datetime.datetime | None:
     """Return when a running job's time is up, None where it has no limit, is suspended or is over.
 
-    The time counts from the creation or, for a job that was suspended, from its last resume.
+    The time counts from the creation or, for a job that was suspended, from its last resume. A limit beyond the year
+    9999 is none.
 
     Parameters
     ----------
@@ -120,7 +197,10 @@ def deadline(train_job: Body, status: Body) -> datetime.datetime | None:
         return None
     resumed = condition(view, SUSPENDED, "False")
     start = resumed["lastTransitionTime"] if resumed else train_job["metadata"].get("creationTimestamp")
-    return None if start is None else _parsed(start) + datetime.timedelta(seconds=int(seconds))
+    try:
+        return None if start is None else _parsed(start) + datetime.timedelta(seconds=int(seconds))
+    except OverflowError:
+        return None
 
 
 def timestamp(now: datetime.datetime) -> str:
@@ -139,6 +219,16 @@ def _copy_terminal(conditions: list[dict[str, Any]], job_set: Body, now: datetim
             when = str(entry.get("lastTransitionTime") or timestamp(now))
             _set(conditions, ours, "True", str(entry.get("reason") or theirs), str(entry.get("message") or ""), when)
             return
+
+
+def ended(job_set: Body) -> bool:
+    """Return whether a JobSet completed or failed."""
+    return any(condition(job_set, kind, "True") for kind in _TERMINAL)
+
+
+def _jobs_status(job_set: Body) -> list[dict[str, Any]]:
+    observed = (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
+    return [{"name": entry["name"], **{count: int(entry.get(count) or 0) for count in _COUNTS}} for entry in observed]
 
 
 def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> dict[str, Any]:

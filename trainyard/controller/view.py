@@ -10,34 +10,23 @@ from dataclasses import replace
 from trainyard.api import ClusterTrainingRuntime, Platform, Runtime, TenantPolicy, TrainingRuntime, parse
 from trainyard.api.constants import (
     CLUSTER_TRAINING_RUNTIME,
-    COSCHEDULING_LABEL,
     GROUP,
-    GROUP_NAME_ANNOTATION,
     PLATFORM_NAME,
     TENANT_POLICY_NAME,
     TRAINING_RUNTIME,
 )
 from trainyard.controller import resources
-from trainyard.kube import Client, Informer, Object, uid_of, version_of
+from trainyard.controller.job_sets import active_replicated_jobs, summary
+from trainyard.controller.ownership import TRAIN_JOB_LABEL, owns, require_owner
+from trainyard.controller.status import runtime_reference
+from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, version_of
 from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext, context_of
 
-__all__ = ["ClusterView", "runtime_reference"]
+__all__ = ["ClusterView"]
 
 _LOG = logging.getLogger(__name__)
 _OPTIONAL_RETRY = 30.0
-Reference = tuple[str, str, str]
-
-
-def runtime_reference(train_job: Object) -> Reference:
-    """Return API group, kind and name of the runtime a TrainJob names, with the API's defaults."""
-    reference = (train_job.get("spec") or {}).get("runtimeRef") or {}
-    group = reference.get("apiGroup")
-    return (
-        GROUP if group is None else group,
-        reference.get("kind") or CLUSTER_TRAINING_RUNTIME,
-        reference.get("name") or "",
-    )
 
 
 class ClusterView:
@@ -59,10 +48,16 @@ class ClusterView:
         self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
         self._parsed: dict[tuple[str, int], Runtime] = {}
         self.train_jobs = Informer(client, resources.TRAIN_JOBS)
-        self.job_sets = Informer(client, resources.JOB_SETS, transform=_job_set)
-        self.pod_groups = Informer(client, resources.POD_GROUPS, transform=_metadata_only)
+        self.job_sets = Informer(client, resources.JOB_SETS, label_selector=TRAIN_JOB_LABEL, transform=summary)
+        self.pod_groups = Informer(
+            client, resources.POD_GROUPS, label_selector=TRAIN_JOB_LABEL, transform=_metadata_only
+        )
         self.coscheduling_pod_groups = Informer(
-            client, resources.COSCHEDULING_POD_GROUPS, transform=_metadata_only, missing_retry=_OPTIONAL_RETRY
+            client,
+            resources.COSCHEDULING_POD_GROUPS,
+            label_selector=TRAIN_JOB_LABEL,
+            transform=_metadata_only,
+            missing_retry=_OPTIONAL_RETRY,
         )
         self.training_runtimes = Informer(client, resources.TRAINING_RUNTIMES)
         self.cluster_training_runtimes = Informer(client, resources.CLUSTER_TRAINING_RUNTIMES)
@@ -80,7 +75,7 @@ class ClusterView:
     @property
     def owned(self) -> Sequence[Informer]:
         """TrainJobs and what is made for them."""
-        return (self.train_jobs, self.job_sets, self.pod_groups, self.coscheduling_pod_groups)
+        return (self.train_jobs, *self.children)
 
     @property
     def inputs(self) -> Sequence[Informer]:
@@ -102,6 +97,40 @@ class ClusterView:
     async def wait_settled(self) -> None:
         """Wait until every kind that is served is completely known."""
         await asyncio.gather(*(informer.wait_settled() for informer in self.informers))
+
+    @property
+    def children(self) -> Sequence[Informer]:
+        """JobSets and PodGroups of TrainJobs."""
+        return (self.job_sets, self.pod_groups, self.coscheduling_pod_groups)
+
+    def job_set(self, train_job: Object) -> Object | None:
+        """Return the JobSet of a TrainJob as it is kept in memory, None where there is none of its own."""
+        return _own(self.job_sets, train_job)
+
+    def pod_groups_of(self, train_job: Object) -> tuple[tuple[Resource, Object], ...]:
+        """Return the PodGroups of a TrainJob with their resources."""
+        found = ((informer.resource, _own(informer, train_job)) for informer in self.children[1:])
+        return tuple((resource, body) for resource, body in found if body is not None)
+
+    def foreign(self, body: Object, train_job: Object) -> None:
+        """Check that no object of somebody else is known under the name of one that is to be created.
+
+        Raises
+        ------
+        OccupiedError
+            If there is one.
+        """
+        for informer in self.children:
+            if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
+                held = informer.store.get(*_key(train_job))
+                if held is not None:
+                    require_owner(informer.resource, held, train_job)
+
+    def fold(self, body: Object) -> None:
+        """Take in what the API server answered to a write of a child."""
+        for informer in self.children:
+            if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
+                informer.fold(body)
 
     def runtime(self, train_job: Object) -> Runtime | None:
         """Return the runtime a TrainJob names, None where it is not known.
@@ -138,12 +167,11 @@ class ClusterView:
         queue = parse(TenantPolicy, policy).spec.default_queue if policy is not None else None
         known = self.priority_classes.store.keys() if self.priority_classes.synced else None
         job_set = self.job_sets.store.get(namespace, metadata.get("name") or "")
-        observed = ((job_set or {}).get("status") or {}).get("replicatedJobsStatus") or ()
         return replace(
             self._offered(),
             default_queue=queue,
             priority_classes=None if known is None else frozenset(name for _, name in known),
-            active_replicated_jobs=tuple(entry["name"] for entry in observed if entry.get("active")),
+            active_replicated_jobs=active_replicated_jobs(job_set),
         )
 
     def _offered(self) -> RenderContext:
@@ -205,16 +233,10 @@ def _labels_only(body: Object) -> Object:
     return kept
 
 
-def _job_set(body: Object) -> Object:
-    kept = _metadata_only(body)
-    spec = body.get("spec") or {}
-    templates = [job["template"]["spec"]["template"] for job in spec.get("replicatedJobs") or ()]
-    kept["spec"] = {"suspend": bool(spec.get("suspend")), "gang": any(map(_names_group, templates))}
-    kept["status"] = body.get("status") or {}
-    return kept
+def _own(informer: Informer, train_job: Object) -> Object | None:
+    body = informer.store.get(*_key(train_job))
+    return body if body is not None and owns(train_job, body) else None
 
 
-def _names_group(template: Object) -> bool:
-    metadata = template.get("metadata") or {}
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return GROUP_NAME_ANNOTATION in annotations or COSCHEDULING_LABEL in labels
+def _key(train_job: Object) -> Key:
+    return train_job["metadata"].get("namespace") or "", train_job["metadata"]["name"]

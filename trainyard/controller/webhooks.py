@@ -92,17 +92,21 @@ class Admission:
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
             return await self._ruled(request, body, Verdict())
-        runtime = await self._view.live_runtime(body)
         before = parse(TrainJob, _completed(old, request)) if old is not None else None
-        if runtime is None and before is not None:
-            runtime = await stored_runtime(self._client, before)
         context = self._view.context(body)
         made: tuple[Object, ...] = ()
-        if before is not None and leaves_objects(train_job, before):
+        leaves = before is not None and leaves_objects(train_job, before)
+        runtime = await self._runtime(body, None if leaves else before)
+        if before is not None and leaves:
             verdict = validate(train_job, runtime, context, old=before)
         else:
             verdict, made = admit(train_job, runtime, context, old=before)
         return await self._ruled(request, body, verdict, runtime, made)
+
+    async def _runtime(self, body: Object, before: TrainJob | None) -> Runtime | None:
+        """Return the runtime that the objects of a TrainJob are rendered from: its snapshot, where it has one."""
+        kept = await stored_runtime(self._client, before) if before is not None else None
+        return kept if kept is not None else await self._view.live_runtime(body)
 
     async def _ruled(
         self,

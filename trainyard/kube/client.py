@@ -21,6 +21,7 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,28 @@ class Client:
         """Return a client that speaks as the pod's ServiceAccount."""
         return cls(credentials.in_cluster(), **options)
 
-    def fenced(self, allowed: Callable[[], bool]) -> Client:
-        """Return a view of this client that asks before every write, each repetition included.
+    def fenced(self, remaining: Callable[[], float]) -> Client:
+        """Return a view of this client that sends no write that may outlive ``remaining()`` seconds.
 
-        Writes raise `FencedError` while ``allowed()`` is false.
+        Writes raise `FencedError` while less than half a second remains; `LeaderElector` says why that is enough.
         """
         view = copy.copy(self)
-        view._transport = self._transport.fenced(allowed)
+        view._transport = self._transport.fenced(remaining)
         return view
+
+    def separate(self, **options: Any) -> Client:
+        """Return a client of the same server whose requests never wait for those of this one.
+
+        It has connections and slots of its own and is closed with this client.
+
+        Parameters
+        ----------
+        options
+            What differs: timeout, patience, concurrency.
+        """
+        other = copy.copy(self)
+        other._transport = self._transport.separate(**options)
+        return other
 
     async def __aenter__(self) -> Client:
         return self
@@ -140,6 +155,7 @@ class Client:
         field_selector: str | None = None,
         limit: int = 500,
         continues: str | None = None,
+        metadata_only: bool = False,
     ) -> Listing:
         """Return one page of a collection; a limit of 0 asks for everything at once."""
         query = _selection(label_selector, field_selector)
@@ -147,9 +163,15 @@ class Client:
             query["limit"] = str(limit)
         if continues:
             query["continue"] = continues
-        body = await self.request("GET", resource.path(namespace=namespace), resource=resource, query=query)
+        body = await self._transport.request(
+            "GET",
+            resource.path(namespace=namespace),
+            resource=resource,
+            query=query,
+            accept=_METADATA_LIST if metadata_only else None,
+        )
         stamp = {"apiVersion": resource.api_version, "kind": resource.kind}
-        items = tuple({**stamp, **item} for item in body.get("items") or ())
+        items = tuple({**item, **stamp} if metadata_only else {**stamp, **item} for item in body.get("items") or ())
         metadata = body.get("metadata") or {}
         return Listing(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or None)
 
@@ -163,7 +185,11 @@ class Client:
         limit: int = 500,
     ) -> list[Object]:
         """Return a whole collection, fetched in pages; started over in one piece if the pages expire meanwhile."""
-        selection = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
+        selection: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
         found: list[Object] = []
         continues: str | None = None
         while True:
@@ -192,7 +218,7 @@ class Client:
         return await self.request("POST", path, resource=resource, body=body)
 
     async def replace(self, resource: Resource, body: Mapping[str, Any]) -> Object:
-        """Replace an object; its resourceVersion, if present, is a precondition (409)."""
+        """Replace an object; its uid and resourceVersion, if present, are preconditions (409)."""
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"])
         return await self.request("PUT", path, resource=resource, body=body)
@@ -207,7 +233,10 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """Apply an object server-side: create it or own the named fields of it; a dry run only asks whether it may."""
+        """Apply an object server-side: create it or own the named fields of it; a dry run only asks whether it may.
+
+        ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions; with a uid nothing is created.
+        """
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"], subresource=subresource)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
@@ -221,10 +250,15 @@ class Client:
         patch: Mapping[str, Any],
         *,
         namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Merge a patch into an object; ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions."""
+        """Merge a patch into an object, where preconditions are given only into that incarnation or version (409)."""
+        asked = _given(uid=uid, resourceVersion=resource_version)
+        if asked:
+            patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **asked}}
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager} if field_manager else {}
         return await self.request("PATCH", path, resource=resource, body=patch, query=query, content_type=_MERGE)
@@ -236,10 +270,15 @@ class Client:
         operations: Sequence[Mapping[str, Any]],
         *,
         namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply RFC 6902 operations; a failed ``test`` is status 422."""
+        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is status 422."""
+        asked = _given(uid=uid, resourceVersion=resource_version)
+        tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in asked.items()]
+        operations = [*tests, *operations]
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager} if field_manager else {}
         return await self.request(
@@ -265,8 +304,7 @@ class Client:
         propagation
             Background, Foreground or Orphan.
         """
-        asked = {"uid": uid, "resourceVersion": resource_version}
-        preconditions = {field: value for field, value in asked.items() if value}
+        preconditions = _given(uid=uid, resourceVersion=resource_version)
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if preconditions:
             body["preconditions"] = preconditions
@@ -330,5 +368,8 @@ class Client:
 
 
 def _selection(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
-    asked = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return _given(labelSelector=label_selector, fieldSelector=field_selector)
+
+
+def _given(**asked: str | None) -> dict[str, str]:
     return {field: value for field, value in asked.items() if value}

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ApiError", "FencedError", "TransportError", "WatchBrokenError"]
+__all__ = ["ApiError", "FencedError", "TransportError", "UnreadableEventError", "WatchBrokenError"]
+
+
+_TOO_LARGE = (
+    "request is too large",  # etcd: a write above its --max-request-bytes (1.5 MiB)
+    "trying to send message larger than max",  # gRPC, between API server and etcd
+    "request entity too large",
+)
 
 
 class ApiError(Exception):
@@ -42,14 +49,24 @@ class ApiError(Exception):
         """Whether the resourceVersion or continue token is too old to be served."""
         return self.status == 410 or self.reason in ("Expired", "Gone")
 
+    @property
+    def too_large(self) -> bool:
+        """Whether the object is larger than the API server or etcd takes: no repetition can succeed."""
+        said = self.message.lower()
+        return self.status == 413 or (self.status >= 500 and any(text in said for text in _TOO_LARGE))
+
 
 class TransportError(Exception):
     """No answer: the connection failed, broke or timed out; a write may or may not have happened."""
 
 
 class WatchBrokenError(Exception):
-    """A watch stream ended in the middle of an event, went silent or said something unreadable."""
+    """A watch stream ended in the middle of an event or went silent."""
+
+
+class UnreadableEventError(WatchBrokenError):
+    """A watch stream holds something that is no event: only a new list tells what it was about."""
 
 
 class FencedError(Exception):
-    """A write was not sent because its writer is no longer allowed to write."""
+    """A write was not sent because its writer does not lead, or not for long enough."""

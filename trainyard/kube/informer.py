@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import random
 import time
@@ -12,8 +13,8 @@ from contextlib import aclosing
 
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
-from trainyard.kube.errors import ApiError, TransportError, WatchBrokenError
-from trainyard.kube.resource import Key, Object, Resource, key_of, version_of
+from trainyard.kube.errors import ApiError, TransportError, UnreadableEventError, WatchBrokenError
+from trainyard.kube.resource import Key, Object, Resource, version_of
 from trainyard.kube.store import Change, Index, Store
 
 __all__ = ["Informer"]
@@ -22,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 Handler = Callable[[Change], None]
 _TOO_LARGE = "Too large resource version"
 _SHORT_SECONDS = 5.0
+_CALM_SECONDS = 120.0
 
 
 class Informer:
@@ -47,6 +49,13 @@ class Informer:
         Longest wait, in seconds, for a resource that is not served yet.
     lasting
         Returns the seconds one watch request is to last.
+
+    Attributes
+    ----------
+    relists
+        Complete lists fetched, by reason.
+    errors
+        Unexpected exceptions; each is logged and followed by a new list.
     """
 
     def __init__(
@@ -66,9 +75,10 @@ class Informer:
         lasting: Callable[[], int] = lambda: random.randint(300, 600),  # noqa: S311 - spreads load
     ) -> None:
         self.resource = resource
-        self.store = Store(indexes, transform)
+        self.store = Store(indexes, transform, name=str(resource))
         self.missing = False
         self.relists: Counter[str] = Counter()
+        self.errors = 0
         self._client = client
         self._namespace = namespace
         self._label_selector = label_selector
@@ -76,9 +86,12 @@ class Informer:
         self._page_size = page_size
         self._inactivity = inactivity
         self._backoff = backoff or Backoff(0.8, 30.0)
+        self._surprises = copy.copy(self._backoff)
+        self._surprised_at = float("-inf")
         self._missing_retry = missing_retry
         self._lasting = lasting
         self._handlers: list[Handler] = []
+        self._lists = asyncio.Lock()
         self._synced = asyncio.Event()
         self._settled = asyncio.Event()
 
@@ -108,8 +121,32 @@ class Informer:
         """Take in the response of our own write: the next read sees it. Handlers are not told; the writer knows."""
         self.store.fold(body)
 
+    async def refresh(self) -> None:
+        """Fold what the API server holds now into the store, while the watch goes on; tried until it succeeds.
+
+        A watch may lag by any time. This list names no resourceVersion, so the server answers it with a quorum read:
+        afterwards the store holds everything that was written before the call, by whomever. A new leader awaits it
+        before its first write.
+        """
+        backoff = copy.copy(self._backoff)
+        backoff.reset()
+        while True:
+            try:
+                self.relists["refresh"] += 1
+                await self._list()
+                return
+            except ApiError as error:
+                if error.not_found and self.missing:
+                    return
+                failure: Exception = error
+            except Exception as error:
+                failure = error
+            delay = backoff.next()
+            _LOG.warning("%s: not listed: %s; again in %.1f s", self.resource, failure, delay)
+            await asyncio.sleep(delay)
+
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until cancelled; no other exception ends it."""
         version: str | None = None
         reason = "start"
         while True:
@@ -129,14 +166,26 @@ class Informer:
                     version, reason = None, "missing"
                     self._disappear()
                 await self._pause(error, longest=self._missing_retry if error.not_found else None)
+            except UnreadableEventError as error:
+                version, reason = None, "unreadable"
+                await self._surprise(error)
             except (TransportError, WatchBrokenError) as error:
                 version = self._resume(version)
                 await self._pause(error)
+            except Exception as error:
+                version, reason = None, "error"
+                await self._surprise(error)
 
     async def _list(self) -> str:
-        listed: list[Key] = []
+        async with self._lists:
+            with self.store.listing():
+                return await self._fetch()
+
+    async def _fetch(self) -> str:
+        listed: set[Key] = set()
         continues: str | None = None
         limit = self._page_size
+        told = self.store.observed
         while True:
             try:
                 page = await self._client.page(
@@ -150,20 +199,22 @@ class Informer:
             except ApiError as error:
                 if not (error.expired and continues):
                     raise
-                listed, continues, limit = [], None, 0
+                listed, continues, limit = set(), None, 0
                 continue
-            if int(page.resource_version) < self.store.observed:
+            version = int(page.resource_version)
+            if version < told:
                 self._reset()
+                told = 0
             for body in page.items:
-                listed.append(key_of(body))
+                listed |= self.store.keys_of(body)
                 self._tell(self.store.put(body, initial=True))
             continues = page.continues
             if continues:
                 await asyncio.sleep(0)
                 continue
-            for change in self.store.retain(listed, int(page.resource_version)):
+            for change in self.store.retain(listed, version):
                 self._tell(change)
-            self.store.observe(int(page.resource_version))
+            self.store.observe(version)
             self.missing = False
             self._synced.set()
             self._settled.set()
@@ -206,6 +257,16 @@ class Informer:
         _LOG.log(
             logging.DEBUG if self.missing else logging.WARNING, "%s: %s; again in %.1f s", self.resource, error, delay
         )
+        await asyncio.sleep(delay)
+
+    async def _surprise(self, error: Exception) -> None:
+        """Wait after what should not happen: longer each time, however well it goes in between."""
+        if time.monotonic() - self._surprised_at > _CALM_SECONDS:
+            self._surprises.reset()
+        self._surprised_at = time.monotonic()
+        self.errors += 1
+        delay = self._surprises.next()
+        _LOG.error("%s: %s; listed again in %.1f s", self.resource, error, delay, exc_info=error)
         await asyncio.sleep(delay)
 
     def _disappear(self) -> None:

@@ -37,10 +37,18 @@ class LeaderElector:
     others take over ``lease_seconds`` after they saw that renewal. A leader that was paused therefore knows, before it
     writes, that it no longer leads.
 
+    Why two leaders never write at the same time: a write through ``client.fenced(elector.remaining)`` is given up
+    before the leader's own deadline, with every repetition. The server may still execute a request whose client gave
+    up; it was told the same limit (``timeout``), and ``lease_seconds - renew_seconds`` lie between that deadline and
+    the first moment at which another may lead. What is delayed for longer (a frozen machine whose kernel sends what was
+    buffered) is stopped by the uid or resourceVersion that every write but creates and Events carries, and a create
+    by the name.
+
     Parameters
     ----------
     client
-        API client; must not be fenced by this elector.
+        API client; the elector has connections and slots of its own, so a renewal waits for no other request. Must not
+        be fenced by this elector.
     name, namespace
         The Lease.
     identity
@@ -69,7 +77,7 @@ class LeaderElector:
         if not lease_seconds > renew_seconds > retry_seconds:
             raise ValueError("lease_seconds > renew_seconds > retry_seconds must hold")
         self.identity = identity
-        self._client = client
+        self._client = client.separate(timeout=renew_seconds / 2, patience=0.0, concurrency=2)
         self._name = name
         self._namespace = namespace
         self._lease_seconds = lease_seconds
@@ -83,7 +91,11 @@ class LeaderElector:
 
     def is_leader(self) -> bool:
         """Return whether this candidate may write now."""
-        return self._clock() < self._deadline
+        return self.remaining() > 0
+
+    def remaining(self) -> float:
+        """Return the seconds for which this candidate still may write, 0 where it does not lead."""
+        return max(0.0, self._deadline - self._clock())
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -100,10 +112,13 @@ class LeaderElector:
         LeadershipLostError
             Always, unless cancelled.
         """
+        wait = self._retry_seconds
         try:
             while self.is_leader():
-                await asyncio.sleep(min(self._retry_seconds, max(0.0, self._deadline - self._clock())))
+                await asyncio.sleep(min(wait, self.remaining()))
+                sent = self._clock()
                 await self._attempt()
+                wait = max(0.0, sent + self._retry_seconds - self._clock())
         finally:
             self._on_change(False)
         raise LeadershipLostError(f"lease {self._namespace}/{self._name} was not renewed in {self._renew_seconds:g} s")
@@ -123,11 +138,15 @@ class LeaderElector:
 
     async def _attempt(self) -> bool:
         sent = self._clock()
+        patience = self._renew_seconds / 2
         try:
-            async with asyncio.timeout(self._renew_seconds / 2):
+            async with asyncio.timeout(min(patience, self.remaining()) if self.is_leader() else patience):
                 held = await self._take()
         except (ApiError, TransportError, TimeoutError) as error:
-            _LOG.warning("lease %s/%s: %s", self._namespace, self._name, error or "no answer in time")
+            _LOG.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer in time")
+            return False
+        except Exception:
+            _LOG.exception("lease %s/%s", self._namespace, self._name)
             return False
         if held:
             self._deadline = sent + self._renew_seconds

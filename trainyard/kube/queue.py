@@ -7,7 +7,7 @@ import heapq
 import itertools
 import random
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -15,6 +15,8 @@ from trainyard.kube.backoff import Backoff
 
 __all__ = ["QueueClosedError", "WorkQueue"]
 
+_LONGEST_TIMER = 86_400.0
+_SPARE_TIMES = 64
 K = TypeVar("K", bound=Hashable)
 
 
@@ -26,7 +28,8 @@ class WorkQueue(Generic[K]):
     """The contract of client-go's work queue, for one event loop.
 
     A key that is added while it waits is there once; one that is added while it is worked on is handed out again
-    afterwards. Lanes have priority: lane 0 is served before lane 1.
+    afterwards. Lanes have priority: lane 0 is served before lane 1. A disabled queue takes nothing in and holds
+    nothing: what a process does not work on, as it does not lead, costs no memory.
 
     Parameters
     ----------
@@ -34,6 +37,8 @@ class WorkQueue(Generic[K]):
         Number of priority lanes.
     base, maximum
         Bounds of the per-key backoff of `retry`, in seconds.
+    enabled
+        Whether it takes keys in from the start; see `enable`.
     clock
         Monotonic seconds.
     uniform
@@ -45,11 +50,12 @@ class WorkQueue(Generic[K]):
         *,
         lanes: int = 2,
         base: float = 0.005,
-        maximum: float = 1000.0,
+        maximum: float = 60.0,
+        enabled: bool = True,
         clock: Callable[[], float] = time.monotonic,
         uniform: Callable[[], float] = random.random,
     ) -> None:
-        self._lanes: list[deque[K]] = [deque() for _ in range(lanes)]
+        self._lanes: list[OrderedDict[K, None]] = [OrderedDict() for _ in range(lanes)]
         self._waiting: dict[K, int] = {}
         self._processing: set[K] = set()
         self._delayed: list[tuple[float, int, K]] = []
@@ -60,11 +66,12 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._getters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._enabled = enabled
         self._closed = False
 
     def __len__(self) -> int:
         """Return how many keys are ready to be worked on."""
-        return len(self._waiting) - len(self._processing & self._waiting.keys())
+        return sum(map(len, self._lanes))
 
     @property
     def processing(self) -> int:
@@ -76,6 +83,24 @@ class WorkQueue(Generic[K]):
         """How many keys wait for their time."""
         return len(self._due)
 
+    @property
+    def enabled(self) -> bool:
+        """Whether it takes keys in."""
+        return self._enabled and not self._closed
+
+    def enable(self) -> None:
+        """Take keys in from now on; the caller adds what is to be done already."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Drop every key that is not worked on, with its times and failures, and take none in until `enable`."""
+        self._enabled = False
+        for ready in self._lanes:
+            ready.clear()
+        self._delayed.clear()
+        for held in (self._waiting, self._due, self._backoffs):
+            held.clear()
+
     def failures(self, key: K) -> int:
         """Return how often a key was retried since it was last forgotten."""
         backoff = self._backoffs.get(key)
@@ -83,14 +108,16 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K, *, lane: int = 0) -> bool:
         """Ask for work on a key; return False where it was asked for already, at least as urgently."""
-        if self._closed:
+        if not self.enabled:
             return False
         held = self._waiting.get(key)
         if held is not None and held <= lane:
             return False
         self._waiting[key] = lane
         if key not in self._processing:
-            self._lanes[lane].append(key)
+            if held is not None:
+                del self._lanes[held][key]
+            self._lanes[lane][key] = None
             self._wake()
         return True
 
@@ -100,14 +127,17 @@ class WorkQueue(Generic[K]):
             self.add(key)
             return
         due = self._clock() + delay
-        if self._closed or due >= self._due.get(key, float("inf")):
+        if not self.enabled or due >= self._due.get(key, float("inf")):
             return
         self._due[key] = due
         heapq.heappush(self._delayed, (due, next(self._order), key))
+        self._compact()
         self._arm()
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
         """Ask for work on a key after its backoff; return the delay in seconds."""
+        if not self.enabled:
+            return at_least
         base, maximum, uniform = self._limits
         delay = max(at_least, self._backoffs.setdefault(key, Backoff(base, maximum, uniform=uniform)).next())
         self.add_after(key, delay)
@@ -117,14 +147,21 @@ class WorkQueue(Generic[K]):
         """Reset a key's backoff after a success."""
         self._backoffs.pop(key, None)
 
+    def discard(self, key: K) -> None:
+        """Keep nothing of a key that is gone for good: neither its failures nor a time to look at it."""
+        self.forget(key)
+        lane = self._waiting.pop(key, None)
+        if lane is not None:
+            self._lanes[lane].pop(key, None)
+        self._due.pop(key, None)
+        self._compact()
+
     def pop(self) -> K | None:
         """Take the next key that is ready, None where there is none."""
         self._promote()
-        for lane, ready in enumerate(self._lanes):
-            while ready:
-                key = ready.popleft()
-                if self._waiting.get(key) != lane or key in self._processing:
-                    continue
+        for ready in self._lanes:
+            if ready:
+                key, _ = ready.popitem(last=False)
                 del self._waiting[key]
                 self._processing.add(key)
                 return key
@@ -158,7 +195,7 @@ class WorkQueue(Generic[K]):
         self._processing.discard(key)
         lane = self._waiting.get(key)
         if lane is not None:
-            self._lanes[lane].append(key)
+            self._lanes[lane][key] = None
             self._wake()
 
     def close(self) -> None:
@@ -177,6 +214,12 @@ class WorkQueue(Generic[K]):
                 del self._due[key]
                 self.add(key)
 
+    def _compact(self) -> None:
+        """Drop the times that no longer count, once they are the larger part."""
+        if len(self._delayed) > 2 * len(self._due) + _SPARE_TIMES:
+            self._delayed = [entry for entry in self._delayed if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._delayed)
+
     def _arm(self) -> None:
         if not self._delayed or self._closed:
             return
@@ -186,7 +229,8 @@ class WorkQueue(Generic[K]):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_later(max(0.0, self._delayed[0][0] - self._clock()), self._on_time)
+        wait = min(max(0.0, self._delayed[0][0] - self._clock()), _LONGEST_TIMER)
+        self._timer = loop.call_later(wait, self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import aiohttp
 import orjson
 
-from trainyard.kube.errors import ApiError, WatchBrokenError
+from trainyard.kube.decoding import decoded
+from trainyard.kube.errors import ApiError, UnreadableEventError, WatchBrokenError
 from trainyard.kube.resource import Object
 
 __all__ = ["WatchEvent", "events"]
@@ -33,7 +34,9 @@ async def events(content: aiohttp.StreamReader, *, inactivity: float) -> AsyncIt
     ApiError
         For an ERROR event.
     WatchBrokenError
-        If the stream is silent for ``inactivity`` seconds, breaks, ends inside a line, or holds something unreadable.
+        If the stream is silent for ``inactivity`` seconds, breaks or ends inside a line.
+    UnreadableEventError
+        If a whole line is no event: resuming would meet it again.
     """
     rest = b""
     while True:
@@ -56,13 +59,14 @@ async def events(content: aiohttp.StreamReader, *, inactivity: float) -> AsyncIt
 
 def _decode(line: bytes) -> WatchEvent:
     try:
-        event = orjson.loads(line)
+        event = decoded(line)
         kind, body = event["type"], event["object"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise WatchBrokenError(f"unreadable event: {line[:200]!r}") from error
+        raise UnreadableEventError(f"unreadable event: {line[:200]!r}") from error
+    if not isinstance(body, dict) or kind not in (*_KINDS, "ERROR"):
+        raise UnreadableEventError(f"unknown event {kind!r}: {line[:200]!r}")
     if kind == "ERROR":
-        code = int(body.get("code") or 500)
-        raise ApiError(code, str(body.get("reason") or "Unknown"), str(body.get("message") or ""))
-    if kind not in _KINDS:
-        raise WatchBrokenError(f"unknown event {kind!r}")
+        code = body.get("code")
+        status = code if isinstance(code, int) else 500
+        raise ApiError(status, str(body.get("reason") or "Unknown"), str(body.get("message") or ""))
     return WatchEvent(kind, body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import aiohttp
 import orjson
 
 from trainyard.kube.credentials import Connection
+from trainyard.kube.decoding import decoded
 from trainyard.kube.errors import ApiError, FencedError, TransportError
 from trainyard.kube.resource import Object, Resource
 
@@ -20,6 +22,7 @@ __all__ = ["JSON", "Transport"]
 
 JSON = "application/json"
 _READS = ("GET", "HEAD")
+_LEAST_SECONDS = 0.5
 
 
 class Transport:
@@ -35,23 +38,43 @@ class Transport:
         concurrency: int,
         observe: Callable[[str, str, int], None],
     ) -> None:
+        self._options: dict[str, Any] = {
+            "user_agent": user_agent,
+            "timeout": timeout,
+            "patience": patience,
+            "concurrency": concurrency,
+            "observe": observe,
+        }
         self._connection = connection
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._timeout = timeout
         self._patience = patience
         self._slots = asyncio.Semaphore(concurrency)
         self._observe = observe
-        self._fence: Callable[[], bool] | None = None
+        self._remaining: Callable[[], float] | None = None
         self._sessions: list[aiohttp.ClientSession] = []
+        self._separate: list[Transport] = []
 
-    def fenced(self, allowed: Callable[[], bool]) -> Transport:
-        """Return a view that shares the connections and asks before every write."""
+    def fenced(self, remaining: Callable[[], float]) -> Transport:
+        """Return a view that shares the connections and sends no write that may outlive ``remaining()`` seconds.
+
+        The time is asked for at each sending, so a repetition after 429 or 401 is fenced like the first attempt, and a
+        renewal in between lengthens it. The limit goes to the server too (``timeout``), which then drops the request.
+        """
         view = copy.copy(self)
-        view._fence = allowed
+        view._remaining = remaining
         return view
+
+    def separate(self, **changes: Any) -> Transport:
+        """Return a transport with connections and slots of its own, closed with this one."""
+        other = Transport(self._connection, **{**self._options, **changes})
+        self._separate.append(other)
+        return other
 
     async def close(self) -> None:
         """Close all connections."""
+        while self._separate:
+            await self._separate.pop().close()
         while self._sessions:
             await self._sessions.pop().close()
 
@@ -85,7 +108,7 @@ class Transport:
                 finally:
                     response.release()
             if response.status < 400:
-                return _decoded(payload, f"{method} {path}")
+                return _answer(payload, f"{method} {path}")
             failure = _failure(response, payload)
             wait = failure.retry_after
             if failure.status != 429 or wait is None or time.monotonic() + wait > give_up:
@@ -135,17 +158,23 @@ class Transport:
     async def _once(
         self, method: str, path: str, resource: Resource | None, token: str | None, **parts: Any
     ) -> aiohttp.ClientResponse:
-        if method not in _READS and self._fence is not None and not self._fence():
-            raise FencedError(f"{method} {path} was not sent: this process no longer leads")
+        query, limits = parts["query"], parts["limits"]
+        if method not in _READS and self._remaining is not None:
+            left = self._remaining()
+            if left < _LEAST_SECONDS:
+                raise FencedError(f"{method} {path} was not sent: this process leads for {max(0.0, left):.1f} s only")
+            total = min(left, limits.total)
+            query = {**(query or {}), "timeout": f"{total:.3f}s"}
+            limits = aiohttp.ClientTimeout(total=total, ceil_threshold=math.inf)
         headers = dict(parts["headers"]) | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             response = await self._session().request(
                 method,
                 self._connection.server + path,
-                params=parts["query"],
+                params=query,
                 data=parts["data"],
                 headers=headers,
-                timeout=parts["limits"],
+                timeout=limits,
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, str(resource or path), 0)
@@ -161,14 +190,14 @@ class Transport:
         return self._sessions[0]
 
 
-def _decoded(payload: bytes, what: str) -> Object:
+def _answer(payload: bytes, what: str) -> Object:
     try:
-        decoded = orjson.loads(payload) if payload else {}
+        body = decoded(payload) if payload else {}
     except orjson.JSONDecodeError as error:
         raise TransportError(f"{what}: the answer is not JSON: {payload[:200]!r}") from error
-    if not isinstance(decoded, dict):
+    if not isinstance(body, dict):
         raise TransportError(f"{what}: the answer is not an object")
-    return decoded
+    return body
 
 
 def _failure(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.controller.children import OccupiedError, require_owner
+from trainyard.controller.ownership import OccupiedError, require_owner
 from trainyard.controller.resources import JOB_SETS
 
 TRAIN_JOB: dict[str, Any] = {"metadata": {"name": "job", "namespace": "team", "uid": "1"}}

@@ -1,0 +1,271 @@
+"""decide() over all combinations of what can be observed: the properties that hold in every one, and rows to read."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.controller.harness import runtime, train_job
+from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
+from trainyard.controller import lifecycle
+from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
+from trainyard.controller.lifecycle import Inputs, Observed, build_of, decide, needs_confirmation
+from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.resources import POD_GROUPS
+from trainyard.controller.status import condition, finished
+from trainyard.problem import Problem
+from trainyard.render import RenderContext, Rendered, render
+
+Body = dict[str, Any]
+NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+JOB_UID, JOB_SET_UID = "job-uid", "job-set-uid"
+COUNTS = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 1}
+
+
+def condition_of(kind: str, reason: str) -> Body:
+    when = "2026-01-01T11:00:00Z"
+    return {"type": kind, "status": "True", "reason": reason, "message": "m", "lastTransitionTime": when}
+
+
+RECORDS: dict[str, Body] = {
+    "nothing": {},
+    "recorded": {"jobSet": {"uid": JOB_SET_UID}},
+    "remake": {"jobSet": {"uid": JOB_SET_UID, "remake": "why"}},
+    "another": {"jobSet": {"uid": "former-uid"}},
+    "counts": {"jobsStatus": [COUNTS]},
+}
+ENDS: dict[str, list[Body]] = {
+    "open": [],
+    "complete": [condition_of("Complete", "AllJobsCompleted")],
+    "overdue": [condition_of("Failed", "DeadlineExceeded")],
+    "missing": [condition_of("Failed", "JobSetMissing")],
+}
+JOB_SETS: dict[str, Body | None] = {
+    "none": None,
+    "running": {},
+    "with pods": {"active": 1},
+    "suspended": {"suspend": True},
+    "suspended with pods": {"suspend": True, "active": 1},
+    "ended": {"ended": "Completed"},
+    "leaving": {"leaving": True},
+    "of upstream": {"label": False, "ttl": 60},
+    "of upstream, suspended": {"label": False, "suspend": True, "digest": None},
+    "frozen differently": {"suspend": True, "digest": "another"},
+    "frozen differently, with pods": {"suspend": True, "digest": "another", "active": 2},
+}
+GIVEN = ("not asked", "rendered", "blocked")
+
+
+def job_of(record: str, end: str, *, suspend: bool) -> Body:
+    body = train_job(suspend=suspend)
+    body["metadata"] |= {"uid": JOB_UID, "creationTimestamp": "2026-01-01T10:00:00Z", "resourceVersion": "1"}
+    status = {**RECORDS[record], **({"conditions": ENDS[end]} if ENDS[end] else {})}
+    return {**body, **({"status": status} if status else {})}
+
+
+def rendered(job: Body) -> Rendered:
+    result = render(parse(TrainJob, job), parse(ClusterTrainingRuntime, runtime()), RenderContext())
+    assert isinstance(result, Rendered)
+    return result
+
+
+def stored_job_set(job: Body, state: Body) -> Body:
+    body = as_created(next(one for one in rendered(job).objects if one["kind"] == "JobSet"), job)
+    body["metadata"] |= {"uid": JOB_SET_UID, "resourceVersion": "7"}
+    body["spec"] = {**body["spec"], "suspend": bool(state.get("suspend"))}
+    if "digest" in state:
+        body["metadata"]["annotations"] = {FROZEN_DIGEST: state["digest"]} if state["digest"] else {}
+    if not state.get("label", True):
+        body["metadata"]["labels"] = {}
+    if "ttl" in state:
+        body["spec"]["ttlSecondsAfterFinished"] = state["ttl"]
+    if state.get("leaving"):
+        body["metadata"]["deletionTimestamp"] = "2026-01-01T11:59:00Z"
+    counts = {**COUNTS, "active": state.get("active", 0)}
+    body["status"] = {"replicatedJobsStatus": [counts]}
+    if "ended" in state:
+        body["status"]["conditions"] = [condition_of(state["ended"], "Why")]
+    return body
+
+
+def observed(
+    record: str = "nothing",
+    end: str = "open",
+    job_set: str = "none",
+    given: str = "not asked",
+    *,
+    suspend: bool = False,
+    confirmed: bool = False,
+    gang: bool = True,
+) -> Observed:
+    job = job_of(record, end, suspend=suspend)
+    state = JOB_SETS[job_set]
+    whole = None if state is None else stored_job_set(job, state)
+    inputs = {
+        "not asked": None,
+        "blocked": Inputs(problems=(Problem("spec.runtimeRef", "gone"),)),
+        "rendered": Inputs(
+            parse(TrainJob, job), parse(ClusterTrainingRuntime, runtime()), context=RenderContext(), job_set=whole
+        ),
+    }[given]
+    groups = ((POD_GROUPS, {"metadata": {"name": "job", "namespace": "team", "uid": "g"}}),) if gang else ()
+    kept = None if whole is None else summary(whole)
+    return Observed(job, NOW, kept, confirmed, groups, inputs)
+
+
+def everything() -> Iterator[Observed]:
+    flags = (False, True)
+    for record, end, job_set, given, suspend, confirmed, gang in itertools.product(
+        RECORDS, ENDS, JOB_SETS, GIVEN, flags, flags, flags
+    ):
+        if confirmed and JOB_SETS[job_set] is not None:
+            continue
+        yield observed(record, end, job_set, given, suspend=suspend, confirmed=confirmed, gang=gang)
+
+
+ALL = list(everything())
+
+
+def test_there_are_thousands_of_combinations() -> None:
+    assert len(ALL) > 2_000
+
+
+def test_a_running_job_set_of_a_suspended_job_is_stopped_whatever_else_is_known() -> None:
+    seen = 0
+    for each in ALL:
+        job_set = each.job_set
+        if finished(each.train_job) or job_set is None or job_set["metadata"].get("deletionTimestamp"):
+            continue
+        if each.suspended and not job_set["spec"]["suspend"] and not condition(job_set, "Completed"):
+            assert decide(each) == lifecycle.Suspend(
+                job_set, {"metadata": {"uid": JOB_SET_UID}, "spec": {"suspend": True}}
+            )
+            seen += 1
+    assert seen > 50
+
+
+def test_what_ended_is_only_cleaned_up() -> None:
+    for each in ALL:
+        if finished(each.train_job):
+            assert isinstance(decide(each), lifecycle.Finish | lifecycle.Nothing)
+            assert build_of(each) is None
+            assert each.wanted_status["conditions"] == each.train_job["status"]["conditions"] or each.suspended
+
+
+def test_a_job_set_is_created_only_where_none_was_recorded_or_a_remake_is() -> None:
+    for each in ALL:
+        action = decide(each)
+        if isinstance(action, lifecycle.Create) and not action.restore:
+            status = each.train_job.get("status") or {}
+            record = status.get("jobSet") or {}
+            assert each.job_set is None
+            assert record.get("remake") or (not record and not status.get("jobsStatus"))
+
+
+def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_before_that() -> None:
+    for each in ALL:
+        status = each.train_job.get("status") or {}
+        marked = bool(status.get("jobsStatus")) or "uid" in (status.get("jobSet") or {})
+        remade = "remake" in (status.get("jobSet") or {})
+        lost = each.job_set is None and marked and not remade and not finished(each.train_job)
+        failed = condition({"status": each.wanted_status}, "Failed")
+        if lost and each.confirmed_absent:
+            assert failed is not None
+            assert failed["reason"] == "JobSetMissing"
+        elif not finished(each.train_job):
+            assert failed is None
+        assert needs_confirmation(each) == (lost and not each.confirmed_absent)
+
+
+def test_a_job_set_is_deleted_only_when_a_remake_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
+    seen = set()
+    for each in ALL:
+        action = decide(each)
+        if isinstance(action, lifecycle.Remake):
+            recorded = "remake" in ((each.train_job.get("status") or {}).get("jobSet") or {})
+            assert each.job_set is not None
+            counts = each.job_set["status"]["replicatedJobsStatus"]
+            assert recorded or (each.job_set["spec"]["suspend"] and not any(entry["active"] for entry in counts))
+            seen.add("remake")
+        if isinstance(action, lifecycle.Finish) and action.delete_job_set:
+            assert condition(each.train_job, "Failed")["reason"] == "DeadlineExceeded"  # type: ignore[index]
+            seen.add("deadline")
+    assert seen == {"remake", "deadline"}
+
+
+def test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back() -> None:
+    for each in ALL:
+        job_set = each.job_set
+        if job_set is not None and (each.suspended or (not job_set["spec"]["suspend"] and each.pod_groups)):
+            assert build_of(each) is None
+
+
+def test_every_patch_and_delete_is_of_one_incarnation() -> None:
+    for each in ALL:
+        match decide(each):
+            case lifecycle.Suspend(_, patch) | lifecycle.TakeOver(_, patch):
+                assert patch["metadata"]["uid"] == JOB_SET_UID
+            case lifecycle.Resume() as action:
+                assert action.patch["metadata"]["uid"] == JOB_SET_UID
+                assert action.patch["metadata"]["resourceVersion"] == "7"
+            case lifecycle.Finish() as action:
+                assert action.patch is None or action.patch["metadata"]["uid"] == JOB_SET_UID
+
+
+@pytest.mark.parametrize(
+    ("given", "action"),
+    [
+        (observed(), lifecycle.Nothing),
+        (observed(given="rendered"), lifecycle.Create),
+        (observed(given="rendered", suspend=True), lifecycle.Create),
+        (observed(given="blocked"), lifecycle.Report),
+        (observed("recorded", job_set="running"), lifecycle.Nothing),
+        (observed("recorded", job_set="running", suspend=True), lifecycle.Suspend),
+        (observed("recorded", job_set="with pods", suspend=True, given="blocked"), lifecycle.Suspend),
+        (observed("recorded", job_set="suspended", suspend=True), lifecycle.Nothing),
+        (observed("recorded", job_set="suspended", given="rendered"), lifecycle.Resume),
+        (observed("recorded", job_set="suspended", given="blocked"), lifecycle.Report),
+        (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Remake),
+        (observed("recorded", job_set="frozen differently, with pods", given="rendered"), lifecycle.Resume),
+        (observed("remake", job_set="suspended"), lifecycle.Remake),
+        (observed("remake", given="rendered"), lifecycle.Create),
+        (observed("recorded", given="rendered"), lifecycle.Nothing),
+        (observed("recorded", job_set="leaving", suspend=True), lifecycle.Nothing),
+        (observed("counts", job_set="of upstream"), lifecycle.TakeOver),
+        (observed("counts", job_set="of upstream", suspend=True), lifecycle.Suspend),
+        (observed("counts", job_set="of upstream, suspended", suspend=True), lifecycle.TakeOver),
+        (observed("recorded", job_set="running", gang=False, given="rendered"), lifecycle.Create),
+        (observed("recorded", "complete", "ended"), lifecycle.Finish),
+        (observed("recorded", "complete", "ended", gang=False), lifecycle.Nothing),
+        (observed("recorded", "overdue", "running", gang=False), lifecycle.Finish),
+    ],
+)
+def test_rows_to_read(given: Observed, action: type) -> None:
+    assert type(decide(given)) is action
+
+
+def test_a_job_of_another_controller_and_one_that_is_going_away_are_left_alone() -> None:
+    each = observed("recorded", job_set="running", suspend=True)
+    for change in ({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}, {"metadata": {"deletionTimestamp": "now"}}):
+        job = {name: {**each.train_job[name], **change.get(name, {})} for name in ("metadata", "spec", "status")}
+        assert decide(Observed(job, NOW, each.job_set)) == lifecycle.Nothing()
+
+
+def test_the_time_to_live_waits_in_an_annotation_until_the_end_is_recorded() -> None:
+    body = runtime()
+    body["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 60
+    job = job_of("recorded", "complete", suspend=False)
+    result = render(parse(TrainJob, job), parse(ClusterTrainingRuntime, body), RenderContext())
+    assert isinstance(result, Rendered)
+    created = as_created(next(one for one in result.objects if one["kind"] == "JobSet"), job)
+    assert "ttlSecondsAfterFinished" not in created["spec"]
+    assert created["metadata"]["annotations"][TTL_ANNOTATION] == "60"
+    assert created["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
+    created["metadata"]["uid"] = JOB_SET_UID
+    action = decide(Observed(job, NOW, summary(created)))
+    assert isinstance(action, lifecycle.Finish)
+    assert action.patch == {"metadata": {"uid": JOB_SET_UID}, "spec": {"ttlSecondsAfterFinished": 60}}

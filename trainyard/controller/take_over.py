@@ -1,0 +1,103 @@
+"""A new leader's first work: label what TrainJobs own, because the watch goes by the label, then refresh the caches.
+
+JobSets and PodGroups that upstream's controller or an earlier version of this one created do not carry the label, also
+while they run. Only metadata is listed, of all of them, so that nothing of other people's objects is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+from trainyard.controller.ownership import TRAIN_JOB_LABEL, owner_train_job
+from trainyard.controller.resources import FIELD_MANAGER
+from trainyard.controller.view import ClusterView
+from trainyard.kube import ApiError, Backoff, Client, Informer, Object, Resource, TransportError, uid_of
+
+__all__ = ["take_over"]
+
+_LOG = logging.getLogger(__name__)
+_PAGE = 500
+
+
+async def take_over(client: Client, view: ClusterView, *, backoff: Backoff | None = None) -> None:
+    """Label what TrainJobs own and list once what is watched; returns when the caches hold all of it.
+
+    An object whose change is refused is left: its TrainJob finds it by name and labels it then.
+
+    Parameters
+    ----------
+    client
+        Fenced API client.
+    view
+        The informers.
+    backoff
+        Waiting after failures of the API server.
+
+    Raises
+    ------
+    FencedError
+        If this process no longer leads.
+    """
+    backoff = backoff or Backoff(0.2, 30.0)
+    for informer in view.children:
+        while True:
+            try:
+                await _label_all(client, informer)
+                break
+            except (ApiError, TransportError) as error:
+                if isinstance(error, ApiError) and error.not_found:
+                    break
+                delay = backoff.next()
+                _LOG.warning("take-over of %s: %s; again in %.1f s", informer.resource, error, delay)
+                await asyncio.sleep(delay)
+    await asyncio.gather(*(informer.refresh() for informer in view.owned))
+
+
+async def _label_all(client: Client, informer: Informer) -> None:
+    resource = informer.resource
+    labeled = refused = 0
+    async for body in _unlabeled(client, resource):
+        if await _label(client, informer, body):
+            labeled += 1
+        else:
+            refused += 1
+    if labeled or refused:
+        _LOG.info("take-over of %s: %d labeled, %d refused", resource, labeled, refused)
+
+
+async def _unlabeled(client: Client, resource: Resource) -> AsyncIterator[Object]:
+    continues: str | None = None
+    while True:
+        page = await client.page(
+            resource, label_selector=f"!{TRAIN_JOB_LABEL}", limit=_PAGE, continues=continues, metadata_only=True
+        )
+        for body in page.items:
+            if owner_train_job(body) is not None and not body["metadata"].get("deletionTimestamp"):
+                yield body
+        continues = page.continues
+        if not continues:
+            return
+
+
+async def _label(client: Client, informer: Informer, body: Object) -> bool:
+    metadata = body["metadata"]
+    owner = owner_train_job(body)
+    name = str(owner.get("name")) if owner is not None else ""
+    patch = {"metadata": {"uid": uid_of(body), "labels": {TRAIN_JOB_LABEL: name}}}
+    try:
+        stored = await client.merge_patch(
+            informer.resource,
+            metadata["name"],
+            patch,
+            namespace=metadata.get("namespace"),
+            field_manager=FIELD_MANAGER,
+        )
+    except ApiError as error:
+        if error.status in (429, 503, 504):
+            raise
+        _LOG.warning("take-over of %s %s: %s", informer.resource, metadata["name"], error)
+        return False
+    informer.fold(stored)
+    return True

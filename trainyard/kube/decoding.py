@@ -1,0 +1,52 @@
+"""Decoding what the API server sends, whatever anybody stored in it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import orjson
+
+__all__ = ["decoded"]
+
+_LOG = logging.getLogger(__name__)
+_DEEPEST = 200
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+def decoded(payload: bytes) -> Any:
+    """Return decoded JSON; what is nested deeper than the decoder can follow is null.
+
+    The API server stores up to 10,000 levels in fields without a schema and orjson reads 1,024: without this, one such
+    object makes every list of its kind unreadable.
+
+    Raises
+    ------
+    orjson.JSONDecodeError
+        If it is not JSON.
+    """
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        if "depth limit" not in str(error):
+            raise
+    _LOG.error("an object is nested too deeply to be read; what lies below level %d is ignored", _DEEPEST)
+    return orjson.loads(_shallow(payload))
+
+
+def _shallow(payload: bytes) -> bytes:
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _TOKEN.finditer(payload):
+        bracket = token[0]
+        if bracket in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept.append(payload[start : token.start()])
+        elif bracket in (b"}", b"]"):
+            depth -= 1
+            if depth == _DEEPEST:
+                kept.append(b"null")
+                start = token.end()
+    return b"".join([*kept, payload[start:]])
