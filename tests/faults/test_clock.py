@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import shifted_clock
 from tests.faults.bench import HOME
 from tests.faults.conftest import Launch, Replica
 from tests.faults.history import conditions
@@ -28,7 +27,7 @@ class Clock:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.modules = folder / "clock"
         self.modules.mkdir()
-        shutil.copy(shifted_clock.__file__, self.modules / "sitecustomize.py")
+        shutil.copy(Path(__file__).with_name("shifted_clock.py"), self.modules / "sitecustomize.py")
         self._offset = folder / "offset"
         self.jump(0)
         monkeypatch.setenv("FAULTS_CLOCK_OFFSET", str(self._offset))
