@@ -40,7 +40,7 @@ def test_an_object_that_was_there_before_is_left_alone_and_named(scene: Scene, s
     before = scene.foreign(resource, name)
     mpi(scene)
     scene.submit()
-    scene.awaited_event(f"{resource.kind} {name}" if resource is not CONFIG_MAPS else name)
+    scene.awaited_event({"snapshot": "snapshot"}.get(child, f"{resource.kind} {name}"))
     untouched(scene, resource, before)
     poked_and_quiet(scene, shared.proxy)
     untouched(scene, resource, before)

@@ -42,7 +42,7 @@ def dying(scene: Scene, replica: Replica) -> Iterator[list[Call]]:
 
 def _kind(call: Call) -> str:
     """Name a write by what it does."""
-    return f"{call.method} {call.plural}/{call.subresource} {call.target} {call.body} {call.status}"
+    return f"{call.method} {call.plural}/{call.subresource} {call.target} {call.body}"
 
 
 def until(replica: Replica, what: str, probe: Callable[[], Any], *, timeout: float = 120) -> Any:
