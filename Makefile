@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 8
 
-.PHONY: up down clean test lint unit cluster-test equivalence queue-verdicts frameworks bench mutation lock help
+.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts mutation lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -23,10 +23,11 @@ clean:  ## remove the local platform, its state and the Python environment (the 
 	@echo "Removed. The built programs stay in $${TRAINYARD_CACHE_HOME:-$${XDG_CACHE_HOME:-~/.cache}/trainyard}; delete that folder to free its space."
 
 test: $(READY)  ## every check and every test, as CI runs them
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory lint unit
 	@$(BIN)/trainyard cluster toolchain --older
-	@$(BIN)/pytest
-	@$(BIN)/pytest -m "cluster or slow"
+	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
+
+nightly: equivalence queue-verdicts frameworks mutation shapes  ## in full what `make test` takes samples of (hours; -k runs all though one fails)
 
 lint: $(READY)  ## style, types and import rules
 	@$(BIN)/ruff check .
@@ -43,6 +44,9 @@ cluster-test: $(READY)  ## the tests on the embedded control plane
 equivalence: $(READY)  ## judge more than 20,000 mutated objects by every policy gate and compare the verdicts
 	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
 
+shapes: $(READY)  ## ask the policy server about 50,000 objects in which anything stands anywhere
+	@TRAINYARD_SHAPES=50000 $(BIN)/pytest -m cluster tests/policy/test_rego_shapes.py
+
 frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job
 	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py
 
@@ -51,6 +55,9 @@ queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the
 
 bench: $(READY)  ## measure the figures in the README
 	@$(BIN)/python -m benchmarks.figures
+
+admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
+	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
 
 mutation: $(READY)  ## change every admission rule in every place and see that a case notices
 	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py

@@ -64,12 +64,14 @@ def role(name: str, namespace: str, rules: Iterable[Mapping[str, Any]]) -> dict[
     }
 
 
-def role_binding(name: str, namespace: str, subjects: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return a RoleBinding to the Role of the same name."""
+def role_binding(
+    name: str, namespace: str, subjects: Sequence[Mapping[str, str]], *, kind: str = "Role"
+) -> dict[str, Any]:
+    """Return a RoleBinding to the Role, or the ClusterRole, of the same name."""
     return {
         "apiVersion": f"{_API}/v1",
         "kind": "RoleBinding",
         "metadata": {"name": name, "namespace": namespace},
-        "roleRef": {"apiGroup": _API, "kind": "Role", "name": name},
+        "roleRef": {"apiGroup": _API, "kind": kind, "name": name},
         "subjects": [dict(subject) for subject in subjects],
     }

@@ -16,6 +16,7 @@ import pulumi
 
 __all__ = [
     "FIELD_MANAGER",
+    "FORCED_ANNOTATION",
     "Component",
     "Conventions",
     "KubernetesObject",
@@ -32,6 +33,7 @@ PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
 """Kinds whose deletion takes other people's work along."""
 
 ADOPTED_ANNOTATION = "trainyard.dev/adopted"
+FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
 # The provider otherwise draws a new name for each creation. After a killed run, which creates an object a second time,
@@ -83,16 +85,14 @@ class KubernetesObject(pulumi.CustomResource):
     """A Kubernetes object registered under its own type token; its inputs are the manifest, verbatim."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
-        api_version = manifest["apiVersion"]
-        group_version = api_version if "/" in api_version else f"core/{api_version}"
-        super().__init__(f"kubernetes:{group_version}:{manifest['kind']}", name, dict(manifest), opts)
+        super().__init__(_type_token(manifest), name, dict(manifest), opts)
 
 
 class KubernetesPatch(pulumi.CustomResource):
     """Some fields of an object that somebody else makes; removing it gives them back and leaves the object."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(f"kubernetes:{manifest['apiVersion']}:{manifest['kind']}Patch", name, dict(manifest), opts)
+        super().__init__(f"{_type_token(manifest)}Patch", name, dict(manifest), opts)
 
 
 class Component(pulumi.ComponentResource):
@@ -170,7 +170,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
     if common.protect and body["kind"] in PROTECTED_KINDS:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
     if common.standing is not None and common.standing.adopt(body):
-        body = _annotated(body, {ADOPTED_ANNOTATION: "true", "pulumi.com/patchForce": "true"})
+        body = _annotated(body, {ADOPTED_ANNOTATION: "true", FORCED_ANNOTATION: "true"})
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
     return KubernetesObject(logical_name(body), body, opts)
 
@@ -185,9 +185,7 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
     opts
         As for `declare`.
     """
-    body = _annotated(
-        _named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, "pulumi.com/patchForce": "true"}
-    )
+    body = _annotated(_named(manifest), {"pulumi.com/patchFieldManager": FIELD_MANAGER, FORCED_ANNOTATION: "true"})
     kind, _, name = logical_name(body).partition("/")
     return KubernetesPatch(f"{kind}Patch/{name}", body, opts)
 
@@ -205,6 +203,12 @@ def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any
     values = [f"jsonpath={expression}" for expression in expressions]
     text = values[0] if len(values) == 1 else "[" + ", ".join(f'"{value}"' for value in values) + "]"
     return _annotated(manifest, {WAIT_ANNOTATION: text})
+
+
+def _type_token(manifest: Mapping[str, Any]) -> str:
+    api_version = manifest["apiVersion"]
+    group_version = api_version if "/" in api_version else f"core/{api_version}"
+    return f"kubernetes:{group_version}:{manifest['kind']}"
 
 
 def _named(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from components.target import Target
 from components.workload import ConfigVolume, Container, ScratchVolume
-from trainyard.controller.configuration import PolicyServer
+from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
 from trainyard.data import checkout, data_folder
 from trainyard.policy import load_rules
 from trainyard.policy.admission import rule_state
@@ -78,7 +78,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     volumes = (ConfigVolume(name, _RULES), ScratchVolume("policy-server", _RUN))
     return PolicyServerParts(
         _config_map(name, settings.trainer.namespace, files),
-        _container(target, volumes),
+        _container(target, volumes, settings.trainer.shutdown_delay_seconds + WEBHOOK_TIMEOUT_SECONDS),
         volumes,
         PolicyServer(
             socket=Path(_SOCKET),
@@ -107,7 +107,7 @@ def _config_map(name: str, namespace: str, files: dict[str, bytes]) -> dict[str,
     }
 
 
-def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...]) -> Container:
+def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...], serves_on: int) -> Container:
     version = next(program.version for program in PROGRAMS if program.name == "opa")
     return Container(
         program="opa",
@@ -122,6 +122,8 @@ def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...]
             "--authorization=basic",
             "--skip-version-check",
             "--log-level=error",
+            # The controller asks until its last request is answered.
+            f"--shutdown-wait-period={serves_on}",
             "--bundle",
             f"{_RULES}/{_AUTHORIZATION}",
             f"{_RULES}/{_BUNDLE}",

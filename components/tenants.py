@@ -11,12 +11,23 @@ from typing import Any
 
 import pulumi
 
-from components.access import cluster_role, cluster_role_binding, group, role, role_binding
-from components.objects import Component, KubernetesObject
+from components.access import (
+    cluster_role,
+    cluster_role_binding,
+    group,
+    role,
+    role_binding,
+    service_account_subject,
+)
+from components.objects import FORCED_ANNOTATION, Component, KubernetesObject
+from components.trainer import TRAINER_SERVICE
 from components.workload import namespace
+from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.policy.admission import TENANT_LABEL
+from trainyard.policy.facts import tenant_facts
 from trainyard.policy.stack import default_queue, namespace_labels, tenant_policy
 from trainyard.settings import StackSettings
+from trainyard.settings.platform import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
 
 __all__ = ["TENANT_LABEL", "Tenants", "role_rules"]
@@ -48,13 +59,18 @@ class Tenants(Component):
         edges = list(after)
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant, tenant_settings in settings.tenants.items():
-            self._tenant(tenant, tenant_settings, edges)
+            self._tenant(tenant, tenant_settings, settings.trainer, edges)
         self._catalogue_readers(settings.tenants)
         self.register_outputs({})
 
-    def _tenant(self, tenant: str, settings: TenantSettings, edges: list[pulumi.Resource]) -> None:
+    def _tenant(
+        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, edges: list[pulumi.Resource]
+    ) -> None:
         home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), after=edges)
         objects = [tenant_policy(tenant, settings)]
+        if trainer.install is True:
+            controller = service_account_subject(TRAINER_SERVICE, trainer.namespace)
+            objects.append(role_binding(KEYS_ROLE, tenant, [controller], kind="ClusterRole"))
         if settings.object_quota:
             objects.append(_quota(tenant, settings))
         for each in objects:
@@ -124,7 +140,9 @@ def _groups(settings: TenantSettings) -> dict[Role, tuple[str, ...]]:
 def _namespace(tenant: str, settings: TenantSettings) -> dict[str, Any]:
     labels = namespace_labels(tenant, settings)
     body = namespace(tenant, pod_security=settings.pod_security.value, labels=labels)
-    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: default_queue(settings)}
+    facts = tenant_facts(tenant_policy(tenant, settings)["spec"])
+    # The controller writes the same facts when the TenantPolicy is changed by hand: `up` takes them back.
+    body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: default_queue(settings), **facts, FORCED_ANNOTATION: "true"}
     return body
 
 

@@ -23,19 +23,26 @@ from components.access import (
     service_account,
     service_account_subject,
 )
+from components.flow_control import flow_schemas, priority_levels
 from components.objects import Component, KubernetesObject
 from components.policy_server import PolicyServerParts
 from components.target import Target
 from components.webhooks import awaited
 from components.workload import ConfigVolume, Workload, deployment, namespace, service
+from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
-from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
-from trainyard.controller.permissions import cluster_rules, namespaced_rules
+from trainyard.controller.configuration import (
+    SERVING_SECRET,
+    WEBHOOK_TIMEOUT_SECONDS,
+    Certificate,
+    Configuration,
+)
+from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.settings.platform import TrainerSettings
 
 __all__ = ["DEFAULTER", "TRAINER_SERVICE", "VALIDATOR", "Trainer", "TrainerArgs", "certificate"]
 
-TRAINER_SERVICE = "kubeflow-trainer-controller-manager"
+TRAINER_SERVICE = CONTROLLER_SERVICE
 VALIDATOR = "validator.trainer.kubeflow.org"
 DEFAULTER = "defaulter.trainer.kubeflow.org"
 
@@ -112,18 +119,20 @@ class Trainer(Component):
         home = self.child(namespace(settings.namespace))
         self.crds = [self.child(definition) for definition in build(args.jobset_definition)]
         permissions = self._permissions(configuration, {settings.namespace: home, **homes})
+        levels = [self.child(level) for level in priority_levels()]
+        flows = [self.child(schema, after=levels) for schema in flow_schemas(TRAINER_SERVICE, settings.namespace)]
         file = self.child(
             _config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
             after=[home],
         )
         rules = self.child(args.policies.rules, after=[home])
-        ports = {"https": (443, "webhook"), "metrics": (8443, "metrics")}
+        ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
         webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), after=[home])
         if settings.replicas > 1:
             self.child(_disruption_budget(workload), after=[home])
         self._published(settings.namespace, home)
         controller = self.child(
-            deployment(workload), after=[*permissions, file, rules, webhook_service, *self.crds, *after]
+            deployment(workload), after=[*permissions, *flows, file, rules, webhook_service, *self.crds, *after]
         )
         webhooks = [self.child(awaited(each), after=[controller]) for each in _webhook_configurations(args)]
         self.ready = [controller, *webhooks]
@@ -133,6 +142,7 @@ class Trainer(Component):
         subject = service_account_subject(TRAINER_SERVICE, own)
         account = self.child(service_account(TRAINER_SERVICE, own), after=[homes[own]])
         granted = self.child(cluster_role(TRAINER_SERVICE, cluster_rules(configuration)))
+        self.child(cluster_role(KEYS_ROLE, key_rules()))
         bindings: list[pulumi.Resource] = [
             self.child(cluster_role_binding(TRAINER_SERVICE, TRAINER_SERVICE, [subject]), after=[granted, account])
         ]
@@ -197,6 +207,7 @@ def _configuration(args: TrainerArgs) -> Configuration:
     return Configuration(
         namespace=args.settings.namespace,
         workers=args.settings.workers,
+        shutdown_delay_seconds=args.settings.shutdown_delay_seconds,
         certificates=(own, *args.certificates),
         policy=args.policies.configuration,
     )
@@ -212,6 +223,7 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
         command=("trainyard",),
         args=("controller", "run", f"--config={_CONFIG}/config.yaml"),
         replicas=settings.replicas,
+        termination_grace_seconds=configuration.termination_grace_seconds,
         ports={"webhook": 9443, "metrics": 8443, "health": 8081},
         readiness={"httpGet": {"path": "/readyz", "port": "health"}},
         liveness={"httpGet": {"path": "/healthz", "port": "health"}},
@@ -276,7 +288,7 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
             }
         ],
         "sideEffects": "None",
-        "timeoutSeconds": 10,
+        "timeoutSeconds": WEBHOOK_TIMEOUT_SECONDS,
         **extra,
     }
 

@@ -100,6 +100,8 @@ class Workload(Container):
         Whether two pods must never run at once, because nothing elects a leader between them.
     sidecars
         Programs beside it in the same pod.
+    termination_grace_seconds
+        Time between SIGTERM and SIGKILL.
     annotations
         Of the pods: a change makes new ones.
     """
@@ -110,6 +112,7 @@ class Workload(Container):
     single: bool = False
     node_selector: Mapping[str, str] = field(default_factory=dict)
     sidecars: tuple[Container, ...] = ()
+    termination_grace_seconds: int = 30
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -127,6 +130,8 @@ def deployment(workload: Workload) -> dict[str, Any]:
     pod = {
         "serviceAccountName": workload.name,
         "priorityClassName": "system-cluster-critical",
+        "terminationGracePeriodSeconds": workload.termination_grace_seconds,
+        **({"topologySpreadConstraints": [_on_different_nodes(workload)]} if workload.replicas > 1 else {}),
         **({"nodeSelector": dict(workload.node_selector)} if workload.node_selector else {}),
         "securityContext": {
             "runAsNonRoot": True,
@@ -191,6 +196,17 @@ def namespace(
     """Return a namespace with its Pod Security level."""
     levels = {f"pod-security.kubernetes.io/{mode}": pod_security for mode in ("enforce", "warn")}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**(labels or {}), **levels}}}
+
+
+def _on_different_nodes(workload: Workload) -> dict[str, Any]:
+    """Prefer different nodes; only pods of one template count, so that those of a roll-out do not push others away."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": workload.selector},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
 
 
 def _container(container: Container, volumes: Mapping[tuple[type[Volume], str], Mapping[str, Any]]) -> dict[str, Any]:

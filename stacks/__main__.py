@@ -28,7 +28,7 @@ with open_stack() as stack:
     )
     controllers = [*volcano.ready, *jobset.ready, *trainer.ready]
 
-    platform = Platform("platform", settings, after=trainer.crds, opts=opts)
+    platform = Platform("platform", settings, after=[*trainer.crds, *trainer.ready], opts=opts)
     policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)
     queues = Queues("queues", stack.queues, stack.convergence, target.access, after=volcano.ready, opts=opts)
     topology = Topology(

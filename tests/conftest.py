@@ -15,6 +15,8 @@ import pytest
 from tests.cluster.bypass import stack_settings
 from tests.support import LiveCluster, environment, require, stack_file, trainyard
 
+pytest_plugins = ("tests.timing", "tests.workers")
+
 # A slow machine is not a wrong answer.
 hypothesis.settings.register_profile("any-machine", deadline=None)
 hypothesis.settings.load_profile("any-machine")
@@ -25,13 +27,6 @@ _LAST_USER = pytest.StashKey[dict[str, str]]()
 
 _RUNNING = pytest.StashKey[dict[str, ExitStack]]()
 """What stops a cluster, by the name of its fixture."""
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Share the fast tests among the cores; those on a cluster, and the few that somebody names, run in one process."""
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    fast = config.option.markexpr.startswith("not cluster")
-    return (os.cpu_count() or 1) if fast and not named else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -53,16 +48,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 @contextmanager
 def until_its_last_test(request: pytest.FixtureRequest) -> Iterator[ExitStack]:
     """Give a fixture of the session what is to be called when its last test is over."""
+    from tests.workers import check_unit  # a plugin: pytest imports it first
+
     with ExitStack() as ends:
         assert request.fixturename is not None
+        check_unit(request.fixturename)
         request.config.stash[_RUNNING][request.fixturename] = ends
         yield ends
 
 
 @pytest.fixture(scope="session")
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The state folder of every cluster that the tests start."""
-    return tmp_path_factory.mktemp("state")
+    """The state folder of every cluster that the tests start, in all workers: clusters then never share a port."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "state"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def live(name: str, config: Path, env: dict[str, str]) -> LiveCluster:

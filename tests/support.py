@@ -47,8 +47,19 @@ def require(result: subprocess.CompletedProcess[str]) -> str:
     return result.stdout
 
 
+PATIENCE = 3
+"""How much longer than on an idle machine something may take: two clusters share it, perhaps with others."""
+
+
 def awaited(what: str, probe: Callable[[], T | None], *, timeout: float = 60) -> T:
-    """Return the first answer of a probe that is neither None nor false; fail when none comes in time."""
+    """Return the first answer of a probe that is neither None nor false; fail when none comes in time.
+
+    Parameters
+    ----------
+    timeout
+        Seconds on an idle machine.
+    """
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         answer = probe()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
+from tests.kube.kubeconfigs import kubeconfig
 from trainyard.cli.app import build
 
 WHOLE = get_command(build()).commands  # type: ignore[attr-defined]
@@ -41,3 +43,22 @@ def test_checking_loads_neither_the_network_nor_other_commands() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./absent"}}, "credential plug-in"),
+        ({"tokenFile": "absent"}, "token file"),
+        ({"client-certificate": "absent", "client-key": "absent"}, "kubeconfig: unusable certificate"),
+    ],
+)
+def test_unusable_credentials_are_told_with_path_and_fix(tmp_path: Path, user: dict[str, object], said: str) -> None:
+    config = kubeconfig(tmp_path, "https://127.0.0.1:1", user)
+    command = [sys.executable, "-c", "from trainyard.cli import main; main()", "queues", "show"]
+    done = subprocess.run([*command, "--kubeconfig", str(config)], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert said in done.stderr
+    assert str(tmp_path / "absent") in done.stderr
+    assert any(fix in done.stderr for fix in ("(Install it)", "(Check the kubeconfig", "Fix: Write the kubeconfig"))

@@ -189,7 +189,7 @@ def submit(runs: Runs, names: set[str]) -> None:
 
 
 def await_end(
-    runs: Runs, names: set[str], *, meanwhile: Callable[[], None] = lambda: None, timeout: float = 900
+    runs: Runs, names: set[str], *, meanwhile: Callable[[], None] = lambda: None, timeout: float = 300
 ) -> None:
     """Wait until TrainJobs have completed or failed; the tests of each tell of those that did not.
 

@@ -22,6 +22,15 @@ def test_every_use_gets_its_own_port_and_known_ones_stay() -> None:
     assert ports.allocate("other", kept, ())["etcd/client"] == first["etcd/client"]
 
 
+def test_each_slot_has_ports_of_its_own_and_webhooks_one_for_all() -> None:
+    found = ports.allocate("local", {}, ())
+    slots = [ports.slot_ports(found, slot) for slot in range(ports.SLOTS)]
+    assert all(set(each) == set(slots[0]) for each in slots)
+    assert len({each["jobset/webhook"] for each in slots} | {found["jobset/webhook"]}) == ports.SLOTS + 1
+    assert "etcd/client" not in slots[0]
+    assert [ports.slot_name("jobset", slot) for slot in (0, 1)] == ["jobset", "jobset.1"]
+
+
 def test_ports_of_stopped_clusters_are_not_given_to_others(tmp_path: Path) -> None:
     mine = ports.allocate("local", {}, ())
     save_state(ClusterFolder(tmp_path / "local"), ClusterState(mine))

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard.cluster.ports import PORT_NAMES
+import trainyard
+from trainyard.cluster.ports import PORT_NAMES, slot_ports
 from trainyard.cluster.supervisor.recipes import RECIPES, RunContext, with_flags
 from trainyard.problem import TrainyardError
 
-PORTS = {use: 20000 + position for position, use in enumerate(PORT_NAMES)}
+PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
 CONTEXT = RunContext(
     Path("/bin/program"),
     "some-system",
@@ -84,6 +85,8 @@ def test_the_controller_is_this_python_environments() -> None:
     assert "--webhook-port=9443" not in command
     assert f"--webhook-port={PORTS['trainyard-controller/webhook']}" in command
     assert "--host=127.0.0.1" in command
+    package = Path(trainyard.__file__).parent.parent
+    assert RECIPES["trainyard-controller"].variables(CONTEXT) == {"PYTHONPATH": str(package)}
 
 
 def test_jobset_gets_its_webhook_address_and_certificates_through_its_configuration() -> None:
@@ -115,7 +118,11 @@ def test_other_configuration_files_are_left_alone() -> None:
 
 def test_the_policy_server_and_the_controller_meet_at_the_clusters_socket() -> None:
     command = RECIPES["opa"].command(
-        CONTEXT, ["/opa", "run", "--addr=unix:///run/x/opa.sock", "--diagnostic-addr=0.0.0.0:8282", "--bundle", "/l/r"]
+        CONTEXT,
+        [
+            *("/opa", "run", "--addr=unix:///run/x/opa.sock", "--diagnostic-addr=0.0.0.0:8282"),
+            *("--shutdown-wait-period=18", "--bundle", "/l/r"),
+        ],
     )
     assert command[:4] == ["/bin/program", "run", "--bundle", "/l/r"]
     assert "--addr=unix:///c/run/opa.sock" in command

@@ -6,7 +6,13 @@ from typing import Any
 
 import yaml
 
-from trainyard.cluster.stages import HEALTHY_ANNOTATION, HOST_PROCESS_LABEL, stages, stages_document
+from trainyard.cluster.stages import (
+    ENDED_ANNOTATION,
+    HEALTHY_ANNOTATION,
+    HOST_PROCESS_LABEL,
+    stages,
+    stages_document,
+)
 
 STAGES = {stage["metadata"]["name"]: stage["spec"] for stage in stages()}
 
@@ -43,6 +49,13 @@ def test_a_deleted_pod_ends_before_it_goes_and_waits_for_its_finalizers() -> Non
     assert "exitCode: 137" in STAGES["pod-terminate"]["next"]["statusTemplate"]
     assert conditions("pod-remove")[".metadata.finalizers"] == ("DoesNotExist", [])
     assert STAGES["pod-remove"]["next"] == {"delete": True}
+
+
+def test_a_deleted_pod_of_a_host_process_ends_when_its_processes_have() -> None:
+    label, mark = f'.metadata.labels["{HOST_PROCESS_LABEL}"]', f'.metadata.annotations["{ENDED_ANNOTATION}"]'
+    assert conditions("pod-terminate")[label] == ("DoesNotExist", [])
+    assert conditions("host-process-pod-terminate")[label] == ("Exists", [])
+    assert conditions("host-process-pod-terminate")[mark] == ("In", ["true"])
 
 
 def test_a_node_keeps_the_capacity_it_was_created_with() -> None:

@@ -43,6 +43,11 @@ class Registered:
     def label(self) -> str:
         return self.name
 
+    @property
+    def patch(self) -> bool:
+        """Whether it sets fields of an object that others make."""
+        return self.type.endswith("Patch")
+
 
 @dataclass
 class Recording:

@@ -6,6 +6,7 @@ import pytest
 
 from components.tenants import role_rules
 from tests.components.recording import Recording, record, stack_config
+from trainyard.policy.facts import facts_among, platform_facts, tenant_facts
 from trainyard.settings.tenancy import Role
 
 
@@ -31,6 +32,23 @@ def test_a_tenant_policy_says_what_the_settings_say(local: Recording) -> None:
     assert "maxAcceleratorsPerJob" not in local.one("TenantPolicy/vision/tenant").inputs["spec"]
 
 
+def test_a_namespace_says_what_its_tenant_policy_says(local: Recording) -> None:
+    for tenant in ("vision", "language"):
+        annotations = local.one(f"Namespace/{tenant}").inputs["metadata"]["annotations"]
+        said = local.one(f"TenantPolicy/{tenant}/tenant").inputs["spec"]
+        assert facts_among(annotations) == tenant_facts(said)
+        assert annotations["pulumi.com/patchForce"] == "true"
+
+
+def test_policies_come_after_what_they_read_of_the_platform(local: Recording) -> None:
+    said = local.one("NamespacePatch/kube-system")
+    assert said.type == "kubernetes:core/v1:NamespacePatch"
+    spec = local.one("Platform/platform").inputs["spec"]
+    assert facts_among(said.inputs["metadata"]["annotations"]) == platform_facts(spec)
+    for policy in local.of("ValidatingAdmissionPolicy"):
+        assert "NamespacePatch/kube-system" in local.before(policy)
+
+
 def test_the_raw_role_exists_only_where_somebody_has_it(local: Recording, with_groups: Recording) -> None:
     assert "Role/vision/raw" not in {each.name for each in local.of("Role")}
     assert with_groups.one("RoleBinding/vision/raw").inputs["subjects"][0]["name"] == "vision-admins"
@@ -44,7 +62,16 @@ def test_whoever_has_a_role_may_read_the_catalogue(with_groups: Recording) -> No
 
 @pytest.mark.parametrize("role", list(Role))
 def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
-    trusted = {"commands", "podgroups", "queues", "tenantpolicies", "platforms", "configmaps", "hypernodes"}
+    trusted = {
+        "namespaces",
+        "commands",
+        "podgroups",
+        "queues",
+        "tenantpolicies",
+        "platforms",
+        "configmaps",
+        "hypernodes",
+    }
     for rule in role_rules(role):
         if set(rule["verbs"]) - {"get", "list", "watch"}:
             assert not trusted & set(rule["resources"])

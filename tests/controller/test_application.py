@@ -12,7 +12,7 @@ from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, trai
 from tests.kube.fake_api import FakeApi, eventually
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
-from trainyard.controller.permissions import cluster_rules, namespaced_rules
+from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
 from trainyard.controller.start import chosen
 from trainyard.problem import TrainyardError
 
@@ -27,7 +27,9 @@ OURS = Certificate(
 
 
 def configuration(**changes: Any) -> Configuration:
-    return Configuration(webhook=LOCAL, health=LOCAL, metrics=LOCAL, workers=2, **changes)
+    return Configuration(
+        webhook=LOCAL, health=LOCAL, metrics=LOCAL, workers=2, **{"shutdown_delay_seconds": 0.1, **changes}
+    )
 
 
 async def get(port: int, path: str, *, tls: bool = False) -> tuple[int, str]:
@@ -84,6 +86,92 @@ async def test_two_replicas_serve_one_leads_and_hands_over_when_it_stops(api: Fa
     assert api.of("leases")[0]["spec"]["holderIdentity"] == ""
 
 
+ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.05)
+HOME = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}}
+
+
+async def test_a_replica_that_stops_hands_over_at_once_and_serves_on(api: FakeApi) -> None:
+    api.put("/api/v1/namespaces", HOME)
+    settings = configuration(certificates=(OURS,), leader_election=ELECTION, shutdown_delay_seconds=30)
+    first, second = (Controller(settings, api.connection) for _ in range(2))
+    running = [asyncio.create_task(first.run())]
+    await eventually(first.ready)
+    holder = api.of("leases")[0]["spec"]["holderIdentity"]
+    running.append(asyncio.create_task(second.run()))
+    await eventually(second.ready)
+    url = f"https://127.0.0.1:{first.ports['webhook']}/nothing"
+    async with aiohttp.ClientSession() as session:
+        async with session.get(url, ssl=False) as response:
+            assert "Connection" not in response.headers
+        first.stop()
+        await eventually(lambda: api.of("leases")[0]["spec"]["holderIdentity"] not in ("", holder), within=2)
+        assert await get(first.ports["health"], "/readyz") == (503, "waiting for: not stopping")
+        async with session.get(url, ssl=False) as response:
+            assert (response.status, response.headers["Connection"]) == (404, "close")
+    assert not running[0].done()
+    first.stop()
+    await asyncio.wait_for(running[0], 5)
+    assert not running[1].done()
+    second.stop(at_once=True)
+    await asyncio.wait_for(running[1], 5)
+
+
+async def test_who_loses_the_lease_serves_on_while_it_ends(api: FakeApi) -> None:
+    api.put("/api/v1/namespaces", HOME)
+    settings = configuration(certificates=(OURS,), leader_election=ELECTION, shutdown_delay_seconds=30)
+    controller = Controller(settings, api.connection)
+    running = asyncio.create_task(controller.run())
+    await eventually(controller.ready)
+    [lease] = api.of("leases")
+    renewed = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {**lease["spec"], "holderIdentity": "another", "renewTime": renewed}
+    api.put("/apis/coordination.k8s.io/v1/leases", {**lease, "spec": spec})
+    await eventually(lambda: not controller.ready())
+    assert (await get(controller.ports["webhook"], "/nothing", tls=True))[0] == 404
+    controller.stop()
+    with pytest.raises(TrainyardError, match="leadership was lost"):
+        await asyncio.wait_for(running, 5)
+    assert api.of("leases")[0]["spec"]["holderIdentity"] == "another"
+
+
+async def test_the_end_of_the_task_that_follows_the_serving_certificate_ends_the_process(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = Controller(configuration(certificates=(OURS,), leader_election=ELECTION), api.connection)
+
+    async def die() -> None:
+        raise RuntimeError("the informer died")
+
+    assert controller._serving is not None
+    monkeypatch.setattr(controller._serving.informer, "run", die)
+    with pytest.raises(RuntimeError, match="the informer died"):
+        await asyncio.wait_for(controller.run(), 3)
+
+
+async def test_a_replica_whose_certificate_expired_is_not_ready_until_its_secret_can_be_read(api: FakeApi) -> None:
+    api.put("/api/v1/namespaces", HOME)
+    controller = Controller(configuration(certificates=(OURS,), leader_election=ELECTION), api.connection)
+    running = asyncio.create_task(controller.run())
+    await eventually(controller.ready)
+    serving = controller._serving
+    assert serving is not None
+    now = datetime.datetime.now(datetime.UTC)
+    assert serving.expiry() > now.timestamp()
+    serving._clock = lambda: now + datetime.timedelta(days=91)
+    assert await get(controller.ports["health"], "/readyz") == (503, "waiting for: certificate")
+    assert not running.done()
+    assert (await get(controller.ports["webhook"], "/nothing", tls=True))[0] == 404
+    serving._clock = lambda: now + datetime.timedelta(days=89)
+    assert controller.ready()
+    controller.stop()
+    await asyncio.wait_for(running, 5)
+
+
+def test_the_time_to_stop_holds_the_delay_and_the_requests_that_have_begun() -> None:
+    assert Configuration().termination_grace_seconds == 23
+    assert Configuration(shutdown_delay_seconds=5.5).termination_grace_seconds == 21
+
+
 async def test_a_lease_taken_by_somebody_else_ends_the_process(api: FakeApi) -> None:
     settings = configuration(
         webhooks=False,
@@ -132,11 +220,24 @@ def test_flags_win_over_the_file() -> None:
     assert Configuration().elects
 
 
+def test_who_can_grant_the_keys_of_jobs_is_told_the_command() -> None:
+    for user, subject in (
+        ("system:serviceaccount:kubeflow-system:a", "serviceaccount=kubeflow-system:a"),
+        ("me", "user=me"),
+    ):
+        refusal = f'secrets is forbidden: User "{user}" cannot create resource "secrets" in API group ""'
+        assert keys_fix("team", refusal).endswith(
+            "kubectl create rolebinding kubeflow-trainer-job-keys --namespace=team "
+            f"--clusterrole=kubeflow-trainer-job-keys --{subject}"
+        )
+
+
 def test_secrets_are_read_and_written_by_name_only_and_nothing_is_a_wildcard() -> None:
     settings = Configuration(
         certificates=(OURS, OURS.model_copy(update={"secret": "other", "namespace": "volcano-system"}))
     )
-    assert [rule["verbs"] for rule in cluster_rules(settings) if "secrets" in rule["resources"]] == [["get", "create"]]
+    assert not [rule for rule in cluster_rules(settings) if "secrets" in rule["resources"]]
+    assert key_rules() == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]}]
     for namespace, names in (
         ("kubeflow-system", [SERVING_SECRET, "trainyard-webhook-ca"]),
         ("volcano-system", ["other"]),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from cryptography import x509
 
 from tests.controller.harness import Clock
@@ -38,8 +39,12 @@ VOLCANO = Certificate(
 
 
 class Issuing:
-    def __init__(self, api: FakeApi, issuer: Issuer, clock: Clock) -> None:
-        self.api, self.issuer, self.clock = api, issuer, clock
+    def __init__(self, api: FakeApi, issuer: Issuer, clock: Clock, metrics: Metrics) -> None:
+        self.api, self.issuer, self.clock, self.metrics = api, issuer, clock, metrics
+
+    def failing(self, certificate: Certificate) -> float | None:
+        labels = {"secret": f"{certificate.namespace}/{certificate.secret}"}
+        return self.metrics.registry.get_sample_value("trainyard_webhook_certificate_failing", labels)
 
     def data(self, certificate: Certificate = OURS) -> dict[str, bytes]:
         body = self.api.find("secrets", certificate.secret, certificate.namespace)
@@ -53,8 +58,14 @@ class Issuing:
         """Let time pass and the issuer look; its informers are current first."""
         self.clock.now += datetime.timedelta(**time)
         await self.current()
-        await self.issuer.step()
+        for loop in self.issuer.loops:
+            loop.changed.set()
+        await self.idle()
         await self.current()
+
+    async def idle(self) -> None:
+        """Wait until every loop waits for its time."""
+        await eventually(lambda: all(loop.due and not loop.changed.is_set() for loop in self.issuer.loops))
 
     async def current(self) -> None:
         await eventually(
@@ -87,11 +98,14 @@ async def issuing(api: FakeApi, clock: Clock | None = None, *certificates: Certi
     configuration = Configuration(certificates=certificates or (OURS, VOLCANO))
     clock = clock or Clock()
     async with api.client() as client:
-        issuer = Issuer(client, configuration, Metrics(), clock=clock, backoff=Backoff(0.005, 0.02))
+        metrics = Metrics()
+        issuer = Issuer(client, configuration, metrics, clock=clock, backoff=lambda: Backoff(0.005, 0.02), patience=0.2)
+        for informer in issuer.informers:
+            informer._backoff = Backoff(0.005, 0.02)
         task = asyncio.create_task(issuer.run())
         try:
-            await asyncio.gather(*(informer.wait_synced() for informer in issuer.informers))
-            yield Issuing(api, issuer, clock)
+            await eventually(lambda: all(loop.due for loop in issuer.loops))
+            yield Issuing(api, issuer, clock, metrics)
             assert not task.done()
         finally:
             task.cancel()
@@ -188,7 +202,7 @@ async def test_a_webhook_server_gets_a_certificate_of_a_new_authority_when_api_s
         assert (state.data()["tls.crt"], state.data()["ca.crt"]) == (leaf, new + old)
         await state.pass_time(seconds=50)
         assert state.data()["tls.crt"] == leaf
-        assert await state.issuer.step() == state.clock.now + datetime.timedelta(seconds=10)
+        assert state.issuer.loops[1].due == state.clock.now + datetime.timedelta(seconds=10)
         await state.pass_time(seconds=10)
         assert issued_by(state.data()["tls.crt"], new)
 
@@ -224,6 +238,87 @@ async def test_killed_between_any_two_writes_of_a_rotation_the_next_leader_compl
 def pems(bundle: bytes) -> list[bytes]:
     end = b"-----END CERTIFICATE-----\n"
     return [part + end for part in bundle.split(end) if part.strip()]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "/api/v1/namespaces/volcano-system/secrets",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/volcano-mutate",
+    ],
+)
+async def test_what_refuses_one_certificate_keeps_no_other_from_being_made(
+    api: FakeApi, refused: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for home in (OURS.namespace, VOLCANO.namespace):
+        api.put(NAMESPACES, namespace(home))
+    api.put(VALIDATING, webhooks("validator.trainer.kubeflow.org"))
+    api.put(MUTATING, webhooks("volcano-mutate"))
+    whole = refused in (MUTATING, "/api/v1/namespaces/volcano-system/secrets")
+
+    def forbid(fake: FakeApi, request: Any) -> Any:
+        hit = request.path.startswith(refused) if whole else request.path == refused and request.method != "GET"
+        return error(403, "Forbidden", "no Role allows this") if hit else None
+
+    api.fault = forbid
+    async with issuing(api, None, VOLCANO, OURS) as state:
+        await eventually(
+            lambda: (
+                state.data() and trusted(api, "validatingwebhookconfigurations", "validator.trainer.kubeflow.org")[0]
+            )
+        )
+        await eventually(lambda: state.failing(VOLCANO))
+        assert state.failing(OURS) == 0
+        assert "volcano-system/volcano-admission-secret: 403 Forbidden: no Role allows this; again in" in caplog.text
+        assert "Traceback" not in caplog.text
+        api.fault = None
+        await eventually(
+            lambda: state.data(VOLCANO) and trusted(api, "mutatingwebhookconfigurations", "volcano-mutate")[0]
+        )
+        await eventually(lambda: state.failing(VOLCANO) == 0)
+
+
+async def test_while_a_bundle_is_refused_the_certificate_stays_until_it_expires(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    name = "validator.trainer.kubeflow.org"
+    api.put(VALIDATING, webhooks(name))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data() and trusted(api, "validatingwebhookconfigurations", name)[0])
+        for _ in range(8):
+            await state.pass_time(days=60)
+        old, leaf = state.authority()["tls.crt"], state.data()["tls.crt"]
+
+        def refuse(fake: FakeApi, request: Any) -> Any:
+            return error(403, "Forbidden", "") if request.method == "PATCH" and name in request.path else None
+
+        api.fault = refuse
+        await state.pass_time(days=10)
+        await state.pass_time(days=70)
+        assert state.authority()["tls.crt"] != old
+        assert (state.data()["tls.crt"], state.failing(OURS)) == (leaf, 1)
+        await state.pass_time(days=15)
+        assert issued_by(state.data()["tls.crt"], state.authority()["tls.crt"])
+        assert state.failing(OURS) == 1
+        api.fault = None
+        await eventually(
+            lambda: state.authority()["tls.crt"] in trusted(api, "validatingwebhookconfigurations", name)[0]
+        )
+
+
+async def test_a_secret_that_appears_between_reading_and_writing_is_not_overwritten_unread(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    forced: list[tuple[str, bool]] = []
+
+    def note(fake: FakeApi, request: Any) -> None:
+        if request.method == "PATCH" and "/secrets/" in request.path:
+            forced.append((request.path.rsplit("/", 1)[-1], request.query["force"] == "true"))
+
+    api.fault = note
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+        await state.pass_time(days=61)
+    assert forced == [("trainyard-webhook-ca", False), (SERVING_SECRET, False), (SERVING_SECRET, True)]
 
 
 async def test_changed_names_and_broken_secrets_lead_to_a_new_certificate(api: FakeApi) -> None:

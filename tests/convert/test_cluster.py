@@ -65,7 +65,7 @@ def jobs(platform: LiveCluster) -> Iterator[dict[str, Any]]:
             return all(conditions(body) & {"Complete", "Failed", "Suspended"} for body in found.values())
 
         with suppress(AssertionError):
-            awaited("the end of every converted job", ended, timeout=900 if EVERYTHING else 120)
+            awaited("the end of every converted job", ended, timeout=300 if EVERYTHING else 60)
         yield found
     finally:
         delete(platform, [*claims(objects), *objects])

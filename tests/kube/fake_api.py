@@ -33,6 +33,8 @@ class FakeApi:
         """Writes that carried neither uid nor resourceVersion, creates and Events not counted."""
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
+        self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
+        self.reviewed: list[Body] = []
         self.unserved: set[str] = set()
         self.compacted = 0
         self.stale_at: int | None = None
@@ -148,6 +150,9 @@ class FakeApi:
         if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
             self.unconditional.append((request.method, request.path))
         held = self.objects.get((path, namespace, name))
+        if request.method == "POST" and path.endswith("/tokenreviews"):
+            self.reviewed.append(sent["spec"])
+            return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
         if request.method == "POST":
             name = sent["metadata"]["name"]
             if (path, namespace, name) in self.objects:
@@ -165,7 +170,7 @@ class FakeApi:
         if held is None and not apply:
             return error(404, "NotFound", f"{name} not found")
         wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
-        for field in ("resourceVersion", "uid"):
+        for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
                 return error(409, "Conflict", f"{field} does not match")
         if held is None and wanted.get("uid"):
@@ -219,6 +224,8 @@ class FakeApi:
             await response.write(line("ERROR", gone))
             return response
         cut = asyncio.ensure_future(self._cut.wait())
+        clock = asyncio.get_running_loop().time
+        end = clock() + int(request.query.get("timeoutSeconds") or 600)
         try:
             while not cut.done():
                 now = self.version if self.stale_at is None else self.stale_at
@@ -230,8 +237,10 @@ class FakeApi:
                 bookmark = {"metadata": {"resourceVersion": str(version)}}
                 await response.write(line("BOOKMARK", bookmark))
                 news = asyncio.ensure_future(self._news.wait())
-                await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((news, cut), return_when=asyncio.FIRST_COMPLETED, timeout=max(0.0, end - clock()))
                 news.cancel()
+                if clock() >= end:
+                    return response
             await response.write(b'{"type":"MODI')
         except ConnectionError:
             pass

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import datetime
-import json
 import time
 from pathlib import Path
 
@@ -11,9 +8,8 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error
-from trainyard import pki
-from trainyard.kube import ApiError, Client, Connection, FencedError, Resource, TransportError, credentials
-from trainyard.problem import TrainyardError
+from tests.kube.kubeconfigs import kubeconfig
+from trainyard.kube import ApiError, Client, Connection, FencedError, Resource, TransportError
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
@@ -149,10 +145,12 @@ async def test_a_write_is_fenced_again_at_each_repetition(
     def refuse(fake: FakeApi, request: web.Request) -> web.StreamResponse:
         nonlocal remaining
         remaining = 0.1
+        (tmp_path / "token").write_text("new")
         return error(status, reason, "later", Retry_After="0.01")
 
     api.fault = refuse
-    config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"token": "t"})
+    (tmp_path / "token").write_text("old")
+    config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"tokenFile": "token"})
     async with Client.from_kubeconfig(config) as client:
         with pytest.raises(FencedError):
             await client.fenced(lambda: remaining).create(CONFIG_MAPS, config_map("a"))
@@ -238,87 +236,3 @@ async def test_preconditions_name_the_incarnation_or_the_version(api: FakeApi) -
         await client.merge_patch(CONFIG_MAPS, "c", {"data": {}}, **where)
         await client.delete(CONFIG_MAPS, "c", **where)
     assert [method for method, _ in api.unconditional] == ["PATCH", "PATCH", "DELETE"]
-
-
-async def test_a_rotated_token_file_is_read_again_when_the_old_token_is_refused(api: FakeApi, tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("old")
-    config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"tokenFile": str(token)})
-    valid = "old"
-    api.fault = lambda fake, request: (
-        None if request.headers.get("Authorization") == f"Bearer {valid}" else error(401, "Unauthorized", "")
-    )
-    async with Client.from_kubeconfig(config) as client:
-        await client.create(CONFIG_MAPS, config_map("a"))
-        valid = "new"
-        token.write_text("new\n")
-        await client.create(CONFIG_MAPS, config_map("b"))
-        valid = "neither"
-        with pytest.raises(ApiError) as refused:
-            await client.create(CONFIG_MAPS, config_map("c"))
-    assert refused.value.status == 401
-    assert len(api.writes) == 2
-
-
-def kubeconfig(folder: Path, server: str, user: dict[str, object], **cluster: object) -> Path:
-    path = folder / "kubeconfig"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path.write_text(json.dumps(document))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("server", "cluster", "user", "said"),
-    [
-        ("https://api", {"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify"),
-        ("http://api.example.com", {}, {}, "not encrypted"),
-        ("https://api", {}, {"username": "u", "password": "p"}, "not supported"),
-        ("https://api", {"certificate-authority": "/does/not/exist"}, {}, "unusable certificate"),
-    ],
-)
-def test_connections_that_would_not_be_safe_are_refused(
-    tmp_path: Path, server: str, cluster: dict[str, object], user: dict[str, object], said: str
-) -> None:
-    with pytest.raises(TrainyardError, match=said):
-        credentials.kubeconfig(kubeconfig(tmp_path, server, user, **cluster))
-
-
-def test_a_kubeconfig_without_the_context_names_the_fix(tmp_path: Path) -> None:
-    with pytest.raises(TrainyardError, match="nope"):
-        credentials.kubeconfig(kubeconfig(tmp_path, "https://api", {}), "nope")
-    with pytest.raises(TrainyardError, match="not found"):
-        credentials.kubeconfig(tmp_path / "missing")
-
-
-def test_client_certificates_are_loaded_and_servers_verified(tmp_path: Path) -> None:
-    now, life = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-    ca = pki.authority("ca", now=now, lifetime=life)
-    pair = pki.issue(ca, "me", now=now, lifetime=life, client=True)
-    user = {
-        "client-certificate-data": base64.b64encode(pair.certificate).decode(),
-        "client-key-data": base64.b64encode(pair.key).decode(),
-    }
-    trust = {"certificate-authority-data": base64.b64encode(ca.certificate).decode()}
-    connection = credentials.kubeconfig(kubeconfig(tmp_path, "https://127.0.0.1:1", user, **trust))
-    assert connection.tls is not None
-    assert connection.tls.check_hostname
-    assert [entry["subject"] for entry in connection.tls.get_ca_certs()]
-
-
-async def test_an_exec_plugin_prints_the_token(api: FakeApi, tmp_path: Path) -> None:
-    script = tmp_path / "plugin"
-    script.write_text('#!/bin/sh\necho \'{"status": {"token": "t0ken"}}\'\n')
-    script.chmod(0o755)
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}}
-    api.fault = lambda fake, request: (
-        None if request.headers.get("Authorization") == "Bearer t0ken" else error(401, "Unauthorized", "")
-    )
-    async with Client.from_kubeconfig(kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", user)) as client:
-        await client.create(CONFIG_MAPS, config_map("a"))

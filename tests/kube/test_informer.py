@@ -174,7 +174,7 @@ async def test_a_silent_watch_is_cut_and_resumed(api: FakeApi) -> None:
         return response
 
     api._watch = silent  # type: ignore[method-assign]
-    async with running(api, inactivity=0.05) as state:
+    async with running(api, lasting=lambda: 0, grace=0.05) as state:
         await eventually(lambda: streams >= 2)
         api.put(PATH, config_map("a"))
         await eventually(lambda: state.names() == ["a"])

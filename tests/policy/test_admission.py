@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 import yaml
 
 from tests.golden import assert_golden
-from trainyard.policy import admission_objects, load_rules
+from trainyard.policy import Rule, admission_objects, load_rules
+from trainyard.policy.catalogue import fragments
+from trainyard.policy.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
+from trainyard.policy.rule import ParameterSource
 from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings, PolicyState
 
@@ -76,43 +80,64 @@ def test_what_is_being_deleted_is_never_judged() -> None:
         assert "not-being-deleted" in [condition["name"] for condition in spec["matchConditions"]]
 
 
-def test_a_missing_parameter_never_denies_an_update() -> None:
-    for spec in bindings(objects()).values():
-        if spec.get("paramRef", {}).get("parameterNotFoundAction") == "Deny":
-            operations = [rule["operations"] for rule in spec["matchResources"]["resourceRules"]]
-            assert all(each == ["CREATE"] for each in operations)
+def reading(source: ParameterSource) -> Iterator[tuple[Rule, dict[str, Any]]]:
+    made = policies(objects())
+    for rule in RULES:
+        if rule.source is source and rule.cel is not None:
+            yield rule, made[f"{rule.id.lower()}.trainyard.dev"]
 
 
-def test_a_missing_parameter_never_stops_the_platforms_namespaces() -> None:
-    exempt = sorted({*EXEMPT, "kube-system", "kube-public", "kube-node-lease"})
-    for spec in bindings(objects()).values():
-        if spec.get("paramRef", {}).get("parameterNotFoundAction") == "Deny":
-            bound = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
-            assert bound in spec["matchResources"]["namespaceSelector"]["matchExpressions"]
+def test_no_policy_needs_a_kind_of_a_custom_resource_definition() -> None:
+    kinds = [spec["paramKind"] for spec in policies(objects()).values() if "paramKind" in spec]
+    assert kinds
+    assert all(kind == {"apiVersion": "v1", "kind": "Namespace"} for kind in kinds)
+    references = [spec["paramRef"]["name"] for spec in bindings(objects()).values() if "paramRef" in spec]
+    assert set(references) == {PLATFORM_FACTS_NAMESPACE}
+
+
+def test_a_tenant_policy_is_read_without_a_look_up() -> None:
+    found = [spec for _, spec in reading(ParameterSource.TENANT_POLICY)]
+    assert found
+    for spec in found:
+        assert "paramKind" not in spec
+        assert "namespaceObject" in next(each for each in spec["variables"] if each["name"] == "facts")["expression"]
+
+
+@pytest.mark.parametrize("source", [ParameterSource.TENANT_POLICY, ParameterSource.PLATFORM])
+def test_what_is_missing_is_said_with_the_id_of_the_rule(source: ParameterSource) -> None:
+    for rule, spec in reading(source):
+        first, *others = spec["validations"]
+        if rule.state is PolicyState.DENY:
+            assert first["message"] == f"{rule.id} parameters: there is no {source} to judge by; {rule.fix}"
+            assert first["expression"].startswith('variables.factsKnown || request.operation != "CREATE" || ')
+        else:
+            others.insert(0, first)
+        assert all(each["expression"].startswith("!variables.judged || (") for each in others)
 
 
 def test_a_missing_tenant_policy_stops_pods_in_tenant_namespaces_only() -> None:
-    spec = bindings(objects())["que-002-pods.trainyard.dev"]
-    label = {"key": "trainyard.dev/tenant", "operator": "Exists"}
-    assert label in spec["matchResources"]["namespaceSelector"]["matchExpressions"]
-    others = bindings(objects())["que-002.trainyard.dev"]["matchResources"]["resourceRules"]
-    assert {rule["resources"][0] for rule in others}.isdisjoint({"pods"})
+    spec = policies(objects())["que-002.trainyard.dev"]
+    ordinary = '!request.kind.group.contains(".") && !("trainyard.dev/tenant" in namespaceObject.metadata.?labels'
+    assert ordinary in spec["validations"][0]["expression"]
+    runtimes = policies(objects())["ten-001.trainyard.dev"]
+    assert "trainyard.dev/tenant" not in runtimes["validations"][0]["expression"]
 
 
-def test_every_binding_part_of_a_rule_covers_all_that_the_policy_matches() -> None:
-    made = objects()
-    for name, spec in policies(made).items():
-        wanted = {
-            (rule["apiGroups"][0], rule["resources"][0], operation)
-            for rule in spec["matchConstraints"]["resourceRules"]
-            for operation in rule["operations"]
-        }
-        covered: set[tuple[str, str, str]] = set()
-        for binding in bindings(made).values():
-            if binding["policyName"] == name:
-                rules = binding["matchResources"].get("resourceRules", spec["matchConstraints"]["resourceRules"])
-                covered |= {(r["apiGroups"][0], r["resources"][0], op) for r in rules for op in r["operations"]}
-        assert covered == wanted, name
+def test_facts_are_those_that_the_policies_read() -> None:
+    for name, written in (("tenant-policy", tenant_facts({})), ("platform", platform_facts({}))):
+        texts = {variable.name: variable.expression for variable in fragments()[name].variables}
+        known = re.findall(r'"([a-z-]+)"', texts.pop("factsKnown").partition(".all(")[0])
+        read = {key for text in texts.values() for key in re.findall(r'"policy\.trainyard\.dev/([a-z-]+)"', text)}
+        assert {f"{FACTS_PREFIX}{each}" for each in known} == set(written)
+        assert read == set(known)
+
+
+def test_a_rule_that_reads_params_is_wrong() -> None:
+    rule = next(rule for rule in RULES if rule.id == "QUE-002")
+    body = rule.model_dump(by_alias=True)
+    body["cel"]["validations"][0]["expression"] = "params.spec.queues.size() > 0"
+    with pytest.raises(ValueError, match="policies have no params; use the variables of policies/lib"):
+        Rule.model_validate(body)
 
 
 def test_messages_start_with_the_rule_and_fit_a_warning() -> None:
@@ -122,7 +147,9 @@ def test_messages_start_with_the_rule_and_fit_a_warning() -> None:
             assert validation["message"].startswith(f"{rule_id} ")
             assert len(validation["message"]) <= 300
             if "messageExpression" in validation:
-                assert validation["messageExpression"].startswith(f'"{rule_id} ')
+                assert (
+                    validation["messageExpression"].removeprefix('!variables.judged ? "" : ').startswith(f'"{rule_id} ')
+                )
 
 
 @pytest.mark.parametrize(
@@ -137,9 +164,11 @@ def test_the_state_decides_the_action(state: PolicyState, actions: list[str]) ->
 
 
 def test_a_missing_parameter_denies_only_where_a_violation_does() -> None:
-    made = bindings(objects(states={"QUE-002": PolicyState.WARN}))
-    chosen = [spec for name, spec in made.items() if name.startswith("que-002")]
-    assert {spec["paramRef"]["parameterNotFoundAction"] for spec in chosen} == {"Allow"}
+    made = policies(objects(states={"QUE-002": PolicyState.WARN, "QUE-001": PolicyState.AUDIT}))
+    for name in ("que-001.trainyard.dev", "que-002.trainyard.dev"):
+        assert not any("parameters: there is no" in each["message"] for each in made[name]["validations"])
+    bound = bindings(objects(states={"QUE-001": PolicyState.AUDIT}))["que-001.trainyard.dev"]
+    assert bound["paramRef"]["parameterNotFoundAction"] == "Allow"
 
 
 def test_a_rule_that_is_off_is_not_there() -> None:

@@ -49,8 +49,8 @@ def test_a_warning_without_denial_is_a_warning() -> None:
 
 
 def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
-    text = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
-    judgement = _judgement(case(), Answer(422, denial(text), ()))
+    text = "QUE-001 parameters: there is no Platform to judge by; name a queue"
+    judgement = _judgement(case(), Answer(422, denial(text), (warning(text),)))
     assert (judgement.verdict, judgement.paths) == (Verdict.DENY, {"parameters"})
 
 
@@ -100,14 +100,8 @@ def test_a_report_names_the_file_and_the_fault() -> None:
 def test_what_a_run_installs_matches_only_its_own_objects() -> None:
     scratch = Scratch("t0")
     labels = {"policy-test.trainyard.dev/run": "t0"}
-    manifest = {
-        "metadata": {"name": "x.trainyard.dev"},
-        "spec": {"matchConstraints": {}, "paramKind": {"apiVersion": "a"}},
-    }
-    assert scratch.policy(manifest)["spec"] == {
-        "matchConstraints": {"objectSelector": {"matchLabels": labels}},
-        "paramKind": {"apiVersion": "t0.policy-test.trainyard.dev/v1alpha1"},
-    }
+    manifest = {"metadata": {"name": "x.trainyard.dev"}, "spec": {"matchConstraints": {}}}
+    assert scratch.policy(manifest)["spec"] == {"matchConstraints": {"objectSelector": {"matchLabels": labels}}}
     binding = {"metadata": {"name": "x"}, "spec": {"policyName": "x", "matchResources": {}}}
     made = list(scratch.bindings(binding, "QUE-001", PolicyState.DENY, []))
     assert [each["spec"]["validationActions"] for each in made] == [["Warn"], ["Deny"]]

@@ -72,12 +72,20 @@ def main() -> None:
     gc.set_threshold(*_GARBAGE)
     try:
         build(sys.argv[1] if len(sys.argv) > 1 else None)()
-    except TrainyardError as error:
-        typer.echo(f"Error: {error}", err=True)
-        sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
+    except Exception as error:
+        if not _foreseen(error):
+            raise
+        typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("Interrupted; run the same command again to continue.", err=True)
         sys.exit(130)
+
+
+def _foreseen(error: Exception) -> bool:
+    """Whether the text of an error is written for the user; commands that use no cluster never load its client."""
+    kube = sys.modules.get("trainyard.kube")
+    return isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError))

@@ -33,9 +33,15 @@ def register(app: typer.Typer) -> None:
 
 
 def up(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
-    """Start the control plane, or find it running, with the nodes of the stack's fabric."""
+    """Start the control plane, or find it running, with the nodes of the stack's fabric.
+
+    Where the stack is installed, tenants can submit when it ends.
+    """
+    from trainyard.quickstart.admission import wait_for_tenants
+
     settings, chosen = _choose(stack, name, provider)
     access = chosen.up(settings.fabric, _progress())
+    wait_for_tenants(access, settings, _progress())
     typer.echo(f"kubeconfig: {access.kubeconfig}" + (f" (context {access.context})" if access.context else ""))
 
 

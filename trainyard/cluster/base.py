@@ -60,7 +60,7 @@ class ProcessStatus:
     Parameters
     ----------
     name
-        Name of the program.
+        Name of the program; further replicas have a number: ``jobset-1``.
     version
         Its version.
     address
@@ -68,7 +68,7 @@ class ProcessStatus:
     pid
         Process id, None when it does not run here.
     health
-        ``healthy``, ``unhealthy``, ``starting``, ``stopped`` or ``not installed``.
+        ``healthy``, ``unhealthy``, ``starting``, ``stopping``, ``stopped`` or ``not installed``.
     detail
         Why it is not healthy, with the log line that tells.
     log
@@ -91,7 +91,7 @@ class ProcessStatus:
     @property
     def ok(self) -> bool:
         """Whether this process is as it should be."""
-        return self.health in ("healthy", "not installed")
+        return self.health in ("healthy", "stopping", "not installed")
 
 
 @dataclass(frozen=True)

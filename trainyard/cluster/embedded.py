@@ -6,15 +6,23 @@ import asyncio
 import datetime
 import os
 import shutil
+import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.certificates import ensure_certificates
-from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane, write_configuration
+from trainyard.cluster.controlplane import (
+    CONTROL_PLANE_PROGRAMS,
+    ControlPlaneProcess,
+    control_plane,
+    write_configuration,
+)
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.files import (
     ClusterFolder,
@@ -25,10 +33,11 @@ from trainyard.cluster.files import (
     state_home,
     write_private,
 )
-from trainyard.cluster.inspection import inspect, process_names
+from trainyard.cluster.inspection import host_processes, inspect, log_file
 from trainyard.cluster.ports import PORT_NAMES, allocate, refuse_taken, reserved_by_others
 from trainyard.cluster.process import (
     HEARTBEAT,
+    NOT_INSTALLED,
     ProcessSpec,
     alive,
     last_lines,
@@ -53,6 +62,7 @@ _DISK_NEEDED = 1 << 30
 _START_LIMIT = 120.0
 _INSTALLED_LIMIT = 45.0
 _DEATHS = 4
+_STOPPED_TOGETHER = 16
 _WEBHOOKS = ("vc-webhook-manager", "jobset", "trainyard-controller")
 
 
@@ -217,20 +227,27 @@ class EmbeddedProvider:
         """Stop every process, the supervisor first; with ``delete`` remove every file, the Pulumi state included."""
         refuse_foreign(self.folder.root)
         with progress.step("Stop the control plane") as step, exclusive(self.folder.lock):
-            running = 0
-            for name in ("supervisor", *reversed(process_names())):
-                record = read_record(self.folder.processes, name)
-                if record is None:
-                    continue
-                if alive(record):
-                    step.update(f"stopping {name}")
-                    stop(record)
-                    running += 1
-                write_record(self.folder.processes, stopped(record, "stopped"))
+            running = int(self._stop("supervisor", step))
+            with ThreadPoolExecutor(max_workers=_STOPPED_TOGETHER) as pool:
+                platform = (partial(self._stop, name, step, recipe.at_once) for name, recipe in host_processes())
+                running += sum(pool.map(lambda stopping: stopping(), platform))
+            running += sum(self._stop(name, step) for name in reversed(CONTROL_PLANE_PROGRAMS))
             step.done(f"{running} processes stopped" if running else "nothing was running")
             if delete and self.folder.root.exists():
                 shutil.rmtree(self.folder.root)
                 step.done(f"{running} processes stopped, {self.folder.root} removed")
+
+    def _stop(self, name: str, step: Step, request: signal.Signals = signal.SIGTERM) -> bool:
+        record = read_record(self.folder.processes, name)
+        if record is None:
+            return False
+        running = alive(record)
+        if running:
+            step.update(f"stopping {name}")
+            stop(record, request=request)
+        if running or record.waiting != NOT_INSTALLED:
+            write_record(self.folder.processes, stopped(record, "stopped"))
+        return running
 
     def status(self) -> ClusterStatus:
         """Look at every process."""
@@ -244,10 +261,10 @@ class EmbeddedProvider:
         TrainyardError
             There is no such process, or it never ran.
         """
-        known = ("supervisor", *process_names())
-        if process not in known:
+        log = log_file(self.folder, process)
+        if log is None:
+            known = [each.name for each in self.status().processes]
             raise TrainyardError(f"There is no process {process!r}", fix=f"use one of {', '.join(known)}")
-        log = self.folder.log(process)
         if not log.is_file():
             raise TrainyardError(
                 f"{process} of cluster {self.name} has no log: it never ran", fix="see `trainyard cluster status`"

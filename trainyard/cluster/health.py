@@ -62,11 +62,11 @@ def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
     return f"answers {response.status} on {target.path}: {'; '.join(failed)}"
 
 
-def answers(target: Probe, port: int | None) -> str | None:
-    """Return None when an endpoint is healthy and a further port, if given, accepts connections; else why not."""
+def answers(target: Probe, *ports: int) -> str | None:
+    """Return None when an endpoint is healthy and further ports, if given, accept connections; else why not."""
     if why := probe(target):
         return why
-    if port is not None:
+    for port in ports:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=3.0).close()
         except OSError as error:

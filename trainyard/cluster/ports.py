@@ -14,17 +14,26 @@ import psutil
 
 from trainyard.problem import TrainyardError
 
-__all__ = ["HOST", "PORT_NAMES", "allocate", "holder", "is_free", "refuse_taken", "reserved_by_others", "taken"]
+__all__ = [
+    "HOST",
+    "PORT_NAMES",
+    "SLOTS",
+    "allocate",
+    "holder",
+    "is_free",
+    "refuse_taken",
+    "reserved_by_others",
+    "slot_name",
+    "slot_ports",
+    "taken",
+]
 
 HOST = "127.0.0.1"
 
-PORT_NAMES = (
-    "etcd/client",
-    "etcd/peer",
-    "kube-apiserver/secure",
-    "kube-controller-manager/secure",
-    "kube-scheduler/secure",
-    "kwok/server",
+SLOTS = 6
+"""Replicas of one Deployment that can run at the same time: the five that settings allow, and one of a roll-out."""
+
+_REPLICA_USES = (
     "vc-scheduler/health",
     "vc-scheduler/metrics",
     "vc-controller-manager/health",
@@ -38,7 +47,36 @@ PORT_NAMES = (
     "trainyard-controller/metrics",
     "opa/health",
 )
-"""Every use of a port, as ``<program>/<use>``."""
+
+
+def slot_name(program: str, slot: int) -> str:
+    """Return what a replica's files are called: the first slot has the program's own name."""
+    return f"{program}.{slot}" if slot else program
+
+
+PORT_NAMES = (
+    "etcd/client",
+    "etcd/peer",
+    "kube-apiserver/secure",
+    "kube-controller-manager/secure",
+    "kube-scheduler/secure",
+    "kwok/server",
+    "vc-webhook-manager/webhook",
+    "jobset/webhook",
+    "trainyard-controller/webhook",
+    *(f"{slot}.{use}" for slot in range(SLOTS) for use in _REPLICA_USES),
+)
+"""Every use of a port: ``<program>/<use>``, and ``<slot>.<program>/<use>`` of a replica.
+
+The port of a program's webhooks is the one in their URL; it is forwarded to the ports of the ready replicas.
+"""
+
+
+def slot_ports(ports: Mapping[str, int], slot: int) -> dict[str, int]:
+    """Return the ports of the replicas in one slot by ``<program>/<use>``."""
+    prefix = f"{slot}."
+    return {use.removeprefix(prefix): port for use, port in ports.items() if use.startswith(prefix)}
+
 
 _LOOKS, _PAUSE = 6, 0.5
 

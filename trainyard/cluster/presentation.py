@@ -9,7 +9,7 @@ from trainyard.cluster.toolchain import ResolvedProgram
 
 __all__ = ["status_table", "toolchain_table"]
 
-_MARKS = {"healthy": "✓", "not installed": "·", "starting": "…"}
+_MARKS = {"healthy": "✓", "not installed": "·", "starting": "…", "stopping": "…"}
 
 
 def status_table(status: ClusterStatus) -> str:

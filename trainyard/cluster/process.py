@@ -25,6 +25,7 @@ from trainyard.problem import TrainyardError
 __all__ = [
     "HEARTBEAT",
     "NOT_INSTALLED",
+    "STOPPING",
     "ProcessRecord",
     "ProcessSpec",
     "alive",
@@ -44,6 +45,9 @@ HEARTBEAT = "supervisor.heartbeat"
 
 NOT_INSTALLED = "not installed"
 """What a record waits for while no Deployment asks for its program."""
+
+STOPPING = "stopping"
+"""What the record of a process says from the request to stop until its end."""
 
 _LOG_LIMIT = 20 * 1024 * 1024
 _LOG_GENERATIONS = 3
@@ -98,7 +102,7 @@ class ProcessRecord:
     restarts
         How often it was started again after it died.
     waiting
-        Why it does not run now, empty if it should run.
+        Why it does not run now, empty if it should run; `STOPPING` while it ends.
     """
 
     name: str
@@ -173,9 +177,9 @@ def start(spec: ProcessSpec) -> tuple[subprocess.Popen[bytes], ProcessRecord]:
     )
 
 
-def stop(record: ProcessRecord, *, grace: float = 15.0) -> None:
+def stop(record: ProcessRecord, *, grace: float = 15.0, request: signal.Signals = signal.SIGTERM) -> None:
     """Stop the process of a record and wait for its end: asked first, killed after the grace period (seconds)."""
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
+    for number, patience in ((request, grace), (signal.SIGKILL, 10.0)):
         if not alive(record) or record.pid is None:
             return
         with contextlib.suppress(ProcessLookupError):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 
 __all__ = ["sources_digest"]
 
 
+@functools.cache
 def sources_digest() -> str:
-    """Return a hash of every Python file of the package."""
+    """Return a hash of every Python file of the package, as they were when this process asked first."""
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):

@@ -2,7 +2,8 @@
 
 A pod on a simulated node gets ready at once; one of a batch Job also completes, after the time that its annotation
 ``trainyard.dev/simulated-duration`` says. A pod of a platform Deployment whose program runs on this machine is ready
-only while the supervisor says that the program is healthy. A deleted pod first ends, as with a kubelet, then goes.
+only while the supervisor says that the program is healthy. A deleted pod first ends, as with a kubelet, then goes; that
+of a platform Deployment ends when the supervisor says that its processes have stopped.
 """
 
 from __future__ import annotations
@@ -12,10 +13,18 @@ from typing import Any
 
 import yaml
 
-__all__ = ["DURATION_ANNOTATION", "HEALTHY_ANNOTATION", "HOST_PROCESS_LABEL", "stages", "stages_document"]
+__all__ = [
+    "DURATION_ANNOTATION",
+    "ENDED_ANNOTATION",
+    "HEALTHY_ANNOTATION",
+    "HOST_PROCESS_LABEL",
+    "stages",
+    "stages_document",
+]
 
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"
 HEALTHY_ANNOTATION = "trainyard.dev/host-process-healthy"
+ENDED_ANNOTATION = "trainyard.dev/host-process-ended"
 DURATION_ANNOTATION = "trainyard.dev/simulated-duration"
 
 _DEFAULT_DURATION_MS = 2000
@@ -24,6 +33,7 @@ _PRESENT, _ABSENT, _IN, _NOT_IN = "Exists", "DoesNotExist", "In", "NotIn"
 _READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
 _HOST = f'.metadata.labels["{HOST_PROCESS_LABEL}"]'
 _HEALTHY = f'.metadata.annotations["{HEALTHY_ANNOTATION}"]'
+_ENDED = f'.metadata.annotations["{ENDED_ANNOTATION}"]'
 _DELETED = ".metadata.deletionTimestamp"
 _PHASE = ".status.phase"
 
@@ -106,8 +116,14 @@ def stages() -> list[dict[str, Any]]:
         _stage(
             "pod-terminate",
             "Pod",
-            [_expression(_DELETED, _PRESENT), _expression(_PHASE, _IN, "Pending", "Running")],
+            [*_dying(), _expression(_HOST, _ABSENT)],
             status=_pod_ended("Failed", 137, "Error"),
+        ),
+        _stage(
+            "host-process-pod-terminate",
+            "Pod",
+            [*_dying(), _expression(_HOST, _PRESENT), _expression(_ENDED, _IN, "true")],
+            status=_pod_ended("Succeeded", 0, "Completed"),
         ),
         _stage(
             "pod-remove",
@@ -124,6 +140,10 @@ def stages() -> list[dict[str, Any]]:
 
 def _living(phase: str) -> list[dict[str, Any]]:
     return [_expression(_DELETED, _ABSENT), _expression(_PHASE, _IN, phase)]
+
+
+def _dying() -> list[dict[str, Any]]:
+    return [_expression(_DELETED, _PRESENT), _expression(_PHASE, _IN, "Pending", "Running")]
 
 
 def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:

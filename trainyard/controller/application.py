@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
 import signal
 import socket
 import ssl
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
-from aiohttp import web
-
-from trainyard.controller.configuration import Configuration, Listener
+from trainyard.controller.configuration import Configuration
 from trainyard.controller.health import health_application, metrics_application
 from trainyard.controller.issuer import Issuer
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, policy_client, policy_gate
+from trainyard.controller.policy_facts import PolicyFacts
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
+from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate
 from trainyard.controller.take_over import take_over
+from trainyard.controller.trainer_status import (
+    AuthorityUpdater,
+    StatusServer,
+    StatusWriter,
+    TokenReviewer,
+    authority_of,
+)
 from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
-from trainyard.kube import Client, Connection, EventRecorder, FencedError, LeaderElector, LeadershipLostError
+from trainyard.kube import (
+    Client,
+    Connection,
+    EventRecorder,
+    FencedError,
+    Informer,
+    LeaderElector,
+    LeadershipLostError,
+)
 from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext
 
@@ -36,7 +54,7 @@ __all__ = ["Controller", "run"]
 
 _LOG = logging.getLogger(__name__)
 _COMPONENT = "trainjob_controller"
-_DRAIN_SECONDS = 20.0
+_DRAIN_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
 
 
@@ -53,10 +71,12 @@ class Controller:
 
     def __init__(self, configuration: Configuration, connection: Connection) -> None:
         self.configuration = configuration
-        self.ports: dict[str, int] = {}
+        self._servers = Servers()
         self._metrics = Metrics()
         self._client = Client(connection, user_agent="trainyard-controller", observe=self._metrics.observe_request)
         self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._failure: Exception | None = None
         self._elector = self._make_elector() if configuration.elects else None
         self._writer = fenced = self._client.fenced(self._elector.remaining) if self._elector else self._client
         known = RenderContext(
@@ -64,7 +84,12 @@ class Controller:
         )
         self._decisions = policy_client(configuration)
         gate = policy_gate(configuration, self._decisions)
-        self._view = ClusterView(self._client, known, namespaces=gate is not None)
+        self._serving: ServingCertificate | None = None
+        if configuration.webhooks:
+            secret, namespace = configuration.serving_secret, configuration.namespace
+            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
+        authority = partial(authority_of, self._serving.informer) if self._serving is not None else None
+        self._view = ClusterView(self._client, known, namespaces=gate is not None, authority=authority)
         self._policies = Policies(self._view, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
@@ -72,15 +97,30 @@ class Controller:
         self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)
         runtimes = (self._view.training_runtimes, self._view.cluster_training_runtimes)
         self._finalizers = RuntimeFinalizers(fenced, runtimes)
+        self._policy_facts = PolicyFacts(fenced, self._view.tenant_policies, self._view.platforms)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
-        self._serving: ServingCertificate | None = None
-        if configuration.webhooks:
-            secret, namespace = configuration.serving_secret, configuration.namespace
-            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
-        self._metrics.watch_informers([*self._view.informers, *(self._issuer.informers if self._issuer else ())])
+        self._authorities: AuthorityUpdater | None = None
+        if self._serving is not None:
+            self._authorities = AuthorityUpdater(fenced, self._view, self._serving.informer)
+        if self._serving is not None:
+            self._metrics.serving_certificate_expiry.set_function(self._serving.expiry)
+        self._metrics.watch_informers([*self._followed(), *(self._issuer.informers if self._issuer else ())])
 
-    def stop(self) -> None:
-        """Ask for an orderly end: finish what was begun, release the lease, let go."""
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """Port by name of the servers that listen."""
+        return self._servers.ports
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End in order: hand over leadership, serve on for the shutdown delay, finish requests.
+
+        Parameters
+        ----------
+        at_once
+            Whether to leave out the delay; also what a second call does.
+        """
+        if at_once or self._stopping.is_set():
+            self._hurried.set()
         self._stopping.set()
 
     def ready(self) -> bool:
@@ -96,41 +136,56 @@ class Controller:
             If leadership was lost or an address cannot be listened on.
         """
         try:
-            async with AsyncExitStack() as servers:
-                servers.push_async_callback(self._client.close)
+            async with AsyncExitStack() as resources:
+                resources.push_async_callback(self._client.close)
                 if self._decisions is not None:
-                    await servers.enter_async_context(self._decisions)
-                await self._serve(servers, "health", health_application(self._checks()), self.configuration.health)
+                    await resources.enter_async_context(self._decisions)
+                resources.push_async_callback(self._servers.close)
+                await self._servers.start("health", health_application(self._checks()), self.configuration.health)
                 async with asyncio.TaskGroup() as group:
-                    background = [group.create_task(informer.run()) for informer in self._view.informers]
+                    background = [group.create_task(informer.run()) for informer in self._followed()]
                     background.append(group.create_task(self._tune()))
-                    background.append(group.create_task(self._listen(servers)))
+                    background.append(group.create_task(self._listen()))
                     leading = group.create_task(self._lead())
-                    stopping = group.create_task(self._stopping.wait())
-                    await asyncio.wait((leading, stopping), return_when=asyncio.FIRST_COMPLETED)
-                    await self._wind_down(leading)
-                    for task in (*background, stopping):
+                    await self._stopping.wait()
+                    await asyncio.gather(self._hand_over(leading), self._serve_on())
+                    await self._servers.close()
+                    for task in background:
                         task.cancel()
         except BaseExceptionGroup as group:
             raise _cause(group) from group
+        if self._failure is not None:
+            raise _cause(self._failure) from self._failure
+        _LOG.info("stopped")
 
     async def _lead(self) -> None:
-        if self._elector is None:
-            await self._act()
-            return
-        await self._elector.acquire()
-        async with asyncio.TaskGroup() as group:
-            holding = group.create_task(self._elector.hold())
-            await self._act()
-            holding.cancel()
+        """Lead when it is this replica's turn; an error ends the process in order, for it also serves webhooks."""
+        try:
+            if self._elector is None:
+                await self._act()
+                return
+            await self._elector.acquire()
+            async with asyncio.TaskGroup() as group:
+                holding = group.create_task(self._elector.hold())
+                await self._act()
+                holding.cancel()
+        except Exception as error:
+            self._failure = error
+            _LOG.error("stopping: %s", _cause(error))
+        finally:
+            self._stopping.set()
 
     async def _act(self) -> None:
         """Do what one replica at a time does, until the manager is stopped."""
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._events.run()), group.create_task(self._queue_states.run())]
-            helpers.append(group.create_task(self._finalizers.run()))
+            helpers = [
+                group.create_task(each.run())
+                for each in (self._events, self._queue_states, self._policy_facts, self._finalizers)
+            ]
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
+            if self._authorities is not None:
+                helpers.append(group.create_task(self._authorities.run()))
             await self._view.wait_settled()
             await take_over(self._writer, self._view)
             await self._manager.run()
@@ -142,52 +197,44 @@ class Controller:
             for helper in helpers:
                 helper.cancel()
 
-    async def _wind_down(self, leading: asyncio.Task[None]) -> None:
-        self._stopping.set()
+    async def _hand_over(self, leading: asyncio.Task[None]) -> None:
+        """Finish what was begun and release the lease: another replica leads while this one still serves."""
         self._manager.stop()
-        if self._elector is not None and not self._elector.is_leader():
-            leading.cancel()
-        if not self._view.settled:
-            leading.cancel()
-        await asyncio.wait((leading,), timeout=_DRAIN_SECONDS)
+        leads = self._elector is None or self._elector.is_leader()
+        if leads and self._view.settled:
+            await asyncio.wait((leading,), timeout=_DRAIN_SECONDS)
         leading.cancel()
+        await asyncio.wait((leading,))
         if self._elector is not None:
             await self._elector.release()
-        _LOG.info("stopped")
 
-    async def _listen(self, servers: AsyncExitStack) -> None:
+    async def _serve_on(self) -> None:
+        """Answer what still arrives until nobody counts on this replica any more."""
+        if "webhook" not in self.ports:
+            return
+        self._servers.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.configuration.shutdown_delay_seconds):
+                await self._hurried.wait()
+
+    async def _listen(self) -> None:
         """Serve metrics and, once there is a certificate, admission requests."""
         tls: ssl.SSLContext | None = None
-        scrape = metrics_application(self._metrics)
         if self._serving is not None:
-            follow = asyncio.ensure_future(self._serving.informer.run())
-            servers.callback(follow.cancel)
             await self._serving.loaded.wait()
             tls = self._serving.context
             admission = application(Admission(self._client, self._view, policies=self._policies), self._metrics)
-            await self._serve(servers, "webhook", admission, self.configuration.webhook, tls)
-        await self._serve(servers, "metrics", scrape, self.configuration.metrics, tls)
+            self._status_server().mount(admission)
+            await self._servers.start("webhook", admission, self.configuration.webhook, tls)
+        await self._servers.start("metrics", metrics_application(self._metrics), self.configuration.metrics, tls)
 
-    async def _serve(
-        self,
-        servers: AsyncExitStack,
-        name: str,
-        app: web.Application,
-        listener: Listener,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
-        await runner.setup()
-        servers.push_async_callback(runner.cleanup)
-        try:
-            await web.TCPSite(runner, listener.host, listener.port, ssl_context=tls).start()
-        except OSError as error:
-            raise TrainyardError(
-                f"{name}: cannot listen on {listener.host}:{listener.port}: {error.strerror}",
-                fix=f"Free the port or choose another with --{name}-port",
-            ) from error
-        self.ports[name] = runner.addresses[0][1]
-        _LOG.info("%s listens on %s:%d", name, listener.host, self.ports[name])
+    def _followed(self) -> Sequence[Informer]:
+        """Return the informers of every replica, the leader or not."""
+        return (*self._view.informers, *((self._serving.informer,) if self._serving is not None else ()))
+
+    def _status_server(self) -> StatusServer:
+        tokens, writer = TokenReviewer(self._client), StatusWriter(self._client)
+        return StatusServer(self._view, tokens, writer, self._metrics, clock=time.monotonic)
 
     async def _tune(self) -> None:
         """Keep the garbage collector from walking the caches again and again."""
@@ -202,7 +249,7 @@ class Controller:
         }
         if self._serving is not None:
             serving = self._serving
-            checks["certificate"] = serving.loaded.is_set
+            checks["certificate"] = serving.valid
             checks["webhook server"] = lambda: "webhook" in self.ports
         return checks
 
@@ -232,17 +279,17 @@ def run(configuration: Configuration, connection: Connection) -> None:
     async def main() -> None:
         controller = Controller(configuration, connection)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, controller.stop)
+        loop.add_signal_handler(signal.SIGTERM, controller.stop)
+        loop.add_signal_handler(signal.SIGINT, partial(controller.stop, at_once=True))
         await controller.run()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(main())
 
 
-def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _cause(error: BaseException) -> BaseException:
     """Return the failure behind a group of them, as an error for the user where it is foreseen."""
-    leaves = list(_leaves(group))
+    leaves = list(_leaves(error))
     for leaf in leaves:
         if isinstance(leaf, LeadershipLostError | FencedError):
             return TrainyardError(

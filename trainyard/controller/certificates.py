@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import datetime
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from trainyard import pki
-from trainyard.controller.configuration import Certificate, Configuration
-from trainyard.kube import Object
+from trainyard.controller.configuration import Certificate
+from trainyard.kube import Object, uid_of
 
 __all__ = [
     "AUTHORITY_LIFETIME",
@@ -33,7 +33,7 @@ __all__ = [
     "new_authority",
     "same_data",
     "secret",
-    "trusting",
+    "serves",
 ]
 
 AUTHORITY_LIFETIME = datetime.timedelta(days=730)
@@ -145,12 +145,20 @@ def certificate_data(
     return {_CERTIFICATE: pair.certificate, _KEY: pair.key, _BUNDLE: authority.bundle}
 
 
+def serves(stored: Object | None, wanted: Certificate, authority: Authority, *, now: datetime.datetime) -> bool:
+    """Return whether the stored certificate is still good for its server: for its names, trusted and not expired."""
+    good = certificate_due(stored, wanted, authority) is not None
+    return good and now < pki.expires(_data(stored)[_CERTIFICATE])
+
+
 def secret(name: str, namespace: str, data: Mapping[str, bytes], stored: Object | None = None) -> Object:
-    """Return a Secret to apply; the type of a stored one cannot change and is kept."""
+    """Return a Secret to apply: over the version that is stored, whose type cannot change and is kept."""
+    version = {"resourceVersion": stored["metadata"]["resourceVersion"]} if stored is not None else {}
+    labels = {"app.kubernetes.io/managed-by": "trainyard"}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "trainyard"}},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, **version},
         "type": (stored or {}).get("type") or "Opaque",
         "data": {key: base64.b64encode(value).decode() for key, value in sorted(data.items())},
     }
@@ -168,17 +176,12 @@ def bundle_patch(configuration: Object, bundle: bytes) -> list[dict[str, Any]]:
     for index, webhook in enumerate(configuration.get("webhooks") or ()):
         if webhook.get("clientConfig", {}).get("caBundle") == text:
             continue
+        if not operations:
+            operations.append({"op": "test", "path": "/metadata/uid", "value": uid_of(configuration)})
         at = f"/webhooks/{index}"
         operations.append({"op": "test", "path": f"{at}/name", "value": webhook["name"]})
         operations.append({"op": "add", "path": f"{at}/clientConfig/caBundle", "value": text})
     return operations
-
-
-def trusting(configuration: Configuration) -> Iterable[tuple[str, str]]:
-    """Yield kind and name of every webhook configuration that gets the bundle."""
-    for certificate in configuration.certificates:
-        yield from (("MutatingWebhookConfiguration", name) for name in certificate.mutating_webhook_configurations)
-        yield from (("ValidatingWebhookConfiguration", name) for name in certificate.validating_webhook_configurations)
 
 
 def _data(stored: Object | None) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import yaml
@@ -15,6 +16,7 @@ from trainyard.settings.platform import PolicySettings
 __all__ = [
     "CERTIFICATE_AUTHORITY_SECRET",
     "SERVING_SECRET",
+    "WEBHOOK_TIMEOUT_SECONDS",
     "Certificate",
     "Configuration",
     "LeaderElection",
@@ -24,6 +26,9 @@ __all__ = [
 
 SERVING_SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - a name
 CERTIFICATE_AUTHORITY_SECRET = "trainyard-webhook-ca"  # noqa: S105 - a name
+WEBHOOK_TIMEOUT_SECONDS = 10
+"""Time the API server waits for a webhook; requests that have begun get as much when the process stops."""
+_TO_SPARE_SECONDS = 5
 
 
 class _Model(BaseModel):
@@ -98,6 +103,13 @@ class Configuration(_Model):
     )
     workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
     webhooks: bool = Field(default=True, description="Serve admission webhooks and manage certificates")
+    shutdown_delay_seconds: float = Field(
+        default=8,
+        ge=0,
+        le=60,
+        description="Time for which webhooks are served after SIGTERM, not ready any more: until every API server and "
+        "proxy has learned of it",
+    )
     serving_secret: str = Field(
         default=SERVING_SECRET, description="Secret of the controller's own serving certificate"
     )
@@ -125,6 +137,11 @@ class Configuration(_Model):
         """Whether replicas elect a leader."""
         chosen = self.leader_election.enabled
         return self.webhooks if chosen is None else chosen
+
+    @property
+    def termination_grace_seconds(self) -> int:
+        """Time between SIGTERM and SIGKILL: the delay, the requests that have begun, and some to spare."""
+        return math.ceil(self.shutdown_delay_seconds) + WEBHOOK_TIMEOUT_SECONDS + _TO_SPARE_SECONDS
 
     @classmethod
     def load(cls, path: Path) -> Configuration:

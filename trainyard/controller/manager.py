@@ -59,6 +59,7 @@ class Manager:
         self._blocked: dict[Key, tuple[Blocked, float]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(enabled=False)
         metrics.watch_depth(CONTROLLER, self.queue.__len__)
+        metrics.watch_blocked(self.blocked)
         metrics.workers.labels(CONTROLLER).set(workers)
         view.train_jobs.subscribe(self._train_job)
         for children in view.children:
@@ -86,12 +87,11 @@ class Manager:
             self._blocked.clear()
 
     def blocked(self) -> dict[str, tuple[int, float]]:
-        """Return how many TrainJobs are blocked and since how many seconds the oldest is, by reason."""
-        now = time.monotonic()
+        """Return, by reason, how many TrainJobs are blocked and since when the oldest is, in monotonic seconds."""
         found: dict[str, tuple[int, float]] = {}
         for blocked, since in self._blocked.values():
-            count, oldest = found.get(blocked.reason, (0, 0.0))
-            found[blocked.reason] = count + 1, max(oldest, now - since)
+            count, oldest = found.get(blocked.reason, (0, since))
+            found[blocked.reason] = count + 1, min(oldest, since)
         return found
 
     def stop(self) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from trainyard.kube import Informer
 
-__all__ = ["CONTROLLER", "Metrics"]
+__all__ = ["CONTROLLER", "Blocked", "Metrics"]
 
 CONTROLLER = "trainjob_controller"
+Blocked = Mapping[str, tuple[int, float]]
+"""By reason: number of blocked TrainJobs, and since when the oldest of them is, in monotonic seconds."""
 _FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -80,10 +83,25 @@ class Metrics:
             ["webhook"],
             registry=self.registry,
         )
+        self.status_reports = Counter(
+            "trainyard_trainer_status_reports", "Progress reports by status code", ["code"], registry=self.registry
+        )
         self.certificate_expiry = Gauge(
             "trainyard_webhook_certificate_expiry_timestamp_seconds",
             "When a certificate expires",
             ["secret"],
+            registry=self.registry,
+        )
+
+        self.certificate_failing = Gauge(
+            "trainyard_webhook_certificate_failing",
+            "1 while a certificate cannot be read, made or announced",
+            ["secret"],
+            registry=self.registry,
+        )
+        self.serving_certificate_expiry = Gauge(
+            "trainyard_serving_certificate_expiry_timestamp_seconds",
+            "When the certificate that this process serves with expires; 0: there is none yet",
             registry=self.registry,
         )
 
@@ -95,6 +113,18 @@ class Metrics:
         """Report the informers' sizes and relists at each scrape."""
         self.registry.register(_Informers(informers))
 
+    def watch_blocked(self, blocked: Callable[[], Blocked], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Report at each scrape how many TrainJobs are blocked, why, and for how long the oldest of them is.
+
+        Parameters
+        ----------
+        blocked
+            Returns, by reason, how many there are and since when the oldest is blocked, in seconds of ``clock``.
+        clock
+            Monotonic seconds.
+        """
+        self.registry.register(_Blocked(blocked, clock))
+
     def watch_depth(self, name: str, depth: Callable[[], int]) -> None:
         """Report a queue's depth at each scrape."""
         self.depth.labels(name).set_function(depth)
@@ -102,6 +132,26 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the text format."""
         return generate_latest(self.registry)
+
+
+class _Blocked(Collector):
+    def __init__(self, blocked: Callable[[], Blocked], clock: Callable[[], float]) -> None:
+        self._blocked = blocked
+        self._clock = clock
+
+    def collect(self) -> list[Metric]:
+        """Return number and greatest age of blocked TrainJobs by reason."""
+        jobs = GaugeMetricFamily(
+            "trainyard_blocked_trainjobs", "TrainJobs that cannot go on, by what blocks them", labels=["reason"]
+        )
+        oldest = GaugeMetricFamily(
+            "trainyard_blocked_trainjob_oldest_seconds", "Time for which the oldest is blocked", labels=["reason"]
+        )
+        now = self._clock()
+        for reason, (count, since) in sorted(self._blocked().items()):
+            jobs.add_metric([reason], count)
+            oldest.add_metric([reason], max(0.0, now - since))
+        return [jobs, oldest]
 
 
 class _Informers(Collector):
@@ -113,10 +163,12 @@ class _Informers(Collector):
         sizes: dict[str, int] = {}
         versions: dict[str, int] = {}
         lists: dict[tuple[str, str], int] = {}
+        skips: dict[str, int] = {}
         for informer in self._informers:
             resource = str(informer.resource)
             sizes[resource] = sizes.get(resource, 0) + len(informer.store)
             versions[resource] = max(versions.get(resource, 0), informer.store.observed)
+            skips[resource] = skips.get(resource, 0) + informer.store.skips
             for reason, count in informer.relists.items():
                 lists[resource, reason] = lists.get((resource, reason), 0) + count
         objects = GaugeMetricFamily("trainyard_informer_objects", "Objects held", labels=["resource"])
@@ -124,9 +176,13 @@ class _Informers(Collector):
         relists = GaugeMetricFamily(
             "trainyard_informer_relists", "Complete lists fetched", labels=["resource", "reason"]
         )
+        skipped = CounterMetricFamily(
+            "trainyard_informer_skipped_objects", "Objects that could not be read and were skipped", labels=["resource"]
+        )
         for resource, size in sizes.items():
+            skipped.add_metric([resource], skips[resource])
             objects.add_metric([resource], size)
             version.add_metric([resource], versions[resource])
         for (resource, reason), count in lists.items():
             relists.add_metric([resource, reason], count)
-        return [objects, version, relists]
+        return [objects, version, relists, skipped]

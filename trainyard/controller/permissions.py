@@ -1,15 +1,27 @@
-"""What the controller may do, as RBAC rules: nothing it does not use, and Secrets of jobs are never listed."""
+"""What the controller may do, as RBAC rules: nothing it does not use, and no Secret outside namespaces that grant it.
+
+Keys of MPI and Flux jobs are Secrets with names that upstream fixed, so RBAC can restrict them by namespace only. Where
+`KEYS_ROLE` is bound the controller may create one, and read its metadata to tell a job's own from a foreign one or one
+that an earlier job of the name left behind. ``patch`` or ``delete`` with a uid as precondition would tell these apart
+too, but each is more than ``get``: the answer to a patch holds the values.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from trainyard.controller.configuration import Configuration
 
-__all__ = ["cluster_rules", "namespaced_rules"]
+__all__ = ["KEYS_ROLE", "cluster_rules", "key_rules", "keys_fix", "namespaced_rules"]
+
+KEYS_ROLE = "kubeflow-trainer-job-keys"
+"""ClusterRole that a namespace binds so that MPI and Flux jobs in it get their keys."""
 
 _READ = ["get", "list", "watch"]
+_USER = re.compile(r'User "([^"]+)"')
+_ACCOUNT = "system:serviceaccount:"
 
 
 def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, Any]]:
@@ -33,10 +45,11 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("scheduling.volcano.sh", ["queues"], [*_READ, "patch"]),
         _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
-        # Keys of MPI and Flux jobs: made once; only metadata is read, to tell a job's own Secret from another's.
-        _rule("", ["secrets"], ["get", "create"]),
         _rule("", ["events"], ["create", "patch"]),
-        _rule("", ["namespaces"], _READ),
+        # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
+        _rule("", ["namespaces"], [*_READ, "patch"]),
+        # Progress reports: the API server verifies the tokens of the pods that send them.
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     certificates = configuration.certificates if configuration is not None else ()
@@ -52,6 +65,29 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("admissionregistration.k8s.io", [plural], ["patch"], sorted(names)) for plural, names in wanted if names
     ]
     return rules
+
+
+def key_rules() -> list[dict[str, Any]]:
+    """Return the rules of `KEYS_ROLE`."""
+    return [_rule("", ["secrets"], ["get", "create"])]
+
+
+def keys_fix(namespace: str, refusal: str) -> str:
+    """Return what to do in a namespace that does not grant the controller the Secrets of its jobs.
+
+    Parameters
+    ----------
+    namespace
+        Namespace of the job.
+    refusal
+        Message of the API server (403), which names the user that it refused.
+    """
+    found = _USER.search(refusal)
+    user = found[1] if found else "USER"
+    account = user.removeprefix(_ACCOUNT)
+    subject = f"--user={user}" if account == user else f"--serviceaccount={account}"
+    command = f"kubectl create rolebinding {KEYS_ROLE} --namespace={namespace} --clusterrole={KEYS_ROLE} {subject}"
+    return f"Let the controller make keys there: {command}"
 
 
 def namespaced_rules(namespace: str, configuration: Configuration | None = None) -> list[dict[str, Any]]:

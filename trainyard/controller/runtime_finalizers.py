@@ -1,7 +1,7 @@
 """The leader's side of runtimes that upstream v2.2 and earlier protected: takes its finalizer off.
 
-Those controllers put ``trainer.kubeflow.org/resource-in-use`` on each runtime that a TrainJob names and take it off when
-the runtime is deleted and unused. Without them nobody does, and a runtime can never be deleted (v2.3 removes it too).
+Those controllers put ``trainer.kubeflow.org/resource-in-use`` on each runtime that a TrainJob names and take it off
+when the runtime is deleted and unused. Without them a runtime could never be deleted (v2.3 removes it too).
 """
 
 from __future__ import annotations

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import logging
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainyard import pki
 from trainyard.controller.resources import SECRETS
 from trainyard.kube import Change, Client, Informer
 
@@ -29,14 +31,38 @@ class ServingCertificate:
         API client.
     name, namespace
         The Secret, with keys tls.crt and tls.key.
+    clock
+        Wall clock (UTC).
     """
 
-    def __init__(self, client: Client, *, name: str, namespace: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str,
+        namespace: str,
+        clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.loaded = asyncio.Event()
+        self.expires: datetime.datetime | None = None
+        """When the certificate in use expires (UTC)."""
+        self._clock = clock
         self.informer = Informer(client, SECRETS, namespace=namespace, field_selector=f"metadata.name={name}")
         self.informer.subscribe(self._on_change)
+
+    def valid(self) -> bool:
+        """Return whether API servers accept the certificate in use.
+
+        An expired one means that the Secret was not renewed or could not be read; a restart reads no more than the
+        informer does, so the replica stays, not ready, until the Secret is back.
+        """
+        return self.expires is not None and self._clock() < self.expires
+
+    def expiry(self) -> float:
+        """Return when the certificate in use expires, in seconds since the epoch; 0 where there is none."""
+        return 0.0 if self.expires is None else self.expires.timestamp()
 
     def _on_change(self, change: Change) -> None:
         if change.new is None:
@@ -48,6 +74,7 @@ class ServingCertificate:
             with _file(chain) as path:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
                 self.context.load_cert_chain(path)
+            self.expires = pki.expires(base64.b64decode(data["tls.crt"]))
         except (KeyError, ValueError, OSError) as error:
             _LOG.warning("Secret %s/%s holds no usable certificate: %r", *change.key, error)
             return

@@ -3,7 +3,7 @@
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client, Listing
 from trainyard.kube.credentials import Connection
-from trainyard.kube.errors import ApiError, FencedError, TransportError, WatchBrokenError
+from trainyard.kube.errors import ApiError, CredentialsError, FencedError, TransportError, WatchBrokenError
 from trainyard.kube.events import EventRecorder
 from trainyard.kube.informer import Informer
 from trainyard.kube.leader import LeaderElector, LeadershipLostError
@@ -17,6 +17,7 @@ __all__ = [
     "Change",
     "Client",
     "Connection",
+    "CredentialsError",
     "EventRecorder",
     "FencedError",
     "Informer",

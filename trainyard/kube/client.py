@@ -324,31 +324,36 @@ class Client:
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
-        lasting: int = 300,
-        inactivity: float = 130.0,
+        lasting: int = 36,
+        grace: float = 7.0,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield what happens after a resourceVersion until the server ends the stream.
+
+        A connection that went silent, or whose server is frozen, shows by the stream not ending when it should: within
+        45 s, the time client-go's pings take. HTTP/1.1 has no pings; a request on another connection may reach another
+        server. A stream that is short costs one small request, on the same connection, and the server sends a bookmark
+        before it ends one, so the next resumes where it was.
 
         Parameters
         ----------
         lasting
             Seconds after which the server ends the stream.
-        inactivity
-            Seconds of silence after which the stream counts as broken (bookmarks come about once a minute).
+        grace
+            Seconds after that in which it must have ended.
 
         Raises
         ------
         ApiError
             If the server refuses or reports an error in the stream; `ApiError.expired` asks for a new list.
         WatchBrokenError, TransportError
-            If the stream broke; resume from the last version seen.
+            If the stream broke or did not end in time; resume from the last version seen.
         """
         query = _selection(label_selector, field_selector)
         query |= {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
         query["timeoutSeconds"] = str(lasting)
         path = resource.path(namespace=namespace)
         async with self._transport.stream(path, resource=resource, query=query) as content:
-            async for event in events(content, inactivity=inactivity):
+            async for event in events(content, within=lasting + grace):
                 yield event
 
     async def request(

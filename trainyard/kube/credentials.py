@@ -2,30 +2,89 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import datetime
-import os
 import ssl
 import tempfile
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import orjson
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-from lightkube.config.models import User, UserExec
+from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
+from trainyard.kube.errors import CredentialsError
+from trainyard.kube.exec_plugin import ExecPlugin, Printed
+from trainyard.kube.rotation import Rotated
 from trainyard.problem import TrainyardError
 
-__all__ = ["Connection", "TokenSource", "in_cluster", "kubeconfig"]
+__all__ = ["Connection", "Credential", "Credentials", "in_cluster", "kubeconfig"]
 
-TokenSource = Callable[[bool], Awaitable[str | None]]
-_REREAD_SECONDS = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What to present with one request.
+
+    Parameters
+    ----------
+    tls
+        Verifying TLS context with the client certificate, None for plain HTTP on a loopback address. A connection is
+        used again only with the very context it was made with, so one that is replaced is used for no new request.
+    token
+        Bearer token, None where the certificate speaks for us.
+    """
+
+    tls: ssl.SSLContext | None = None
+    token: str | None = None
+
+
+class Credentials:
+    """What to present to one API server, read again as it rotates.
+
+    Parameters
+    ----------
+    tls
+        Contexts made of authority and client certificate.
+    token
+        Token of a kubeconfig or of a file.
+    plugin
+        Credential plug-in.
+    """
+
+    def __init__(
+        self,
+        tls: Rotated[ssl.SSLContext] | None = None,
+        token: str | Rotated[str] | None = None,
+        plugin: ExecPlugin | None = None,
+    ) -> None:
+        self._tls = tls
+        self._token = token
+        self._plugin = plugin
+        self._printed: Printed | None = None
+        self._last = Credential()
+
+    async def current(self, refused: Credential | None = None) -> Credential:
+        """Return what to present now; the very same object where nothing newer is known than what was refused.
+
+        Raises
+        ------
+        CredentialsError
+            If there is nothing valid.
+        """
+        again = refused is not None and refused == self._last
+        if self._plugin is not None:
+            self._printed = await self._plugin.current(self._printed if again else None)
+        certificate = self._printed.certificate if self._printed is not None else None
+        tls = self._tls.current(certificate, now=again) if self._tls is not None else None
+        token = self._token.current(now=again) if isinstance(self._token, Rotated) else self._token
+        if self._printed is not None and self._printed.token is not None:
+            token = self._printed.token
+        found = Credential(tls, token)
+        if found != self._last:
+            self._last = found
+        return self._last
 
 
 @dataclass(frozen=True)
@@ -36,17 +95,14 @@ class Connection:
     ----------
     server
         Base URL.
-    tls
-        Verifying TLS context with the client certificate, None for plain HTTP on a loopback address.
-    token
-        Returns the bearer token, read again when its argument is true; None where certificates speak for us.
+    credentials
+        What to present.
     namespace
         Namespace of the kubeconfig context or of the pod.
     """
 
     server: str
-    tls: ssl.SSLContext | None = None
-    token: TokenSource | None = None
+    credentials: Credentials = field(default_factory=Credentials)
     namespace: str = "default"
 
 
@@ -94,116 +150,72 @@ def _connection(chosen: SingleConfig, where: str) -> Connection:
             f"{where}: auth-provider and passwords are not supported",
             fix="Use a client certificate, a token or an exec plug-in",
         )
-    token = _token(chosen, user)
-    if address.scheme == "http":
-        if address.hostname not in _LOOPBACK:
-            raise TrainyardError(
-                f"{where}: {cluster.server} is not encrypted", fix="Use the https:// address of the API server"
-            )
-        return Connection(cluster.server.rstrip("/"), None, token, chosen.namespace)
-    try:
-        tls = _tls(chosen, user)
-    except (OSError, ValueError) as error:
-        raise TrainyardError(f"{where}: unusable certificate: {error}", fix="Write the kubeconfig again") from error
-    return Connection(cluster.server.rstrip("/"), tls, token, chosen.namespace)
+    plain = address.scheme == "http"
+    if plain and address.hostname not in _LOOPBACK:
+        raise TrainyardError(
+            f"{where}: {cluster.server} is not encrypted", fix="Use the https:// address of the API server"
+        )
+    tls = None if plain else _tls(chosen, user)
+    if tls is not None:
+        try:
+            tls.current()
+        except CredentialsError as error:
+            raise TrainyardError(f"{where}: {error.message}", fix="Write the kubeconfig again") from error
+    plugin = ExecPlugin(user.exec, _command(chosen, user.exec.command)) if user.exec else None
+    return Connection(cluster.server.rstrip("/"), Credentials(tls, _token(chosen, user), plugin), chosen.namespace)
 
 
-def _tls(chosen: SingleConfig, user: User) -> ssl.SSLContext:
+def _tls(chosen: SingleConfig, user: User) -> Rotated[ssl.SSLContext]:
     cluster = chosen.cluster
-    context = ssl.create_default_context()
-    if cluster.certificate_auth_data:
-        context = ssl.create_default_context(cadata=base64.b64decode(cluster.certificate_auth_data).decode())
-    elif cluster.certificate_auth:
-        context = ssl.create_default_context(cafile=str(chosen.abs_file(cluster.certificate_auth)))
-    certificate = _pem(chosen, user.client_cert_data, user.client_cert)
-    key = _pem(chosen, user.client_key_data, user.client_key)
-    if certificate and key:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "client.pem"
-            path.touch(mode=0o600)
-            path.write_bytes(certificate + b"\n" + key)
-            context.load_cert_chain(path)
-    return context
+
+    def make(printed: bytes | None) -> ssl.SSLContext:
+        authority = _pem(chosen, cluster.certificate_auth_data, cluster.certificate_auth)
+        context = ssl.create_default_context(cadata=authority.decode() if authority is not None else None)
+        certificate = _pem(chosen, user.client_cert_data, user.client_cert)
+        key = _pem(chosen, user.client_key_data, user.client_key)
+        if (certificate is None) != (key is None):
+            raise ValueError("client-certificate and client-key must be given together")
+        pair = certificate + b"\n" + key if certificate is not None and key is not None else printed
+        if pair:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "client.pem"
+                path.touch(mode=0o600)
+                path.write_bytes(pair)
+                context.load_cert_chain(path, password="")  # an encrypted key is an error, never a prompt
+        return context
+
+    named = (
+        (cluster.certificate_auth_data, cluster.certificate_auth),
+        (user.client_cert_data, user.client_cert),
+        (user.client_key_data, user.client_key),
+    )
+    files = [Path(chosen.abs_file(path)) for data, path in named if path and not data]
+    return Rotated("unusable certificate", files, make)
 
 
 def _pem(chosen: SingleConfig, data: str | None, path: str | None) -> bytes | None:
-    if data:
-        return base64.b64decode(data)
-    return Path(chosen.abs_file(path)).read_bytes() if path else None
+    if not data and not path:
+        return None
+    content = base64.b64decode(data) if data else Path(chosen.abs_file(path or "")).read_bytes()
+    if not content.strip():
+        raise ValueError(f"{path or 'the data'} is empty")
+    return content
 
 
-def _token(chosen: SingleConfig, user: User) -> TokenSource | None:
-    if user.token_file:
-        return _FileToken(Path(chosen.abs_file(user.token_file)))
-    if user.exec:
-        return _ExecToken(user.exec)
-    if user.token:
-        fixed = user.token
+def _token(chosen: SingleConfig, user: User) -> str | Rotated[str] | None:
+    if not user.token_file:
+        return user.token
+    path = Path(chosen.abs_file(user.token_file))
 
-        async def constant(_: bool) -> str:
-            return fixed
+    def read(_: bytes | None) -> str:
+        token = path.read_text().strip()
+        if not token:
+            raise ValueError("it is empty")
+        return token
 
-        return constant
-    return None
-
-
-class _FileToken:
-    """A token in a file that somebody else renews."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._value: str | None = None
-        self._read_at = float("-inf")
-
-    async def __call__(self, renew: bool) -> str | None:
-        if renew or time.monotonic() - self._read_at >= _REREAD_SECONDS:
-            try:
-                self._value = self._path.read_text().strip()
-            except OSError as error:
-                if self._value is None:
-                    raise TrainyardError(f"token file {self._path}: {error}", fix="Check the kubeconfig") from error
-            self._read_at = time.monotonic()
-        return self._value
+    return Rotated(f"token file {path}", [path], read)
 
 
-class _ExecToken:
-    """A token that a client-go credential plug-in prints."""
-
-    def __init__(self, plugin: UserExec) -> None:
-        self._plugin = plugin
-        self._value: str | None = None
-        self._expires = float("-inf")
-        self._lock = asyncio.Lock()
-
-    async def __call__(self, renew: bool) -> str | None:
-        async with self._lock:
-            if renew or time.time() >= self._expires:
-                await self._run()
-        return self._value
-
-    async def _run(self) -> None:
-        plugin = self._plugin
-        extra = {entry.name: entry.value for entry in plugin.env or ()}
-        info = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
-        environment = os.environ | extra | {"KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()}
-        pipe = asyncio.subprocess.PIPE
-        try:
-            process = await asyncio.create_subprocess_exec(
-                plugin.command, *(plugin.args or ()), env=environment, stdout=pipe, stderr=pipe
-            )
-        except OSError as error:
-            raise TrainyardError(
-                f"credential plug-in {plugin.command}: {error}", fix=plugin.installHint or "Install it"
-            ) from error
-        output, errors = await process.communicate()
-        try:
-            status = orjson.loads(output)["status"]
-            self._value = str(status["token"])
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            text = errors.decode(errors="replace").strip() or "it printed no token"
-            raise TrainyardError(f"credential plug-in {plugin.command}: {text}", fix="Run it by hand") from error
-        expiry = status.get("expirationTimestamp")
-        until = (
-            datetime.datetime.fromisoformat(expiry.replace("Z", "+00:00")).timestamp() if expiry else time.time() + 600
-        )
-        self._expires = until - 30
+def _command(chosen: SingleConfig, command: str) -> str:
+    """Resolve a relative path as client-go does: from the folder of the kubeconfig."""
+    return str(chosen.abs_file(command)) if "/" in command else command

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ApiError", "FencedError", "TransportError", "UnreadableEventError", "WatchBrokenError"]
+__all__ = [
+    "ApiError",
+    "CredentialsError",
+    "FencedError",
+    "TransportError",
+    "UnreadableEventError",
+    "WatchBrokenError",
+]
 
 
 _TOO_LARGE = (
@@ -58,6 +65,23 @@ class ApiError(Exception):
 
 class TransportError(Exception):
     """No answer: the connection failed, broke or timed out; a write may or may not have happened."""
+
+
+class CredentialsError(TransportError):
+    """Nothing valid can be presented to the API server, or it was refused (401): the operator's, never a user's.
+
+    Parameters
+    ----------
+    message
+        What failed.
+    fix
+        What the operator of this process can do about it.
+    """
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(f"{message} ({fix})" if fix else message)
+        self.message = message
+        self.fix = fix
 
 
 class WatchBrokenError(Exception):

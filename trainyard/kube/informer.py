@@ -41,14 +41,13 @@ class Informer:
         See `Store`.
     page_size
         Objects per page of a list.
-    inactivity
-        Seconds of silence after which a watch is cut: two bookmarks (about one a minute) did not come.
     backoff
         Waiting after failures.
     missing_retry
         Longest wait, in seconds, for a resource that is not served yet.
-    lasting
-        Returns the seconds one watch request is to last.
+    lasting, grace
+        Returns the seconds one watch request is to last; seconds after that in which it must have ended. Together they
+        bound how long a silent connection stays unnoticed, see `Client.watch`.
 
     Attributes
     ----------
@@ -69,10 +68,10 @@ class Informer:
         indexes: Mapping[str, Index] | None = None,
         transform: Callable[[Object], Object] | None = None,
         page_size: int = 500,
-        inactivity: float = 130.0,
         backoff: Backoff | None = None,
         missing_retry: float = 2.0,
-        lasting: Callable[[], int] = lambda: random.randint(300, 600),  # noqa: S311 - spreads load
+        lasting: Callable[[], int] = lambda: random.randint(30, 36),  # noqa: S311 - spreads load
+        grace: float = 7.0,
     ) -> None:
         self.resource = resource
         self.store = Store(indexes, transform, name=str(resource))
@@ -84,12 +83,12 @@ class Informer:
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._page_size = page_size
-        self._inactivity = inactivity
         self._backoff = backoff or Backoff(0.8, 30.0)
         self._surprises = copy.copy(self._backoff)
         self._surprised_at = float("-inf")
         self._missing_retry = missing_retry
         self._lasting = lasting
+        self._grace = grace
         self._handlers: list[Handler] = []
         self._lists = asyncio.Lock()
         self._synced = asyncio.Event()
@@ -228,7 +227,7 @@ class Informer:
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             lasting=self._lasting(),
-            inactivity=self._inactivity,
+            grace=self._grace,
         )
         started = time.monotonic()
         heard = False

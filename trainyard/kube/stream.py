@@ -26,25 +26,26 @@ class WatchEvent:
     object: Object
 
 
-async def events(content: aiohttp.StreamReader, *, inactivity: float) -> AsyncIterator[WatchEvent]:
-    """Yield the events of a watch response.
+async def events(content: aiohttp.StreamReader, *, within: float) -> AsyncIterator[WatchEvent]:
+    """Yield the events of a watch response, which the server is to end within some seconds.
 
     Raises
     ------
     ApiError
         For an ERROR event.
     WatchBrokenError
-        If the stream is silent for ``inactivity`` seconds, breaks or ends inside a line.
+        If the stream does not end in time, breaks or ends inside a line.
     UnreadableEventError
         If a whole line is no event: resuming would meet it again.
     """
     rest = b""
+    deadline = asyncio.get_running_loop().time() + within
     while True:
         try:
-            async with asyncio.timeout(inactivity):
+            async with asyncio.timeout_at(deadline):
                 chunk = await content.readany()
         except TimeoutError as error:
-            raise WatchBrokenError(f"nothing heard for {inactivity:g} s") from error
+            raise WatchBrokenError(f"the server did not end it within {within:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise WatchBrokenError(str(error) or type(error).__name__) from error
         if not chunk:

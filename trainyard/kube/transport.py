@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import orjson
 
-from trainyard.kube.credentials import Connection
+from trainyard.kube.credentials import Connection, Credential
 from trainyard.kube.decoding import decoded
-from trainyard.kube.errors import ApiError, FencedError, TransportError
+from trainyard.kube.errors import ApiError, CredentialsError, FencedError, TransportError
 from trainyard.kube.resource import Object, Resource
 
 __all__ = ["JSON", "Transport"]
@@ -23,6 +23,7 @@ __all__ = ["JSON", "Transport"]
 JSON = "application/json"
 _READS = ("GET", "HEAD")
 _LEAST_SECONDS = 0.5
+_IDLE_SECONDS = 15.0
 
 
 class Transport:
@@ -144,19 +145,25 @@ class Transport:
         headers: Mapping[str, str],
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        source = self._connection.token
-        token = await source(False) if source else None
-        response = await self._once(
-            method, path, resource, token, query=query, data=data, headers=headers, limits=limits
-        )
-        if response.status != 401 or source is None:
-            return response
-        response.release()
-        token = await source(True)
-        return await self._once(method, path, resource, token, query=query, data=data, headers=headers, limits=limits)
+        credentials = self._connection.credentials
+        presented = await credentials.current()
+        parts: dict[str, Any] = {"query": query, "data": data, "headers": headers, "limits": limits}
+        response = await self._once(method, path, resource, presented, **parts)
+        if response.status == 401:
+            response.release()
+            newer = await credentials.current(refused=presented)
+            if newer is not presented:
+                response = await self._once(method, path, resource, newer, **parts)
+        if response.status == 401:
+            response.release()
+            raise CredentialsError(
+                f"{method} {path}: the API server refuses the credentials of this process (401)",
+                fix="Renew the token, certificate or plug-in of the kubeconfig",
+            )
+        return response
 
     async def _once(
-        self, method: str, path: str, resource: Resource | None, token: str | None, **parts: Any
+        self, method: str, path: str, resource: Resource | None, presented: Credential, **parts: Any
     ) -> aiohttp.ClientResponse:
         query, limits = parts["query"], parts["limits"]
         if method not in _READS and self._remaining is not None:
@@ -166,15 +173,16 @@ class Transport:
             total = min(left, limits.total)
             query = {**(query or {}), "timeout": f"{total:.3f}s"}
             limits = aiohttp.ClientTimeout(total=total, ceil_threshold=math.inf)
-        headers = dict(parts["headers"]) | ({"Authorization": f"Bearer {token}"} if token else {})
+        bearer = {"Authorization": f"Bearer {presented.token}"} if presented.token else {}
         try:
             response = await self._session().request(
                 method,
                 self._connection.server + path,
                 params=query,
                 data=parts["data"],
-                headers=headers,
+                headers={**parts["headers"], **bearer},
                 timeout=limits,
+                ssl=presented.tls if presented.tls is not None else True,
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, str(resource or path), 0)
@@ -184,8 +192,9 @@ class Transport:
 
     def _session(self) -> aiohttp.ClientSession:
         if not self._sessions:
-            tls = self._connection.tls
-            connector = aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True)
+            # Idle connections are kept for less time than a request waits: where all went silent at once, those that
+            # are not in use are gone when the first requests fail, and no second request meets a dead one.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
             self._sessions.append(aiohttp.ClientSession(connector=connector, headers=self._headers))
         return self._sessions[0]
 

@@ -1,4 +1,8 @@
-"""Rules as ValidatingAdmissionPolicies: what the API server itself enforces, with no process to lose."""
+"""Rules as ValidatingAdmissionPolicies: what the API server itself enforces, with no process to lose.
+
+A policy has no parameter of a CustomResourceDefinition: what a TenantPolicy and the Platform say it reads from
+annotations of Namespaces (`trainyard.policy.facts`), which an API server knows from its first request on.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,12 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard.api.constants import PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.policy.catalogue import fragments
+from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.parameters import ParameterValue, cel_literal
-from trainyard.policy.rule import PARTS, Cel, Fragment, Gate, Match, ParameterSource, Part, Reach, Rule, Validation
+from trainyard.policy.rule import PARTS, Cel, Fragment, Gate, ParameterSource, Part, Reach, Rule, Validation
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.platform import PolicySettings, PolicyState
 
@@ -29,27 +32,17 @@ _ACTIONS = {
     PolicyState.WARN: ["Warn", "Audit"],
     PolicyState.AUDIT: ["Audit"],
 }
-_PARAMETER_NAMES = {ParameterSource.TENANT_POLICY: TENANT_POLICY_NAME, ParameterSource.PLATFORM: PLATFORM_NAME}
+_FACTS = {ParameterSource.TENANT_POLICY: "tenant-policy", ParameterSource.PLATFORM: "platform"}
+"""The CEL fragment by which a rule reads its source."""
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
 _MOST_EXEMPTIONS: Final = 48
 """An API server takes 64 conditions a policy; rules have some of their own."""
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 
 
-@dataclass(frozen=True)
-class _Slice:
-    """The part of a rule that one binding covers."""
-
-    suffix: str
-    matches: tuple[Match, ...] | None
-    operations: tuple[str, ...] | None
-    namespaces: tuple[dict[str, Any], ...]
-    missing_denies: bool
-
-
-def policy_name(rule_id: str, suffix: str = "") -> str:
-    """Return the name of a rule's policy, or of one of its bindings."""
-    return f"{rule_id.lower()}{f'-{suffix}' if suffix else ''}.{_DOMAIN}"
+def policy_name(rule_id: str) -> str:
+    """Return the name of a rule's policy and of its binding."""
+    return f"{rule_id.lower()}.{_DOMAIN}"
 
 
 def rule_state(rule: Rule, settings: PolicySettings) -> PolicyState:
@@ -97,8 +90,8 @@ def admission_objects(
             continue
         parameters = rule.parameter_values(settings.parameters.get(rule.id, {}))
         exemptions = _exemptions(rule, settings, today)
-        objects.append(_policy(rule, rule.cel, parameters, exempt, shared, exemptions))
-        objects.extend(_binding(rule, state, part) for part in _slices(rule, exempt))
+        objects.append(_policy(rule, rule.cel, state, parameters, exempt, shared, exemptions))
+        objects.append(_binding(rule, state, exempt))
     return objects
 
 
@@ -154,24 +147,45 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
 def _policy(
     rule: Rule,
     cel: Cel,
+    state: PolicyState,
     parameters: Mapping[str, ParameterValue],
     exempt: Sequence[str],
     shared: Mapping[str, Fragment],
     exemptions: Sequence[dict[str, str]],
 ) -> dict[str, Any]:
     validations = [_validation(rule, validation) for validation in cel.validations]
+    literals: dict[str, ParameterValue] = {**parameters, "exemptNamespaces": list(exempt)}
+    conditions = [*_requests(rule, cel), *_when(cel), *exemptions]
+    derived: dict[str, str] = {}
+    if rule.source is not ParameterSource.NONE:
+        # What is missing is said whatever conditions and exemptions say; conditions do not see the namespace.
+        derived["judged"] = " && ".join(["variables.factsKnown", *(f"({each['expression']})" for each in exemptions)])
+        derived["judged"] += "".join(f" && ({each['expression']})" for each in _when(cel))
+        conditions = _requests(rule, cel)
+        validations = [_where_judged(validation) for validation in validations]
+        if state is PolicyState.DENY:
+            validations.insert(0, _missing(rule))
     spec: dict[str, Any] = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            "resourceRules": [_resource_rule(match, match.operations) for match in rule.matches],
+            "resourceRules": [
+                {
+                    "apiGroups": [match.group],
+                    "apiVersions": [match.version],
+                    "operations": list(match.operations),
+                    "resources": [match.resource],
+                    "scope": match.scope,
+                }
+                for match in rule.matches
+            ],
         },
-        "variables": _variables(rule, cel, {**parameters, "exemptNamespaces": list(exempt)}, shared, validations),
-        "matchConditions": [*_conditions(rule, cel), *exemptions],
+        "variables": _variables(rule, cel, literals, derived, shared, validations),
+        "matchConditions": conditions,
         "validations": validations,
     }
-    if rule.source is not ParameterSource.NONE:
-        spec["paramKind"] = {"apiVersion": PLATFORM_API_VERSION, "kind": rule.source.value}
+    if rule.source is ParameterSource.PLATFORM:
+        spec["paramKind"] = {"apiVersion": "v1", "kind": "Namespace"}
     return {
         "apiVersion": API_VERSION,
         "kind": "ValidatingAdmissionPolicy",
@@ -184,75 +198,59 @@ def _policy(
     }
 
 
-def _binding(rule: Rule, state: PolicyState, part: _Slice) -> dict[str, Any]:
+def _binding(rule: Rule, state: PolicyState, exempt: Sequence[str]) -> dict[str, Any]:
+    bound = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
+    tenant = {"key": TENANT_LABEL, "operator": "Exists"}
+    selected = {Reach.EVERYWHERE: [], Reach.TENANTS: [bound], Reach.LABELLED: [bound, tenant]}[rule.reach]
     resources: dict[str, Any] = {"matchPolicy": "Equivalent"}
-    if part.matches is not None and part.operations is not None:
-        resources["resourceRules"] = [_resource_rule(match, part.operations) for match in part.matches]
-    if part.namespaces:
-        resources["namespaceSelector"] = {"matchExpressions": list(part.namespaces)}
+    if selected:
+        resources["namespaceSelector"] = {"matchExpressions": selected}
     spec: dict[str, Any] = {
         "policyName": policy_name(rule.id),
         "validationActions": _ACTIONS[state],
         "matchResources": resources,
     }
-    if rule.source is not ParameterSource.NONE:
-        denies = part.missing_denies and state is PolicyState.DENY
-        spec["paramRef"] = {
-            "name": _PARAMETER_NAMES[rule.source],
-            "parameterNotFoundAction": "Deny" if denies else "Allow",
-        }
+    if rule.source is ParameterSource.PLATFORM:
+        missing = "Deny" if state is PolicyState.DENY else "Allow"
+        spec["paramRef"] = {"name": PLATFORM_FACTS_NAMESPACE, "parameterNotFoundAction": missing}
     return {
         "apiVersion": API_VERSION,
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": policy_name(rule.id, part.suffix), "labels": {"trainyard.dev/rule": rule.id}},
+        "metadata": {"name": policy_name(rule.id), "labels": {"trainyard.dev/rule": rule.id}},
         "spec": spec,
     }
 
 
-def _slices(rule: Rule, exempt: Sequence[str]) -> list[_Slice]:
-    """Cut a rule into bindings, because the API server looks for the parameter before any condition is asked.
+def _missing(rule: Rule) -> dict[str, str]:
+    """Return the validation that the object a rule reads exists.
 
-    A missing parameter therefore denies whatever a binding matches. It denies what is created, but never an update:
-    else the finalizers of a namespace whose TenantPolicy was deleted first could not be removed. It never stops the
-    platform's own namespaces. And it stops Pods and Jobs only where the Namespace is labelled as a tenant's, because
-    other namespaces run Pods that are none of our business; one of them that has a TenantPolicy all the same is judged.
+    It rejects what is created, never an update: else the finalizers of a namespace whose TenantPolicy was deleted first
+    could not be removed. It never stops the platform's own namespaces. And it stops Pods and Jobs only where the
+    Namespace is labelled as a tenant's, because other namespaces run Pods that the platform does not care about; one
+    of them that has a TenantPolicy all the same is judged.
     """
-    bound = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
-    tenant = {"key": TENANT_LABEL, "operator": "Exists"}
-    other = {"key": TENANT_LABEL, "operator": "DoesNotExist"}
-    if rule.source is ParameterSource.NONE:
-        selected = {Reach.EVERYWHERE: (), Reach.TENANTS: (bound,), Reach.LABELLED: (bound, tenant)}
-        return [_Slice("", None, None, selected[rule.reach], missing_denies=False)]
-    created = tuple(match for match in rule.matches if "CREATE" in match.operations)
-    updated = tuple(match for match in rule.matches if "UPDATE" in match.operations)
-    slices = []
-    if rule.source is ParameterSource.TENANT_POLICY:
-        own, foreign = tuple(m for m in created if not m.built_in), tuple(m for m in created if m.built_in)
-        slices += [
-            _Slice("", own, ("CREATE",), (bound,), True),
-            _Slice("pods", foreign, ("CREATE",), (bound, tenant), True),
-            _Slice("others", foreign, ("CREATE",), (bound, other), False),
-        ]
-    else:
-        slices.append(_Slice("", created, ("CREATE",), (bound,), True))
-    if rule.reach is Reach.EVERYWHERE:
-        namespaced = tuple(match for match in created if match.scope == "Namespaced")
-        slices.append(_Slice("platform", namespaced, ("CREATE",), ({**bound, "operator": "In"},), False))
-    slices.append(_Slice("update", updated, ("UPDATE",), (bound,) if rule.reach is Reach.TENANTS else (), False))
-    return [part for part in slices if part.matches]
-
-
-def _resource_rule(match: Match, operations: Iterable[str]) -> dict[str, Any]:
+    excuses = ['request.operation != "CREATE"', 'request.?namespace.orValue("") in variables.exemptNamespaces']
+    if rule.source is ParameterSource.TENANT_POLICY and any(match.built_in for match in rule.matches):
+        excuses.append(
+            f'(!request.kind.group.contains(".") '
+            f'&& !("{TENANT_LABEL}" in namespaceObject.metadata.?labels.orValue({{}})))'
+        )
     return {
-        "apiGroups": [match.group],
-        "apiVersions": [match.version],
-        "operations": list(operations),
-        "resources": [match.resource],
-        "scope": match.scope,
+        "expression": " || ".join(["variables.factsKnown", *excuses]),
+        "message": f"{rule.id} parameters: there is no {rule.source} to judge by; {rule.fix}",
     }
 
 
-def _conditions(rule: Rule, cel: Cel) -> list[dict[str, str]]:
+def _where_judged(validation: Mapping[str, str]) -> dict[str, str]:
+    """Return a validation that holds, at no cost, where the rule cannot judge; messages are always evaluated."""
+    result = {**validation, "expression": f"!variables.judged || ({validation['expression']})"}
+    if "messageExpression" in validation:
+        result["messageExpression"] = f'!variables.judged ? "" : {validation["messageExpression"]}'
+    return result
+
+
+def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
+    """Return the conditions under which a request is one that the rule judges."""
     operations = {operation for match in rule.matches for operation in match.operations}
     conditions = []
     if operations & {"CREATE", "UPDATE"}:
@@ -268,8 +266,11 @@ def _conditions(rule: Rule, cel: Cel) -> list[dict[str, str]]:
         conditions.append(
             ("not-stopping", 'request.operation != "UPDATE" || dyn(object).?spec.?suspend.orValue(false) != true')
         )
-    conditions.extend((condition.name, condition.expression) for condition in cel.when)
     return [{"name": name, "expression": _one_line(expression)} for name, expression in conditions]
+
+
+def _when(cel: Cel) -> list[dict[str, str]]:
+    return [{"name": condition.name, "expression": _one_line(condition.expression)} for condition in cel.when]
 
 
 def _changed(parts: Iterable[Part]) -> str:
@@ -299,11 +300,13 @@ def _variables(
     rule: Rule,
     cel: Cel,
     literals: Mapping[str, ParameterValue],
+    derived: Mapping[str, str],
     shared: Mapping[str, Fragment],
     validations: Sequence[Mapping[str, str]],
 ) -> list[dict[str, str]]:
     available = {name: cel_literal(value) for name, value in literals.items()}
-    for name in cel.use:
+    facts = [_FACTS[rule.source]] if rule.source in _FACTS else []
+    for name in (*facts, *cel.use):
         if name not in shared:
             raise TrainyardError(
                 f"Rule {rule.id} uses the CEL fragment {name!r}, which does not exist",
@@ -311,6 +314,7 @@ def _variables(
             )
         available.update({variable.name: variable.expression for variable in shared[name].variables})
     available.update({variable.name: variable.expression for variable in cel.variables})
+    available.update(derived)
     wanted: set[str] = set()
     pending = [text for validation in validations for text in validation.values()]
     while pending:

@@ -11,23 +11,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.policy.admission import TENANT_LABEL, admission_objects
-from trainyard.policy.cases import MISSING_PARAMETER, Case, Judgement, Verdict, World, by_parameters, spec_of
+from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
+from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.rule import Fragment, Gate, Match, Rule
-from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
+from trainyard.policy.scratch import ADMISSION, Placed, Scratch
 from trainyard.policy.session import Answer, Session, awaited
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["ApiServerEngine", "findings_of"]
 
-_MISSING = "missing"
 _PLATFORM_NAMESPACE = "kube-system"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
 _RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
-_JUDGING = ("no params found", "failed expression: false")
-"""What a sentinel says once it judges; before, it may deny for want of its parameters' kind."""
+_JUDGING = "failed expression: false"
+"""What the sentinel says once it judges."""
 _WORKERS = 4
 """Requests in flight at the same time."""
 _METHODS = {"CREATE": "POST", "UPDATE": "PATCH", "DELETE": "DELETE"}
@@ -57,14 +58,10 @@ class ApiServerEngine:
         if not cases:
             return []
         judgements: dict[int, Judgement] = {}
-        shared = Scratch(_new_run())
-        with self._created(shared.definitions()):
-            for plural in PLURALS.values():
-                awaited(f"serving {plural}", self._answers(f"/apis/{shared.group}/v1alpha1/{plural}"))
-            for parameters, indices in by_parameters(cases):
-                self._scratch = Scratch(_new_run(), shared.run)
-                part = self._judge_alike([cases[index] for index in indices], world, parameters)
-                judgements.update(zip(indices, part, strict=True))
+        for parameters, indices in by_parameters(cases):
+            self._scratch = Scratch(_new_run())
+            part = self._judge_alike([cases[index] for index in indices], world, parameters)
+            judgements.update(zip(indices, part, strict=True))
         return [judgements[index] for index in range(len(cases))]
 
     def _judge_alike(
@@ -94,15 +91,7 @@ class ApiServerEngine:
     def _judge(self, request: _Request) -> Judgement:
         if request.problem:
             return Judgement(None, problem=request.problem)
-        answer = Answer(0, {}, ())
-
-        def settled() -> bool:
-            nonlocal answer
-            answer = request.send()
-            return "not yet synced" not in answer.message
-
-        awaited(f"activation of the policies for {request.case.name}", settled)
-        return _judgement(request.case, answer)
+        return _judgement(request.case, request.send())
 
     @contextmanager
     def _created(self, objects: Sequence[Placed]) -> Iterator[None]:
@@ -118,7 +107,11 @@ class ApiServerEngine:
 
     @contextmanager
     def _namespaces(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
-        """Make the namespaces and their TenantPolicies; cases with equal ones share."""
+        """Make the namespaces with what their TenantPolicies say; cases with equal ones share.
+
+        Where the platform is installed its controller removes facts that no TenantPolicy says: then there is one.
+        """
+        installed = self._session.request("GET", f"/apis/{PLATFORM_API_VERSION}/tenantpolicies?limit=1").ok
         names: dict[str, str] = {}
         namespaces: list[Placed] = []
         policies: list[Placed] = []
@@ -129,16 +122,16 @@ class ApiServerEngine:
                 continue
             tenant = case.content.namespace == "tenant"
             spec = spec_of(world.tenant_policy, case.content.tenant_policy) if tenant else None
-            key = json.dumps([tenant, spec], sort_keys=True)
+            judged = case.content.object or case.content.old_object or {}
+            said = installed and spec is not None and judged.get("kind") != "TenantPolicy"
+            key = json.dumps([tenant, spec, said], sort_keys=True)
             if key not in names:
                 name = names[key] = f"{self._scratch.run}-{len(names)}"
-                metadata = {"name": name, "labels": {TENANT_LABEL: "tenant"} if tenant else {}}
-                namespaces.append(
-                    ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-                )
-                if spec is not None:
-                    path = f"/apis/{self._scratch.group}/v1alpha1/namespaces/{name}/tenantpolicies"
-                    policies.append((path, self._scratch.parameter("TenantPolicy", "tenant", spec)))
+                labels = {TENANT_LABEL: "tenant"} if tenant else {}
+                namespaces.append(self._scratch.namespace(name, tenant_facts(spec), labels))
+                if said and spec is not None:
+                    path = f"/apis/{PLATFORM_API_VERSION}/namespaces/{name}/tenantpolicies"
+                    policies.append((path, _tenant_policy(spec)))
             assigned.append(names[key])
         with self._created(namespaces):
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -152,7 +145,7 @@ class ApiServerEngine:
 
     @contextmanager
     def _platforms(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
-        """Make one Platform for each that the cases need."""
+        """Make one namespace for each Platform that the cases need; it carries what that says."""
         names: dict[str, str] = {}
         objects: list[Placed] = []
         assigned: list[str] = []
@@ -160,10 +153,8 @@ class ApiServerEngine:
             spec = spec_of(world.platform, case.content.platform)
             key = json.dumps(spec, sort_keys=True)
             if key not in names:
-                names[key] = _MISSING if spec is None else f"variant-{len(names)}"
-                if spec is not None:
-                    body = self._scratch.parameter("Platform", names[key], spec)
-                    objects.append((f"/apis/{self._scratch.group}/v1alpha1/platforms", body))
+                names[key] = f"{self._scratch.run}-platform-{len(names)}"
+                objects.append(self._scratch.namespace(names[key], platform_facts(spec)))
             assigned.append(names[key])
         with self._created(objects):
             yield assigned
@@ -220,13 +211,10 @@ class ApiServerEngine:
             else:
                 bindings = self._scratch.bindings(manifest, rule_id, states[rule_id], variants)
                 objects.extend((f"{ADMISSION}/validatingadmissionpolicybindings", binding) for binding in bindings)
-        sources = sorted({rule.source for rule in rules})
-        for source in sources:
-            objects.extend(self._scratch.sentinel(source))
+        objects.extend(self._scratch.sentinel())
         with self._created(objects):
-            for source in sources:
-                metadata = {"name": "probe", "labels": self._scratch.probe_labels(source)}
-                awaited("activation of the policies", self._denied(metadata), timeout=90)
+            metadata = {"name": "probe", "labels": self._scratch.probe_labels}
+            awaited("activation of the policies", self._denied(metadata))
             yield
 
     def _denied(self, metadata: Mapping[str, Any]) -> Callable[[], bool]:
@@ -234,8 +222,7 @@ class ApiServerEngine:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
         def denied() -> bool:
-            message = self._session.request("POST", path, body, dry_run=True).message
-            return any(reason in message for reason in _JUDGING)
+            return _JUDGING in self._session.request("POST", path, body, dry_run=True).message
 
         return denied
 
@@ -301,6 +288,12 @@ class _Request:
         return result
 
 
+def _tenant_policy(spec: Mapping[str, Any]) -> dict[str, Any]:
+    metadata, body = {"name": TENANT_POLICY_NAME}, {**spec}
+    body.pop("defaultQueue", None)
+    return {"apiVersion": PLATFORM_API_VERSION, "kind": "TenantPolicy", "metadata": metadata, "spec": body}
+
+
 def _new_run() -> str:
     return f"t{uuid.uuid4().hex[:8]}"
 
@@ -349,6 +342,4 @@ def _judgement(case: Case, answer: Answer) -> Judgement:
     denied = _DENIED.search(answer.message)
     if denied is None:
         return Judgement(None, frozenset(paths), problem=answer.message)
-    if "no params found" in denied[1]:
-        paths.add(MISSING_PARAMETER)
     return Judgement(Verdict.DENY, frozenset(paths))

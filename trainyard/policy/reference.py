@@ -24,11 +24,15 @@ trainyard:policies:
   parameters: {LBL-002: {frameworks: [torch, jax, our-framework]}}
 ```
 
-Rules that read a TenantPolicy or the Platform deny what is created while that object is missing; the API server then
-says `no params found for policy binding` beside the name of the policy, which is the rule's id. They never hold up an
-update then, and never the platform's own namespaces: what exists can always be changed, drained and deleted. Updates
-that change neither spec nor labels nor annotations, and those that suspend a job, are not judged unless the rule says
-so; an object that is being deleted never is.
+Rules that read a TenantPolicy or the Platform deny what is created while that object is missing (`ID parameters: there
+is no TenantPolicy to judge by`). They never hold up an update then, and never the platform's own namespaces: what
+exists can always be changed, drained and deleted. Updates that change neither spec nor labels nor annotations, and
+those that suspend a job, are not judged unless the rule says so; an object that is being deleted never is.
+
+The API server reads both objects as annotations `policy.trainyard.dev/...` of Namespaces: a TenantPolicy on its own
+Namespace, the Platform on `kube-system`. The controller's leader writes them within a second of a change and takes
+back whatever anybody else writes there. An API server knows Namespaces from its first request on; the kinds of
+CustomResourceDefinitions it knows only half a minute after it starts.
 """
 _REACH = {
     Reach.EVERYWHERE: "all namespaces",

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
+_PARAMS = re.compile(r"\bparams\b")
 LISTED: Final = re.compile(r"\{(?P<source>platform|parameters)\.(?P<name>[a-z][A-Za-z]*)(?P<pairs>=?)\}")
 """Stands for the texts of a list, or for what they say after the sign =: a Platform's field or a rule's parameter."""
 
@@ -176,6 +177,14 @@ class Cel(SettingsModel):
     stopping: bool = Field(default=False, description="Whether updates are judged that leave the object suspended")
     validations: tuple[Validation, ...] = Field(min_length=1)
 
+    @property
+    def texts(self) -> list[str]:
+        """Every expression of the rule."""
+        named = [each.expression for each in (*self.variables, *self.when)]
+        return named + [
+            text for each in self.validations for text in (each.expression, each.paths or "", *each.values.values())
+        ]
+
 
 class Rule(SettingsModel):
     """One admission rule: the content of ``rule.yaml`` and the family its folder lies in."""
@@ -223,6 +232,11 @@ class Rule(SettingsModel):
         if self.source is not ParameterSource.NONE and any("DELETE" in match.operations for match in self.matches):
             raise ValueError(
                 "a rule that reads parameters cannot match DELETE: a missing parameter would hold a namespace for ever"
+            )
+        if self.cel is not None and any(map(_PARAMS.search, self.cel.texts)):
+            raise ValueError(
+                "cel: policies have no params; use the variables of policies/lib/tenant-policy.cel.yaml or "
+                "platform.cel.yaml, which come with the rule's source"
             )
         for listed in filter(None, map(LISTED.fullmatch, self.mentions)):
             if listed["source"] == "parameters" and listed["name"] not in self.parameters:

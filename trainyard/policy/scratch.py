@@ -1,8 +1,7 @@
-"""Policies for a test run: the generated ones under names and parameter kinds of their own.
+"""Policies for a test run: the generated ones under names of their own.
 
 They match only objects that carry the labels of the run: whatever else is installed neither judges the cases nor is
-disturbed by them. The policy itself must say so, not only its bindings, because one whose parameter kind is gone
-denies all that it matches.
+disturbed by them.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard.policy.rule import ParameterSource
 from trainyard.settings.platform import PolicyState
 
-__all__ = ["ADMISSION", "DOMAIN", "PLURALS", "Placed", "Scratch"]
+__all__ = ["ADMISSION", "DOMAIN", "Placed", "Scratch"]
 
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 DOMAIN: Final = "policy-test.trainyard.dev"
-PLURALS: Final = {ParameterSource.TENANT_POLICY: "tenantpolicies", ParameterSource.PLATFORM: "platforms"}
 
 Placed = tuple[str, Mapping[str, Any]]
 """The path of a collection and an object to create in it."""
@@ -36,18 +33,9 @@ class Scratch:
     ----------
     run
         Name of the run; no other run has it.
-    kinds
-        Name of the run that made the kinds of the parameters; this one where it is empty. The API server takes half a
-        minute to learn of new ones.
     """
 
     run: str
-    kinds: str = ""
-
-    @property
-    def group(self) -> str:
-        """API group of the parameters."""
-        return f"{self.kinds or self.run}.{DOMAIN}"
 
     @property
     def users(self) -> str:
@@ -58,34 +46,15 @@ class Scratch:
         """Return the labels that put an object under test by one rule."""
         return {_RUN: self.run, _RULE: rule_id, _PLATFORM: variant}
 
-    def probe_labels(self, source: ParameterSource) -> dict[str, str]:
-        """Return the labels of an object that a sentinel denies once it is active."""
-        return {_RUN: f"{self.run}-{source.value}"}
+    @property
+    def probe_labels(self) -> dict[str, str]:
+        """Labels of an object that the sentinel denies once it is active."""
+        return {_RUN: f"{self.run}-probe"}
 
-    def parameter(self, kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a parameter object."""
-        return {"apiVersion": f"{self.group}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
-
-    def definitions(self) -> list[Placed]:
-        """Return the kinds of the parameters."""
-        spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-        placed: list[Placed] = []
-        for source, scope in ((ParameterSource.TENANT_POLICY, "Namespaced"), (ParameterSource.PLATFORM, "Cluster")):
-            kind, plural = source.value, PLURALS[source]
-            body = {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": f"{plural}.{self.group}"},
-                "spec": {
-                    "group": self.group,
-                    "scope": scope,
-                    "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-                    "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
-                },
-            }
-            placed.append(("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body))
-        return placed
+    def namespace(self, name: str, facts: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Placed:
+        """Return a namespace that carries what a TenantPolicy or a Platform says."""
+        metadata = {"name": name, "labels": dict(labels or {}), "annotations": dict(facts)}
+        return "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     def role(self, grants: Sequence[Mapping[str, Any]]) -> list[Placed]:
         """Return what lets the users of the cases make their requests."""
@@ -106,8 +75,6 @@ class Scratch:
         policy = copy.deepcopy(dict(manifest))
         policy["metadata"] = {"name": f"{self.run}.{manifest['metadata']['name']}"}
         policy["spec"]["matchConstraints"]["objectSelector"] = {"matchLabels": {_RUN: self.run}}
-        if "paramKind" in policy["spec"]:
-            policy["spec"]["paramKind"]["apiVersion"] = f"{self.group}/v1alpha1"
         return policy
 
     def bindings(
@@ -118,7 +85,7 @@ class Scratch:
         Warn, because a warning is given for every violation; Deny, because that is what must hold, though the API
         server reports only its first denial.
         """
-        reads_platform = manifest["spec"].get("paramRef", {}).get("name") == "platform"
+        reads_platform = "paramRef" in manifest["spec"]
         for variant in variants if reads_platform else ("",):
             for action in ("Warn", "Deny") if state is PolicyState.DENY else ("Warn",):
                 binding = copy.deepcopy(dict(manifest))
@@ -130,18 +97,16 @@ class Scratch:
                 spec["policyName"] = f"{self.run}.{spec['policyName']}"
                 spec["validationActions"] = [action]
                 labels = {_RUN: self.run, _RULE: rule_id}
-                if "paramRef" in spec and action == "Warn":
-                    spec["paramRef"]["parameterNotFoundAction"] = "Allow"
                 if reads_platform:
                     spec["paramRef"]["name"] = variant
                     labels[_PLATFORM] = variant
                 spec["matchResources"]["objectSelector"] = {"matchLabels": labels}
                 yield binding
 
-    def sentinel(self, source: ParameterSource) -> list[Placed]:
-        """Return a policy to be made last: once it answers, the others and their parameters are active too."""
-        name = f"{self.run}.sentinel-{source.value.lower()}.{DOMAIN}"
-        selector = {"matchLabels": self.probe_labels(source)}
+    def sentinel(self) -> list[Placed]:
+        """Return a policy to be made last: once it answers, the others are active too."""
+        name = f"{self.run}.sentinel.{DOMAIN}"
+        selector = {"matchLabels": self.probe_labels}
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
         policy: dict[str, Any] = {
             "apiVersion": _VERSION,
@@ -162,9 +127,6 @@ class Scratch:
                 "matchResources": {"objectSelector": selector},
             },
         }
-        if source is not ParameterSource.NONE:
-            policy["spec"]["paramKind"] = {"apiVersion": f"{self.group}/v1alpha1", "kind": source.value}
-            binding["spec"]["paramRef"] = {"name": "absent", "parameterNotFoundAction": "Deny"}
         return [
             (f"{ADMISSION}/validatingadmissionpolicies", policy),
             (f"{ADMISSION}/validatingadmissionpolicybindings", binding),

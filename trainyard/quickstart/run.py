@@ -16,6 +16,7 @@ from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.live import PlatformView, finished_condition, gang_nodes, read_platform, run_train_job
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
+from trainyard.quickstart.admission import wait_for_tenants
 from trainyard.quickstart.smoke import accelerator, smoke_job
 from trainyard.quickstart.summary import ProcessLine, SmokeReport, summary
 from trainyard.settings import StackSettings
@@ -65,6 +66,7 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
     was_healthy = _running(source)
     access = source.up(settings.fabric, progress)
     result = up(settings, stack, config_file, progress)
+    wait_for_tenants(access, settings, progress)
     with progress.step("Smoke TrainJob") as step:
         report, view = asyncio.run(_prove(access, settings, step.update))
         step.done(f"{report.name} complete" if report.ran else f"{report.name} was complete already")

@@ -74,8 +74,22 @@ class TrainerSettings(SettingsModel):
         default=True, description="true: installed by this program; existing: already in the cluster"
     )
     namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
-    replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the controller; one of them leads")
+    replicas: int = Field(
+        default=2, ge=1, le=5, description="Replicas of the controller: one of them leads, all serve webhooks"
+    )
     workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
+    shutdown_delay_seconds: int = Field(
+        default=8,
+        ge=0,
+        le=60,
+        description="Time for which a replica that stops still serves webhooks: until every API server and proxy has "
+        "learned of it",
+    )
+    progress_reports: bool = Field(
+        default=False,
+        description="Let training code report progress to `status.trainerStatus` (upstream's gate TrainJobStatus): "
+        "training containers get an address, a token and the authority to trust",
+    )
 
 
 class RuntimeSettings(SettingsModel):

@@ -30,6 +30,15 @@ violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "
 	message := sprintf("user \"%v\" may not choose the queue of a tenant's namespace", [request.user.name])
 }
 
+violation contains {"path": "metadata.annotations", "message": message} if {
+	request.kind == "Namespace"
+	not users.of_the_platform("OBJ-002")
+	some key in (object.keys(annotations) | object.keys(old_annotations))
+	startswith(key, "policy.trainyard.dev/")
+	not annotations[key] == old_annotations[key]
+	message := sprintf("user \"%v\" may not say what a namespace may use", [request.user.name])
+}
+
 sets_limits if request.api_group == "trainyard.dev"
 
 sets_limits if {
@@ -46,6 +55,10 @@ of_a_tenant if {
 labels := request.map(request.metadata, "labels")
 
 old_labels := request.map(old_metadata, "labels")
+
+annotations := request.map(request.metadata, "annotations")
+
+old_annotations := request.map(old_metadata, "annotations")
 
 default old_metadata := {}
 

@@ -12,7 +12,6 @@ from tests.policy.equivalence.anatomy import places
 from tests.policy.equivalence.gates import Checked
 from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import Worlds
-from trainyard.policy.cases import MISSING_PARAMETER
 from trainyard.policy.judge import Decision
 from trainyard.policy.rule import Gate, Reach, Rule
 
@@ -162,11 +161,11 @@ class Comparison:
         self.tally.counts["refused by the check too" if checked.refused else "left to the schema"] += 1
 
     def _of_the_api_server(self, findings: Iterable[tuple[str | None, str]]) -> frozenset[Finding]:
-        """Return the findings that warnings of the API server show: a missing parameter is a denial."""
+        """Return the findings that warnings of the API server show."""
         return frozenset(
             (rule or "?", path)
             for rule, path in findings
-            if path != MISSING_PARAMETER and (rule not in self._rules or self._rules[rule].gate is not Gate.OPA)
+            if rule not in self._rules or self._rules[rule].gate is not Gate.OPA
         )
 
     def _judging(self, judged: Judged) -> Sequence[Rule]:

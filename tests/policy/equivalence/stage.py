@@ -20,8 +20,9 @@ from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
 from trainyard.policy.admission import TENANT_LABEL, admission_objects
 from trainyard.policy.apiserver import findings_of
+from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.rule import Match, Rule
-from trainyard.policy.scratch import ADMISSION, PLURALS, Placed, Scratch
+from trainyard.policy.scratch import ADMISSION, Placed, Scratch
 from trainyard.policy.session import Answer, Session, awaited
 from trainyard.settings.platform import PolicySettings
 
@@ -35,7 +36,8 @@ _CONTROL: Final = re.compile(r"\\[bfnrt]|\\u00[01]")
 _AT_ONCE: Final = "gracePeriodSeconds=0&propagationPolicy=Background"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
-_NO_PARAMETER: Final = "no params found"
+_JUDGING: Final = "failed expression: false"
+"""What the sentinel says once it judges."""
 
 
 class Stage:
@@ -109,25 +111,15 @@ class Stage:
     @contextmanager
     def _surroundings(self, names: Iterable[str]) -> Iterator[None]:
         homes = [home for home in self._worlds.homes.values() if home.name != PLATFORM_NAMESPACE]
-        api = f"/apis/{self._scratch.group}/v1alpha1"
-        namespaces: list[Placed] = [("/api/v1/namespaces", self._namespace(home)) for home in homes]
+        namespaces = [self._namespace(home) for home in homes]
         accounts: list[Placed] = [
             (f"/api/v1/namespaces/{self.namespace(home.name)}/serviceaccounts", _named("ServiceAccount", "v1", name))
             for home in homes
             for name in names
         ]
-        policies = [
-            (
-                f"{api}/namespaces/{self.namespace(home.name)}/tenantpolicies",
-                self._scratch.parameter("TenantPolicy", "tenant", home.policy),
-            )
-            for home in homes
-            if home.policy is not None
-        ]
         platforms = [
-            (f"{api}/platforms", self._scratch.parameter("Platform", name, spec))
+            self._scratch.namespace(self._platform(name), platform_facts(spec))
             for name, spec in self._worlds.platforms.items()
-            if spec is not None
         ]
         classes: list[Placed] = [
             (
@@ -136,12 +128,10 @@ class Stage:
             )
             for name in ("normal", "high")
         ]
-        with self._created([*self._scratch.definitions(), *namespaces]):
-            for plural in PLURALS.values():
-                awaited(f"serving {plural}", lambda plural=plural: self._session.request("GET", f"{api}/{plural}").ok)
+        with self._created([*namespaces, *platforms]):
             for path, body in accounts:
                 self._session.request("POST", path, body)
-            with self._created([*policies, *platforms]), self._created(classes), self._created(self._roles()):
+            with self._created(classes), self._created(self._roles()):
                 user = [("Impersonate-User", "probe"), ("Impersonate-Group", self._scratch.users)]
                 awaited(
                     "the role of the test's users",
@@ -149,10 +139,13 @@ class Stage:
                 )
                 yield
 
-    def _namespace(self, home: Home) -> dict[str, Any]:
-        body = _named("Namespace", "v1", self.namespace(home.name))
-        body["metadata"]["labels"] = {TENANT_LABEL: "vision"} if home.labelled else {}
-        return body
+    def _namespace(self, home: Home) -> Placed:
+        labels = {TENANT_LABEL: "vision"} if home.labelled else {}
+        return self._scratch.namespace(self.namespace(home.name), tenant_facts(home.policy), labels)
+
+    def _platform(self, variant: str) -> str:
+        """Return the namespace that carries what a Platform says."""
+        return f"{self.run}-platform-{variant}"
 
     def _roles(self) -> list[Placed]:
         grants = [
@@ -262,21 +255,20 @@ class Stage:
                 policies.append((f"{ADMISSION}/validatingadmissionpolicies", self._scratch.policy(manifest)))
             else:
                 bindings += [placed for mode in (EXHAUSTIVE, FAITHFUL) for placed in self._bound(manifest, mode)]
-        sentinels = [placed for source in PLURALS for placed in self._scratch.sentinel(source)]
-        with self._created(policies, workers), self._created(bindings, workers), self._created(sentinels):
-            for source in PLURALS:
-                metadata = {"name": "probe", "labels": self._scratch.probe_labels(source)}
-                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-                awaited("activation of the policies", lambda body=body: self._probed(body))
+        sentinel = self._scratch.sentinel()
+        with self._created(policies, workers), self._created(bindings, workers), self._created(sentinel):
+            metadata = {"name": "probe", "labels": self._scratch.probe_labels}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+            awaited("activation of the policies", lambda: self._probed(body))
             yield
 
     def _probed(self, body: Mapping[str, Any]) -> bool:
         path = f"/api/v1/namespaces/{PLATFORM_NAMESPACE}/configmaps"
-        return _NO_PARAMETER in self._session.request("POST", path, body, dry_run=True).message
+        return _JUDGING in self._session.request("POST", path, body, dry_run=True).message
 
     def _bound(self, manifest: Mapping[str, Any], mode: str) -> Iterator[Placed]:
         spec, name = manifest["spec"], manifest["metadata"]["name"]
-        reads_platform = spec.get("paramRef", {}).get("name") == "platform"
+        reads_platform = "paramRef" in spec
         for variant in self._worlds.platforms if reads_platform else ("",):
             each = copy.deepcopy(dict(manifest))
             spec = each["spec"]
@@ -284,11 +276,9 @@ class Stage:
             spec["policyName"] = f"{self.run}.{spec['policyName']}"
             spec["matchResources"]["objectSelector"] = {"matchLabels": self._selected(mode, variant)}
             if reads_platform:
-                spec["paramRef"]["name"] = variant
+                spec["paramRef"]["name"] = self._platform(variant)
             if mode == EXHAUSTIVE:
                 spec["validationActions"] = ["Warn"]
-                if "paramRef" in spec:
-                    spec["paramRef"]["parameterNotFoundAction"] = "Allow"
             yield f"{ADMISSION}/validatingadmissionpolicybindings", each
 
     def _judge(self, subject: Subject) -> Judged:

@@ -7,8 +7,10 @@ import contextlib
 import fcntl
 import logging
 import os
+import resource
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane
@@ -19,17 +21,18 @@ from trainyard.cluster.process import HEARTBEAT, rotate
 from trainyard.cluster.stages import HOST_PROCESS_LABEL
 from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.bootstrap import bootstrap
-from trainyard.cluster.supervisor.deployment import programs
-from trainyard.cluster.supervisor.host import HostProcess, mark
 from trainyard.cluster.supervisor.keeper import Keeper
-from trainyard.cluster.supervisor.recipes import RECIPES
+from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
 from trainyard.kube.kinds import DEPLOYMENTS, PODS
-from trainyard.problem import TrainyardError
 
 __all__ = ["run"]
 
 _BEAT = 5.0
+_FILES = 16384
+"""Open files asked for: each forwarded connection is two."""
+_THREADS = 32
+"""Probes that may wait at the same time for an answer."""
 _UNSETTLED, _SETTLED = 0.5, 2.0
 """Seconds until the next look while something is not healthy yet, and otherwise."""
 _API_FAILURES = (ApiError, TransportError, WatchBrokenError, OSError)
@@ -58,6 +61,7 @@ async def _supervise(folder: ClusterFolder, state: ClusterState) -> None:
     """Supervise until SIGTERM, then leave at once: a build that a thread waits for must not delay the end."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=_THREADS))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
@@ -101,71 +105,49 @@ async def _beat(folder: ClusterFolder) -> None:
 
 
 async def _platform(folder: ClusterFolder, state: ClusterState, processes: tuple[ControlPlaneProcess, ...]) -> None:
-    hosts = {program: HostProcess(program, recipe, folder, state) for program, recipe in RECIPES.items()}
-    keepers = [asyncio.create_task(host.keeper.run()) for host in hosts.values()]
+    kubelet = Kubelet(folder, state, connections=_connections())
+    running = asyncio.create_task(kubelet.run())
     apiserver = next(process.probe for process in processes if process.spec.name == "kube-apiserver")
     try:
         while True:
             try:
                 if await asyncio.to_thread(probe, apiserver) is None:
-                    await _session(folder, hosts)
+                    await _session(folder, kubelet)
             except _API_FAILURES as error:
                 _log.warning("the API server: %s", error)
             await asyncio.sleep(_UNSETTLED)
     finally:
-        for task in keepers:
-            task.cancel()
-        await asyncio.gather(*keepers, *(host.close() for host in hosts.values()), return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
-async def _session(folder: ClusterFolder, hosts: dict[str, HostProcess]) -> None:
+def _connections() -> int:
+    """Return how many connections a forwarder may have open, after asking the system for as many files as it gives."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(wanted, soft) // 8
+
+
+async def _session(folder: ClusterFolder, kubelet: Kubelet) -> None:
     async with Client.from_kubeconfig(folder.kubeconfig, user_agent="trainyard-cluster") as administrator:
         await bootstrap(administrator)
-    wake = asyncio.Event()
+    wake = kubelet.changed
     async with Client.from_kubeconfig(folder.kubeconfigs / "supervisor", user_agent="trainyard-supervisor") as client:
         watches = [asyncio.create_task(_watch(client, resource, wake.set)) for resource in (DEPLOYMENTS, PODS)]
         try:
             while True:
                 wake.clear()
-                await _reconcile(client, hosts)
-                pause = _SETTLED if all(host.settled for host in hosts.values()) else _UNSETTLED
+                deployments = await client.list(DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
+                pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
+                await kubelet.reconcile(client, deployments, pods)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wake.wait(), pause)
+                    await asyncio.wait_for(wake.wait(), _SETTLED if kubelet.settled else _UNSETTLED)
         finally:
             for watch in watches:
                 watch.cancel()
             await asyncio.gather(*watches, return_exceptions=True)
-
-
-async def _reconcile(client: Client, hosts: dict[str, HostProcess]) -> None:
-    deployments = await client.list(DEPLOYMENTS, label_selector=HOST_PROCESS_LABEL)
-    pods = await client.list(PODS, label_selector=HOST_PROCESS_LABEL)
-    living = [body for body in deployments if not body["metadata"].get("deletionTimestamp")]
-    living.sort(key=lambda body: body["metadata"]["creationTimestamp"])
-    for program, host in hosts.items():
-        await _tolerant(program, host.reconcile(client, next((b for b in living if program in programs(b)), None)))
-    for program in hosts:
-        body = next((b for b in living if programs(b)[0] == program), None)
-        if body is not None:
-            healthy = all(name in hosts and hosts[name].healthy for name in programs(body))
-            own = [pod for pod in pods if pod["metadata"]["labels"][HOST_PROCESS_LABEL] == program]
-            await _tolerant(program, mark(client, body, own, healthy=healthy))
-
-
-async def _tolerant(program: str, work: Awaitable[None]) -> None:
-    """Do something for one program, whose trouble must not end the supervision of the others."""
-    try:
-        await work
-    except ApiError as error:
-        if error.status not in (403, 404, 409, 422):
-            raise
-        _log.warning("%s: %s", program, error)
-    except (TransportError, WatchBrokenError, OSError):
-        raise
-    except TrainyardError as error:
-        _log.warning("%s: %s", program, error)
-    except Exception:
-        _log.exception("%s cannot be supervised", program)
 
 
 async def _watch(client: Client, resource: Resource, notify: Callable[[], None]) -> None:

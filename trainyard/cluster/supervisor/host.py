@@ -1,4 +1,4 @@
-"""Runs the processes of the platform's Deployments, and marks their pods healthy while all of them are."""
+"""One container of a platform pod as a process of this machine: its files, its token, its readiness."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ import contextlib
 import datetime
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from trainyard.cluster.controlplane import server_url
 from trainyard.cluster.files import ClusterFolder, private_folder
 from trainyard.cluster.health import answers
-from trainyard.cluster.ports import taken
-from trainyard.cluster.process import NOT_INSTALLED, ProcessSpec
+from trainyard.cluster.ports import HOST, slot_name, slot_ports, taken
+from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.sources import sources_digest
-from trainyard.cluster.stages import HEALTHY_ANNOTATION
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import volumes
-from trainyard.cluster.supervisor.deployment import HostDeployment, local_paths, parse, serves
 from trainyard.cluster.supervisor.identity import ServiceAccountIdentity
 from trainyard.cluster.supervisor.keeper import Keeper
+from trainyard.cluster.supervisor.pods import HostContainer, local_paths
+from trainyard.cluster.supervisor.readiness import Readiness
 from trainyard.cluster.supervisor.recipes import Recipe, RunContext
 from trainyard.cluster.toolchain import program_path
 from trainyard.kube import Client
@@ -31,13 +30,12 @@ from trainyard.kube.kinds import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOKS,
-    PODS,
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
 from trainyard.problem import TrainyardError
 
-__all__ = ["HostProcess", "mark"]
+__all__ = ["HostProcess"]
 
 _SOURCES = {"configMap": CONFIG_MAPS, "secret": SECRETS}
 _WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -50,26 +48,46 @@ _log = logging.getLogger(__name__)
 
 
 class HostProcess:
-    """One platform program on this machine.
+    """One platform program in one slot of this machine.
 
     Parameters
     ----------
     program, recipe
         The program and how it runs.
+    slot
+        Its slot: every replica has ports, files and a token of its own.
     folder, state
         The cluster.
+    notify
+        Called when the process started or ended.
     """
 
-    def __init__(self, program: str, recipe: Recipe, folder: ClusterFolder, state: ClusterState) -> None:
-        self.program = program
-        own = {use: port for use, port in state.ports.items() if use.split("/")[0] == program}
-        self.keeper = Keeper(folder.processes, program, ready_to_start=partial(taken, own))
+    def __init__(
+        self,
+        program: str,
+        recipe: Recipe,
+        slot: int,
+        folder: ClusterFolder,
+        state: ClusterState,
+        notify: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.program, self.name = program, slot_name(program, slot)
+        self.ports = {use: port for use, port in slot_ports(state.ports, slot).items() if use.startswith(f"{program}/")}
+        self.keeper = Keeper(
+            folder.processes,
+            self.name,
+            ready_to_start=partial(taken, self.ports),
+            at_once=recipe.at_once,
+            notify=notify,
+        )
+        self._slot_ports = slot_ports(state.ports, slot)
+        self._sockets = folder.sockets / str(slot)
         self._programs: dict[str, Path] = {}
         self._failure: tuple[float, TrainyardError] | None = None
-        self.settled, self.healthy = True, False
+        self._readiness = Readiness()
         self._recipe = recipe
         self._cluster, self._state = folder, state
-        self._folder = folder.processes / program
+        self._folder = folder.processes / self.name
         self._identity = ServiceAccountIdentity(
             self._folder, folder.name, server_url(state), (folder.pki / "ca.crt").read_bytes()
         )
@@ -79,100 +97,97 @@ class HostProcess:
         self._context: RunContext | None = None
         self._building: asyncio.Task[Path] | None = None
 
-    async def reconcile(self, client: Client, body: Mapping[str, Any] | None) -> None:
-        """Make the process follow the Deployment, and look whether it is healthy.
+    @property
+    def ready(self) -> bool:
+        """Whether the process runs and its readiness probe succeeds."""
+        return self._readiness.ready
+
+    def rest(self, why: str) -> None:
+        """Have no process in this slot.
 
         Parameters
         ----------
-        body
-            The Deployment, None if there is none.
+        why
+            Reason for the status.
         """
-        self.healthy = False
-        if body is None:
-            self._accepted, self.settled = None, True
-            self.keeper.unwant(NOT_INSTALLED)
-            return
+        self._accepted = None
+        self._readiness.reset()
+        self.keeper.unwant(why)
+
+    async def run(self, client: Client, container: HostContainer) -> None:
+        """Make the process follow its container, and probe its readiness."""
         try:
-            deployment = parse(body, self.program)
-            if deployment.replicas == 0:
-                self._accepted, self.settled = None, True
-                self.keeper.unwant("scaled to 0 replicas")
-                return
             due = time.monotonic() - self._looked_at > _REFRESH
-            if self._accepted != deployment.template or due or not self.settled:
+            if self._accepted != container.pod or due or not self.ready:
                 self._looked_at = time.monotonic()
-                why = await self._prepare(client, deployment)
+                why = await self._prepare(client, container)
                 if why and self._accepted is None:
                     self.keeper.postpone(why)
         except TrainyardError as error:
-            self._accepted = None
-            self.keeper.unwant(str(error))
-        self.settled = self.healthy = await self._healthy()
+            self.rest(str(error))
+        await self._probe(container)
 
-    async def _prepare(self, client: Client, deployment: HostDeployment) -> str | None:
-        missing = await self._missing(client, deployment)
-        if missing and self._accepted != deployment.template:
+    async def _prepare(self, client: Client, container: HostContainer) -> str | None:
+        missing = await self._missing(client, container)
+        if missing and self._accepted != container.pod:
             self._accepted = None
             return f"waits for {missing}"
         now = datetime.datetime.now(datetime.UTC)
-        if not await self._identity.ensure(client, deployment.namespace, deployment.service_account, now):
+        if not await self._identity.ensure(client, container.namespace, container.service_account, now):
             self._accepted = None
-            return f"waits for ServiceAccount {deployment.namespace}/{deployment.service_account}"
-        mounts = {
-            path: self._folder / "volumes" / volume / inner for path, (volume, inner) in deployment.mounts.items()
-        }
-        program = await self._program(deployment.version)
+            return f"waits for ServiceAccount {container.namespace}/{container.service_account}"
+        mounts = {path: self._folder / "volumes" / volume / inner for path, (volume, inner) in container.mounts.items()}
+        program = await self._program(container.version)
         if program is None:
-            return f"{self.program} {deployment.version} is being built"
-        private_folder(self._cluster.sockets)
+            return f"{self.program} {container.version} is being built"
+        private_folder(self._sockets)
         context = RunContext(
             program,
-            deployment.namespace,
+            container.namespace,
             self._identity.kubeconfig,
             self._folder,
-            self._state.ports,
+            self._slot_ports,
             mounts,
-            self._cluster.sockets,
+            self._sockets,
             self._state.nodes,
         )
-        if not await self._volumes(client, deployment, context):
+        if not await self._volumes(client, container, context):
             return "waits for the content of its volumes"
         self._context = context
-        arguments = [local_paths(argument, mounts) for argument in deployment.arguments]
-        variables = {name: local_paths(value, mounts) for name, value in deployment.environment.items()}
+        arguments = [local_paths(argument, mounts) for argument in container.arguments]
+        variables = {name: local_paths(value, mounts) for name, value in container.environment.items()}
+        port = self.ports[self._recipe.listens] if self._recipe.listens else self._recipe.health(context).port
         spec = ProcessSpec(
-            name=self.program,
-            version=deployment.version,
+            name=self.name,
+            version=container.version,
             command=tuple(self._recipe.command(context, arguments)),
-            log=self._cluster.log(self.program),
-            address=f"127.0.0.1:{self._state.ports[self._recipe.listens]}"
-            if self._recipe.listens
-            else f"127.0.0.1:{self._recipe.health(context).port}",
+            log=self._cluster.log(self.name),
+            address=f"{HOST}:{port}",
             environment={**self._recipe.variables(context), **variables},
-            inputs=deployment.template if self._recipe.upstream else f"{deployment.template}{self._sources}",
+            inputs=container.pod if self._recipe.upstream else f"{container.pod}{self._sources}",
         )
-        self._accepted = deployment.template
+        self._accepted = container.pod
         self.keeper.want(spec)
         return None
 
-    async def _missing(self, client: Client, deployment: HostDeployment) -> str | None:
-        if self._accepted == deployment.template:
+    async def _missing(self, client: Client, container: HostContainer) -> str | None:
+        if self._accepted == container.pod:
             return None
         for name in self._recipe.crds:
             crd = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name)
             conditions = (crd or {}).get("status", {}).get("conditions") or ()
             if not any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions):
                 return f"CustomResourceDefinition {name}"
-        for name in self._recipe.webhook_configurations(list(deployment.arguments)):
+        for name in self._recipe.webhook_configurations(list(container.arguments)):
             found = [await client.find(resource, name) for resource in _WEBHOOKS]
             if not any(found):
                 return f"webhook configuration {name}"
-        for volume in deployment.volumes:
+        for volume in container.volumes:
             if volume.kind in _SOURCES and not volume.optional:
-                found_source = await client.find(_SOURCES[volume.kind], volume.source, namespace=deployment.namespace)
+                found_source = await client.find(_SOURCES[volume.kind], volume.source, namespace=container.namespace)
                 if volumes.content(volume, found_source) is None:
                     kind = _SOURCES[volume.kind].kind
-                    return f"{kind} {deployment.namespace}/{volume.source} (mounted as volume {volume.name})"
+                    return f"{kind} {container.namespace}/{volume.source} (mounted as volume {volume.name})"
         return None
 
     async def _program(self, version: str) -> Path | None:
@@ -199,13 +214,13 @@ class HostProcess:
             raise
         return self._programs[version]
 
-    async def _volumes(self, client: Client, deployment: HostDeployment, context: RunContext) -> bool:
-        for volume in deployment.volumes:
+    async def _volumes(self, client: Client, container: HostContainer, context: RunContext) -> bool:
+        for volume in container.volumes:
             target = self._folder / "volumes" / volume.name
             if volume.kind == "emptyDir":
                 private_folder(target)
                 continue
-            body = await client.find(_SOURCES[volume.kind], volume.source, namespace=deployment.namespace)
+            body = await client.find(_SOURCES[volume.kind], volume.source, namespace=container.namespace)
             files = volumes.content(volume, body)
             if files is None:
                 if self._accepted is None:
@@ -224,12 +239,14 @@ class HostProcess:
             return data
         return self._recipe.configuration(context, path, text).encode()
 
-    async def _healthy(self) -> bool:
+    async def _probe(self, container: HostContainer) -> None:
         if self._context is None or not self.keeper.running:
-            return False
-        probe = self._recipe.health(self._context)
-        port = self._state.ports[self._recipe.listens] if self._recipe.listens else None
-        return await asyncio.to_thread(answers, probe, port) is None
+            self._readiness.reset()
+            return
+        if self._readiness.due(time.monotonic(), container.probe_period):
+            listens = (self.ports[self._recipe.listens],) if self._recipe.listens else ()
+            why = await asyncio.to_thread(answers, self._recipe.health(self._context), *listens)
+            self._readiness.observe(time.monotonic(), answered=why is None, failures=container.probe_failures)
 
     async def close(self) -> None:
         """Give up what is being waited for."""
@@ -237,23 +254,3 @@ class HostProcess:
             self._building.cancel()
             with contextlib.suppress(asyncio.CancelledError, TrainyardError):
                 await self._building
-
-
-async def mark(client: Client, body: Mapping[str, Any], pods: list[dict[str, Any]], *, healthy: bool) -> None:
-    """Say on the pods of a Deployment whether its processes are healthy.
-
-    Parameters
-    ----------
-    body
-        The Deployment.
-    pods
-        Pods with its label; those of older templates are never healthy.
-    """
-    for pod in pods:
-        metadata = pod["metadata"]
-        if metadata["namespace"] != body["metadata"]["namespace"] or metadata.get("deletionTimestamp"):
-            continue
-        wanted = "true" if healthy and serves(body, pod) else "false"
-        if (metadata.get("annotations") or {}).get(HEALTHY_ANNOTATION) != wanted:
-            patch = {"metadata": {"uid": metadata["uid"], "annotations": {HEALTHY_ANNOTATION: wanted}}}
-            await client.merge_patch(PODS, metadata["name"], patch, namespace=metadata["namespace"])

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
@@ -13,13 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainyard.cluster.process import (
+    NOT_INSTALLED,
+    STOPPING,
     ProcessRecord,
     ProcessSpec,
     alive,
     identity,
     read_record,
     start,
-    stop,
     stopped,
     telling_line,
     write_record,
@@ -30,6 +32,8 @@ __all__ = ["Keeper", "exited"]
 
 _LONGEST_PAUSE = 30.0
 _AFTER_FAILURE = 2.0
+_GRACE, _KILL_PATIENCE = 15.0, 10.0
+"""Seconds for a process to end after the request to, and after being killed."""
 _STEADY = 60.0
 """Seconds a process must have lived for its next death to count as the first."""
 
@@ -47,14 +51,32 @@ class Keeper:
         Name of the process.
     ready_to_start
         Awaited before each start; returns None when the process may start, else why not.
+    at_once
+        Signal that asks for an end without delay, for a process that is replaced where it is.
+    notify
+        Called when the record changed: the process started, ended, or cannot start.
+
+    Attributes
+    ----------
+    grace
+        Seconds between the request to stop and the process being killed.
     """
 
     def __init__(
-        self, folder: Path, name: str, *, ready_to_start: Callable[[], Awaitable[str | None]] | None = None
+        self,
+        folder: Path,
+        name: str,
+        *,
+        ready_to_start: Callable[[], Awaitable[str | None]] | None = None,
+        at_once: signal.Signals = signal.SIGTERM,
+        notify: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._folder = folder
         self._ready_to_start = ready_to_start
+        self._at_once = at_once
+        self._notify = notify
+        self.grace = _GRACE
         self._wanted: ProcessSpec | None = None
         self._waiting: str | None = None
         self._changed = asyncio.Event()
@@ -90,6 +112,11 @@ class Keeper:
         record = self.record
         return self._wanted is not None and record.digest == self._wanted.digest and alive(record)
 
+    @property
+    def resting(self) -> bool:
+        """Whether the process neither runs nor is wanted."""
+        return self._wanted is None and not alive(self.record)
+
     async def run(self) -> None:
         """Keep the process until cancelled; being cancelled does not stop the process.
 
@@ -102,20 +129,24 @@ class Keeper:
             except TrainyardError as error:
                 _log.error("%s: %s", self.name, error)
                 await self._pause(_AFTER_FAILURE)
+            except Exception:
+                _log.exception("%s cannot be supervised", self.name)
+                await self._pause(_AFTER_FAILURE)
 
     async def _step(self) -> None:
         wanted, record = self._wanted, self.record
         if wanted is None and self._waiting is None:
             await self._changed.wait()
         elif wanted is None:
-            await self._stop(record)
-            self._write(replace(stopped(self.record), waiting=self._waiting or "", restarts=0))
+            await self._stop(record, signal.SIGTERM)
+            if self._waiting != NOT_INSTALLED or read_record(self._folder, self.name) is not None:
+                self._write(replace(stopped(self.record), waiting=self._waiting or "", restarts=0))
             self._deaths = 0
             await self._changed.wait()
         elif alive(record) and record.digest == wanted.digest:
             await self._attend(record)
         else:
-            await self._stop(record)
+            await self._stop(record, self._at_once)
             await self._start(wanted)
 
     async def _start(self, spec: ProcessSpec) -> None:
@@ -160,12 +191,24 @@ class Keeper:
         self._write(replace(stopped(record, why), restarts=self._deaths))
         await self._pause(min(_LONGEST_PAUSE, 0.5 * 2.0 ** (self._deaths - 1)))
 
-    async def _stop(self, record: ProcessRecord) -> None:
-        if alive(record):
+    async def _stop(self, record: ProcessRecord, request: signal.Signals) -> None:
+        """Ask the process to end, kill it after the grace period, and wait for its end."""
+        if alive(record) and record.pid is not None:
             _log.info("stopping %s, pid %s", record.name, record.pid)
-            await asyncio.to_thread(stop, record)
+            self._write(replace(record, waiting=STOPPING))
+            for number, patience in ((request, self.grace), (signal.SIGKILL, _KILL_PATIENCE)):
+                if not alive(record):
+                    break
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(record.pid, number)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(exited(record.pid), patience)
         if self._child is not None:
             self._child.poll()
+        if alive(record):
+            raise TrainyardError(
+                f"{record.name} (pid {record.pid}) does not stop", fix="look at its log, and stop it by hand"
+            )
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -174,6 +217,7 @@ class Keeper:
     def _write(self, record: ProcessRecord) -> None:
         if record != read_record(self._folder, self.name):
             write_record(self._folder, record)
+            self._notify()
 
 
 async def exited(pid: int) -> None:

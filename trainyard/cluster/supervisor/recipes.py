@@ -7,6 +7,7 @@ A further program is one more entry of `RECIPES`.
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import yaml
 
+import trainyard
 from trainyard.cluster.health import Probe
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.sizing import memory_limit
-from trainyard.cluster.supervisor.deployment import local_paths
+from trainyard.cluster.supervisor.pods import local_paths
 from trainyard.problem import TrainyardError
 
 __all__ = ["RECIPES", "Recipe", "RunContext", "with_flags"]
@@ -87,6 +89,8 @@ class Recipe:
         Use of the port that must also accept connections.
     configuration
         Rewrites a file of a ConfigMap volume.
+    at_once
+        Signal that asks for an end without delay; SIGTERM is what a kubelet sends.
     """
 
     command: Callable[[RunContext, list[str]], list[str]]
@@ -97,6 +101,7 @@ class Recipe:
     webhook_configurations: Callable[[list[str]], list[str]] = lambda _: []
     variables: Callable[[RunContext], dict[str, str]] = lambda _: {}
     configuration: Callable[[RunContext, str, str], str] = lambda _context, _name, text: text
+    at_once: signal.Signals = signal.SIGTERM
 
 
 def with_flags(arguments: list[str], flags: Mapping[str, str | None]) -> list[str]:
@@ -198,8 +203,18 @@ def _controller_configuration(context: RunContext, name: str, text: str) -> str:
     return yaml.safe_dump(document, sort_keys=True)
 
 
+def _controller_variables(context: RunContext) -> dict[str, str]:
+    """Have the controller run the code of its supervisor, whichever package is installed."""
+    return {"PYTHONPATH": str(Path(trainyard.__file__).resolve().parent.parent)}
+
+
 def _opa_command(context: RunContext, arguments: list[str]) -> list[str]:
-    flags = {"addr": f"unix://{_policy_socket(context)}", "diagnostic-addr": context.address("opa/health")}
+    flags = {
+        "addr": f"unix://{_policy_socket(context)}",
+        "diagnostic-addr": context.address("opa/health"),
+        # A kubelet stops all containers at once; here this one is asked when the controller has ended.
+        "shutdown-wait-period": None,
+    }
     return [str(context.program), *with_flags(arguments[1:], flags)]
 
 
@@ -264,6 +279,8 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         listens="trainyard-controller/webhook",
         configuration=_controller_configuration,
+        variables=_controller_variables,
+        at_once=signal.SIGINT,
     ),
     "opa": Recipe(
         command=_opa_command,

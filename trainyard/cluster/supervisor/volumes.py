@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.cluster.files import private_folder
-from trainyard.cluster.supervisor.deployment import VolumeSource
+from trainyard.cluster.supervisor.pods import VolumeSource
 
 __all__ = ["content", "sync"]
 

@@ -1,0 +1,229 @@
+"""Tenants are never rejected for want of what an API server has not learned yet, and changes are judged at once.
+
+``TRAINYARD_RESTARTS`` is the number of restarts, 2 unless set; ``make admission-restarts`` makes ten.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.cluster.jobs import lasting, train_job
+from tests.conftest import live
+from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from trainyard.policy.facts import facts_among, platform_facts, tenant_facts
+from trainyard.policy.session import Answer, Session
+from trainyard.problem import TrainyardError
+
+pytestmark = pytest.mark.cluster
+
+RESTARTS = int(os.environ.get("TRAINYARD_RESTARTS", "2"))
+TENANT = "small"
+JOBS = f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{TENANT}/trainjobs"
+POLICY = f"/apis/trainyard.dev/v1alpha1/namespaces/{TENANT}/tenantpolicies/tenant"
+PLATFORM = "/apis/trainyard.dev/v1alpha1/platforms/platform"
+AWAY = (404, 429, 503, 504)
+"""Answers of a server that does not serve yet; whoever asks a load balancer never gets them."""
+SECOND = 1.0
+ROUNDS = 3
+"""Changes there and back; the median counts, for a machine under test may be busy with something else."""
+COMPLETION = 30.0
+RECOVERY = 180.0
+
+
+@pytest.fixture
+def session(platform: LiveCluster) -> Iterator[Session]:
+    with Session(platform.kubeconfig) as session:
+        yield session
+
+
+@dataclass
+class Stream:
+    """One TrainJob a second, each sent until the server answers."""
+
+    kubeconfig: Path
+    accepted: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def answered(self) -> int:
+        """TrainJobs that were accepted or rejected so far."""
+        return len(self.accepted) + len(self.rejected)
+
+    def reached(self, wanted: int) -> bool:
+        return self.answered >= wanted
+
+    def __enter__(self) -> Stream:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Session(self.kubeconfig) as session:
+            due, number = time.monotonic(), 0
+            while not self._ended.wait(max(0.0, due - time.monotonic())):
+                name = f"stream-{number}"
+                answer = self._sent(session, name)
+                if answer.ok or answer.status == 409:
+                    self.accepted.append(name)
+                else:
+                    self.rejected.append(f"{name}: {answer.status} {answer.message}")
+                due, number = max(due + SECOND, time.monotonic()), number + 1
+
+    def _sent(self, session: Session, name: str) -> Answer:
+        patches = [lasting("1s")]
+        body = train_job(name, TENANT, "torch-distributed", nodes=1, accelerators=1, runtimePatches=patches)
+        while True:
+            try:
+                answer = session.request("POST", JOBS, body)
+                if answer.status not in AWAY:
+                    return answer
+            except httpx2.TransportError:
+                pass
+            time.sleep(0.02)
+
+
+def restart(platform: LiveCluster) -> None:
+    """Kill the API server and wait until its successor is ready."""
+    before = api_server(platform)["pid"]
+    os.kill(before, signal.SIGKILL)
+    awaited("another API server", lambda: api_server(platform)["pid"] not in (None, before), timeout=RECOVERY)
+
+    def ready() -> bool:
+        try:
+            with Session(platform.kubeconfig) as session:
+                return session.request("GET", "/readyz").status == 200
+        except (TrainyardError, httpx2.TransportError):
+            return False
+
+    awaited("an API server that is ready", ready, timeout=RECOVERY)
+
+
+def api_server(platform: LiveCluster) -> dict[str, Any]:
+    result = platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json")
+    found: dict[str, Any] = next(p for p in json.loads(result.stdout)["processes"] if p["name"] == "kube-apiserver")
+    return found
+
+
+def seconds_to_complete(session: Session, name: str) -> float:
+    def ended() -> dict[str, Any] | None:
+        body = session.request("GET", f"{JOBS}/{name}").body
+        conditions = {each["type"]: each for each in body.get("status", {}).get("conditions", ())}
+        assert "Failed" not in conditions, conditions
+        return {**body, "end": conditions["Complete"]["lastTransitionTime"]} if "Complete" in conditions else None
+
+    body = awaited(f"the end of {name}", ended, timeout=120)
+    created = datetime.fromisoformat(body["metadata"]["creationTimestamp"])
+    return (datetime.fromisoformat(body["end"]) - created).total_seconds()
+
+
+def test_no_restart_of_the_api_server_rejects_a_train_job(platform: LiveCluster) -> None:
+    try:
+        with Stream(platform.kubeconfig) as stream:
+            for _ in range(RESTARTS):
+                restart(platform)
+                wanted = stream.answered + 5
+                awaited("more TrainJobs", functools.partial(stream.reached, wanted), timeout=RECOVERY)
+        assert stream.rejected == []
+        with Session(platform.kubeconfig) as session:
+            taken = {name: seconds_to_complete(session, name) for name in stream.accepted}
+        assert {name: seconds for name, seconds in taken.items() if seconds > COMPLETION} == {}
+    finally:
+        require(platform.kubectl("delete", "trainjobs", "-n", TENANT, "--all", "--wait=false"))
+
+
+def judged_within(session: Session, path: str, spec: dict[str, Any], queue: str, *, allowed: bool) -> float:
+    """Change an object; return the seconds until a job for the queue is judged by it."""
+    # A Job: the policy server, which the trainer's webhooks ask, is not asked about it.
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry.example/main:1"}]}
+    metadata = {"name": "judged", "annotations": {"scheduling.volcano.sh/queue-name": queue}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+    started = time.monotonic()
+    answer = session.request("PATCH", path, {"spec": spec})
+    assert answer.ok, answer.message
+
+    def judged() -> bool:
+        answer = session.request("POST", f"/apis/batch/v1/namespaces/{TENANT}/jobs", body, dry_run=True)
+        assert answer.ok or "QUE-00" in answer.message, answer.message
+        return answer.ok is allowed
+
+    awaited("a verdict by what was changed", judged, timeout=20)
+    return time.monotonic() - started
+
+
+def test_a_changed_tenant_policy_is_judged_within_a_second(session: Session) -> None:
+    spec, taken = session.request("GET", POLICY).body["spec"], []
+    try:
+        for _ in range(ROUNDS):
+            wider = {"queues": [TENANT, "vision"]}
+            taken.append(judged_within(session, POLICY, wider, "vision", allowed=True))
+            taken.append(judged_within(session, POLICY, {"queues": spec["queues"]}, "vision", allowed=False))
+    finally:
+        session.request("PATCH", POLICY, {"spec": spec})
+    assert median(taken) < SECOND, taken
+
+
+def test_a_changed_platform_is_judged_within_a_second(session: Session) -> None:
+    spec, taken = session.request("GET", PLATFORM).body["spec"], []
+    fewer = {"leafQueues": [queue for queue in spec["leafQueues"] if queue != TENANT]}
+    try:
+        for _ in range(ROUNDS):
+            taken.append(judged_within(session, PLATFORM, fewer, TENANT, allowed=False))
+            taken.append(judged_within(session, PLATFORM, {"leafQueues": spec["leafQueues"]}, TENANT, allowed=True))
+    finally:
+        session.request("PATCH", PLATFORM, {"spec": spec})
+    assert median(taken) < SECOND, taken
+
+
+def test_what_somebody_writes_on_a_namespace_is_taken_back(session: Session) -> None:
+    policy, platform = (session.request("GET", path).body["spec"] for path in (POLICY, PLATFORM))
+    for name, facts in ((TENANT, tenant_facts(policy)), ("kube-system", platform_facts(platform))):
+        path = f"/api/v1/namespaces/{name}"
+        forged = {"metadata": {"annotations": dict.fromkeys(facts, "*")}}
+        assert session.request("PATCH", path, forged).ok
+
+        def restored(path: str = path, facts: dict[str, str] = facts) -> bool:
+            return facts_among(session.request("GET", path).body["metadata"]["annotations"]) == facts
+
+        awaited(f"the facts of {name}", restored, timeout=10)
+
+
+@pytest.mark.slow
+def test_a_platform_that_was_destroyed_is_made_again_and_runs_a_job(
+    state_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    env, config = environment(state_home), stack_file(tmp_path_factory.mktemp("again"), "again")
+    file = ("--config-file", str(config))
+    try:
+        require(trainyard("quickstart", *file, env=env))
+        again = live("again", config, env)
+        require(again.trainyard("destroy", "--yes", *file))
+        assert facts_among(again.get("namespace", "kube-system")["metadata"].get("annotations")) == {}
+        require(again.trainyard("up", "--yes", *file))
+        require(trainyard("cluster", "down", "--name", "again", env=env))
+        assert "Complete" in require(trainyard("quickstart", *file, env=env))
+        require(trainyard("cluster", "down", "--name", "again", env=env))
+        require(trainyard("cluster", "up", "--name", "again", env=env))
+        body = train_job("first", "vision", "torch-distributed", nodes=1, runtimePatches=[lasting("1s")])
+        require(again.apply(body))
+        again.condition("first", "vision", "Complete", timeout=COMPLETION)
+    finally:
+        trainyard("cluster", "down", "--name", "again", "--delete", env=env)

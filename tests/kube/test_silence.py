@@ -1,0 +1,169 @@
+"""Connections that stay open and say nothing more: no end, no reset; a firewall lost its state, a server froze."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from tests.kube.fake_api import FakeApi, eventually
+from trainyard.kube import Backoff, Client, Connection, Informer, LeaderElector, Resource, TransportError, transport
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+PATH = "/api/v1/configmaps"
+
+
+class Proxy:
+    """A TCP proxy whose connections can fall silent for ever."""
+
+    def __init__(self, target: int) -> None:
+        self.port = 0
+        self.opened = 0
+        self.frozen = False
+        self._target = target
+        self._silent = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def silence(self) -> None:
+        """Let every connection that is open now forward nothing more; new ones work."""
+        self._silent.set()
+        self._silent = asyncio.Event()
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        silent = self._silent
+        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        await asyncio.gather(self._pump(reader, upstream_writer, silent), self._pump(upstream_reader, writer, silent))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silent: asyncio.Event) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                if silent.is_set() or self.frozen:
+                    await asyncio.Event().wait()
+                writer.write(data)
+                await writer.drain()
+        if not (silent.is_set() or self.frozen):
+            writer.close()
+
+    def start(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self.handle(reader, writer))
+        self._tasks.add(task)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def proxied(api: FakeApi, **options: float) -> AsyncIterator[tuple[Proxy, Client]]:
+    proxy = Proxy(api.port)
+    server = await asyncio.start_server(proxy.start, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        async with Client(Connection(f"http://127.0.0.1:{proxy.port}"), **options) as client:  # type: ignore[arg-type]
+            yield proxy, client
+    finally:
+        server.close()
+        await proxy.close()
+
+
+def config_map(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}}
+
+
+@asynccontextmanager
+async def following(client: Client) -> AsyncIterator[Informer]:
+    informer = Informer(client, CONFIG_MAPS, backoff=Backoff(0.01, 0.05), lasting=lambda: 1, grace=0.3)
+    task = asyncio.create_task(informer.run())
+    try:
+        await informer.wait_synced()
+        yield informer
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_silent_watch_is_found_within_45_seconds(api: FakeApi) -> None:
+    """Three times that was measured when watches waited for two bookmarks."""
+    informer = Informer(api.client(), CONFIG_MAPS)
+    longest = max(informer._lasting() for _ in range(1000)) + informer._grace
+    assert longest + informer._backoff.next() < 45
+
+
+async def test_a_watch_that_fell_silent_is_cut_and_resumed_on_another_connection(api: FakeApi) -> None:
+    async with proxied(api) as (proxy, client), following(client) as informer:
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: len(informer.store) == 1)
+        proxy.silence()
+        api.put(PATH, config_map("b"))
+        started = time.monotonic()
+        await eventually(lambda: len(informer.store) == 2)
+        assert time.monotonic() - started < 1 + 0.3 + 0.5
+        assert informer.relists == {"start": 1}
+        assert proxy.opened == 2
+
+
+async def test_a_frozen_server_is_waited_for_and_found_again(api: FakeApi) -> None:
+    async with proxied(api, timeout=0.3) as (proxy, client), following(client) as informer:
+        proxy.frozen = True
+        api.put(PATH, config_map("a"))
+        await eventually(lambda: proxy.opened >= 3)
+        proxy.frozen = False
+        await eventually(lambda: len(informer.store) == 1)
+        assert informer.relists == {"start": 1}
+
+
+async def test_a_quiet_watch_goes_on_over_one_connection_from_its_last_bookmark(api: FakeApi) -> None:
+    async with proxied(api) as (proxy, client), following(client) as informer:
+        watches = [path for _, path in api.requests if "watch=true" in path]
+        api.version += 100
+        await eventually(lambda: sum("watch=true" in path for _, path in api.requests) >= len(watches) + 2)
+        assert proxy.opened == 1
+        assert informer.store.observed == api.version
+        assert f"resourceVersion={api.version}" in api.requests[-1][1]
+
+
+async def test_no_second_request_meets_a_pool_that_fell_silent(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_IDLE_SECONDS", 0.2)
+    api.put(PATH, config_map("a"))
+    async with proxied(api, timeout=0.4, concurrency=20) as (proxy, client):
+
+        async def many() -> list[object]:
+            gets = [client.get(CONFIG_MAPS, "a", namespace="ns") for _ in range(20)]
+            return list(await asyncio.gather(*gets, return_exceptions=True))
+
+        await many()
+        opened = proxy.opened
+        assert opened > 1
+        proxy.silence()
+        assert any(isinstance(answer, TransportError) for answer in await many())
+        assert all(isinstance(answer, dict) for answer in await many())
+        proxy.silence()
+        with pytest.raises(TransportError):
+            await client.get(CONFIG_MAPS, "a", namespace="ns")
+        await client.get(CONFIG_MAPS, "a", namespace="ns")
+
+
+async def test_a_leader_whose_connection_fell_silent_renews_over_another(api: FakeApi) -> None:
+    async with proxied(api) as (proxy, client):
+        elector = LeaderElector(
+            client,
+            name="lease",
+            namespace="ns",
+            identity="a",
+            lease_seconds=3,
+            renew_seconds=1.0,
+            retry_seconds=0.1,
+        )
+        await elector.acquire()
+        holding = asyncio.create_task(elector.hold())
+        proxy.silence()
+        await eventually(lambda: proxy.opened == 2)
+        await eventually(lambda: elector.remaining() > 0.8)
+        assert not holding.done()
+        holding.cancel()

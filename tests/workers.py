@@ -1,0 +1,100 @@
+"""Which tests share a worker process: those that share a cluster, one after the other.
+
+Tests on clusters mostly wait, so two workers run them side by side. The files that share a cluster are one unit of
+work, every other file is a unit of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import psutil
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+SHARED: Final = {
+    "platform": (
+        "tests/cluster/test_bypass.py",
+        "tests/cluster/test_bypass_audit.py",
+        "tests/cluster/test_bypass_outage.py",
+        "tests/cluster/test_frameworks.py",
+        "tests/cluster/test_jobs.py",
+        "tests/cluster/test_jobset_restart.py",
+        "tests/cluster/test_policy_gate.py",
+        "tests/cluster/test_queue_changes.py",
+        "tests/cluster/test_quickstart.py",
+        "tests/cluster/test_runtime_life.py",
+        "tests/cluster/test_scheduler_rollout.py",
+        "tests/convert/test_cluster.py",
+    ),
+    "cluster": (
+        "tests/api/test_crds_installed.py",
+        "tests/policy/equivalence/test_equivalence.py",
+        "tests/policy/test_cases_live.py",
+        "tests/pulumi/test_plain.py",
+        "tests/pulumi/test_provider_components.py",
+        "tests/queues/test_webhook_corpus.py",
+    ),
+}
+"""The files that use a cluster of tests/conftest.py, by the name of its fixture."""
+
+_UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
+_FIRST: Final = (
+    "platform",
+    "tests/cluster/test_scenarios.py",
+    "cluster",
+    "tests/cluster/test_fabric.py",
+    "tests/cluster/test_ownership.py",
+    "tests/cluster/test_upgrade.py",
+    "tests/cluster_provider/test_embedded_cluster.py",
+    "tests/compatibility/test_upstream.py",
+    "tests/cluster/test_resume.py",
+)
+"""The units that take longest; they start first, so that both workers end at about the same time."""
+_WORKERS: Final = 2
+_MEMORY: Final = 6 << 30
+"""Bytes that two clusters with everything on them need, and the tests beside them."""
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the unit of work that a test belongs to."""
+    file = nodeid.partition("::")[0]
+    return _UNITS.get(file, file)
+
+
+def check_unit(fixture: str) -> None:
+    """Fail if the current test uses a shared cluster but is not in its unit: its worker would start another one."""
+    file = os.environ["PYTEST_CURRENT_TEST"].partition("::")[0]
+    assert file in SHARED[fixture], f"{file} uses fixture {fixture}; add it to SHARED in tests/workers.py"
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run the fast tests on every core, those on clusters in two workers, and files that somebody names in none."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        return 0
+    if not _on_clusters(config):
+        return os.cpu_count() or 1
+    return _WORKERS if psutil.virtual_memory().total >= _MEMORY else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {unit: rank for rank, unit in enumerate(_FIRST)}
+    items.sort(key=lambda item: ranks.get(unit_of(item.nodeid), len(ranks)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    if not _on_clusters(config):
+        return None
+    config.option.loadscopereorder = False  # keep the order of the items
+    return _Units(config, log)
+
+
+def _on_clusters(config: pytest.Config) -> bool:
+    return not config.option.markexpr.startswith("not cluster")
+
+
+class _Units(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)

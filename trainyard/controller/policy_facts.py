@@ -1,0 +1,141 @@
+"""The leader's side of policies: keeps on Namespaces what TenantPolicies and the Platform say.
+
+The API server's policies read facts from annotations of Namespaces (`trainyard.policy.facts`). People write
+TenantPolicies and the Platform; whatever else stands in those annotations is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.controller.resources import NAMESPACES
+from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
+from trainyard.policy.facts import (
+    PLATFORM_FACTS,
+    PLATFORM_FACTS_NAMESPACE,
+    TENANT_FACTS,
+    facts_among,
+    platform_facts,
+    tenant_facts,
+)
+
+__all__ = ["PolicyFacts"]
+
+_LOG = logging.getLogger(__name__)
+_FIELD_MANAGER = "trainyard-controller"
+
+
+class PolicyFacts:
+    """Keeps the annotations of Namespaces equal to what is said.
+
+    Everything is decided from what is stored, so it may be stopped between any two writes. Facts are left as they are
+    while the kind that says them is not served: an API server that starts serves CustomResourceDefinitions last.
+
+    Parameters
+    ----------
+    client
+        Fenced API client.
+    tenant_policies, platforms
+        Informers; they run elsewhere.
+    backoff
+        Waiting after failures.
+    """
+
+    def __init__(
+        self, client: Client, tenant_policies: Informer, platforms: Informer, *, backoff: Backoff | None = None
+    ) -> None:
+        self._client = client
+        self._tenant_policies = tenant_policies
+        self._platforms = platforms
+        self._backoff = backoff or Backoff(0.1, 30.0)
+        self._namespaces = Informer(client, NAMESPACES, transform=_facts_only)
+        self._stale: set[str] = set()
+        self._changed = asyncio.Event()
+        self._namespaces.subscribe(lambda change: self._mark(change.key[1]))
+        tenant_policies.subscribe(lambda change: self._mark(change.key[0]))
+        platforms.subscribe(self._on_platform)
+
+    @property
+    def informers(self) -> Sequence[Informer]:
+        """What runs only beside it."""
+        return (self._namespaces,)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._namespaces.run())
+            group.create_task(self._work())
+
+    async def _work(self) -> None:
+        sources = (self._namespaces, self._tenant_policies, self._platforms)
+        await asyncio.gather(*(informer.wait_settled() for informer in sources))
+        while True:
+            self._changed.clear()
+            wait = None if await self.step() else self._backoff.next()
+            if wait is None:
+                self._backoff.reset()
+            try:
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def step(self) -> bool:
+        """Write what has changed; return whether all of it is known and could be written."""
+        stale, self._stale = self._stale, set()
+        unsettled = set() if self._tenant_policies.synced and self._platforms.synced else set(stale)
+        for name in sorted(stale):
+            try:
+                await self._write(name)
+            except (ApiError, TransportError) as error:
+                unsettled.add(name)
+                _LOG.warning("facts of namespace %s: %s; tried again", name, error)
+        self._stale |= unsettled
+        return not unsettled
+
+    async def _write(self, name: str) -> None:
+        home = self._namespaces.store.get("", name)
+        if home is None or home["metadata"].get("deletionTimestamp"):
+            return
+        patch = _difference(home["metadata"]["annotations"], self._wanted(name))
+        if not patch:
+            return
+        identity = {field: home["metadata"][field] for field in ("uid", "resourceVersion")}
+        body = {"metadata": {**identity, "annotations": patch}}
+        self._namespaces.fold(await self._client.merge_patch(NAMESPACES, name, body, field_manager=_FIELD_MANAGER))
+        _LOG.info("facts of namespace %s written: %s", name, ", ".join(sorted(patch)))
+
+    def _wanted(self, name: str) -> dict[str, str | None]:
+        """Return the facts that a Namespace is to have, None for one that it must not have."""
+        wanted: dict[str, str | None] = {}
+        if self._tenant_policies.synced:
+            policy = self._tenant_policies.store.get(name, TENANT_POLICY_NAME)
+            wanted |= {**dict.fromkeys(TENANT_FACTS), **tenant_facts(_spec(policy))}
+        if name == PLATFORM_FACTS_NAMESPACE and self._platforms.synced:
+            platform = self._platforms.store.get("", PLATFORM_NAME)
+            wanted |= {**dict.fromkeys(PLATFORM_FACTS), **platform_facts(_spec(platform))}
+        return wanted
+
+    def _on_platform(self, change: Change) -> None:
+        self._mark(PLATFORM_FACTS_NAMESPACE)
+
+    def _mark(self, namespace: str) -> None:
+        self._stale.add(namespace)
+        self._changed.set()
+
+
+def _difference(held: Mapping[str, str], wanted: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {key: value for key, value in wanted.items() if held.get(key) != value}
+
+
+def _spec(body: Object | None) -> Object | None:
+    return None if body is None else body.get("spec") or {}
+
+
+def _facts_only(namespace: Object) -> Object:
+    metadata = namespace["metadata"]
+    kept = {key: metadata[key] for key in ("name", "uid", "resourceVersion", "deletionTimestamp") if key in metadata}
+    return {"metadata": {**kept, "annotations": facts_among(metadata.get("annotations"))}}

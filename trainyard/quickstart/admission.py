@@ -1,0 +1,154 @@
+"""Waiting until tenants can submit: a control plane that answers may still reject them.
+
+Policies, webhooks and the controllers behind them start after the API server. So what tenants do is tried as a dry
+run, in the namespace of one of them: policies judge by namespace, whoever asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from trainyard.cluster import ClusterAccess
+from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
+from trainyard.kube import ApiError, Client, Object, Resource, TransportError
+from trainyard.policy.admission import TENANT_LABEL
+from trainyard.problem import TrainyardError
+from trainyard.progress import Progress
+from trainyard.quickstart.smoke import SMOKE_RUNTIME
+from trainyard.settings import StackSettings
+from trainyard.settings.tenancy import TenantSettings
+
+__all__ = ["await_admission", "wait_for_tenants"]
+
+_PATIENCE = 120.0
+_PAUSE = 0.25
+_FIX = "see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing"
+_NAME = "admission-probe"
+_JOBS = Resource("batch", "v1", "jobs", "Job")
+_JUDGED = re.compile(
+    r"denied( the)? request: (?!POL-)[A-Z]{3}-[0-9]{3} (?!parameters:)|exceeded quota|status unknown for quota"
+)
+"""A rejection that comes after every policy and webhook has answered: a rule of the stack's own, or a quota."""
+
+
+def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: Progress) -> None:
+    """Wait until a tenant's request passes; return at once where the stack is not installed.
+
+    Raises
+    ------
+    TrainyardError
+        None did in time; the message carries the last rejection.
+    """
+
+    async def wait() -> None:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            try:
+                installed = await tenant_namespace(client, settings) is not None
+            except (ApiError, TransportError) as error:
+                raise TrainyardError(f"The cluster does not answer: {error}", fix=_FIX) from error
+            if not installed:
+                return
+            with progress.step("Admission") as step:
+                tenant = await await_admission(client, settings, report=step.update)
+                step.done(f"tenant {tenant} can submit")
+
+    asyncio.run(wait())
+
+
+async def tenant_namespace(client: Client, settings: StackSettings) -> str | None:
+    """Return the first tenant of a stack whose namespace exists, None where none does."""
+    for tenant in sorted(settings.tenants):
+        home = await client.find(NAMESPACES, tenant)
+        if home is not None and TENANT_LABEL in (home["metadata"].get("labels") or {}):
+            return tenant
+    return None
+
+
+async def await_admission(
+    client: Client, settings: StackSettings, *, report: Callable[[str], None], patience: float = _PATIENCE
+) -> str | None:
+    """Wait until a TrainJob and a Job of a tenant would be accepted.
+
+    Parameters
+    ----------
+    settings
+        The stack's settings.
+    report
+        Receives the last rejection.
+    patience
+        Seconds to wait.
+
+    Returns
+    -------
+    str | None
+        The tenant; None where no tenant of the stack has a namespace.
+
+    Raises
+    ------
+    TrainyardError
+        The requests are still rejected.
+    """
+    tenant = await tenant_namespace(client, settings)
+    if tenant is None:
+        return None
+    last = "no answer"
+    try:
+        async with asyncio.timeout(patience):
+            while (rejection := await _rejection(client, tenant, settings.tenants[tenant])) is not None:
+                last = rejection
+                report(f"waiting until tenant {tenant} can submit: {last}")
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError as error:
+        raise TrainyardError(
+            f"Tenant {tenant} cannot submit after {patience:g} s: {last}",
+            fix=_FIX,
+        ) from error
+    return tenant
+
+
+async def _rejection(client: Client, tenant: str, settings: TenantSettings) -> str | None:
+    try:
+        runtimes = await client.list(CLUSTER_TRAINING_RUNTIMES)
+        for resource, body in _requests(tenant, settings, runtimes):
+            try:
+                path = resource.path(namespace=tenant)
+                await client.request("POST", path, resource=resource, body=body, query={"dryRun": "All"})
+            except ApiError as error:
+                if error.status != 409 and not _JUDGED.search(error.message):
+                    return f"{resource.kind}: {error.message}"
+    except (ApiError, TransportError) as error:
+        return str(error)
+    return None
+
+
+def _requests(
+    tenant: str, settings: TenantSettings, runtimes: list[Object]
+) -> Iterator[tuple[Resource, dict[str, Any]]]:
+    """Yield what the tenant may do, as far as the runtimes of the cluster allow it."""
+    allowed = [each for each in runtimes if {"*", each["metadata"]["name"]} & set(settings.runtimes)]
+    if not allowed:
+        return
+    runtime = min(allowed, key=lambda each: (each["metadata"]["name"] != SMOKE_RUNTIME, each["metadata"]["name"]))
+    metadata = {"name": _NAME, "namespace": tenant}
+    reference = {"runtimeRef": {"name": runtime["metadata"]["name"]}, "activeDeadlineSeconds": 60}
+    yield (
+        TRAIN_JOBS,
+        {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob", "metadata": metadata, "spec": reference},
+    )
+    job = runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    container = {
+        "name": "probe",
+        "image": job["containers"][0].get("image", "probe:0"),
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "serviceAccountName": next(iter(settings.service_accounts), "default"),
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    spec = {"backoffLimit": 0, "activeDeadlineSeconds": 60, "template": {"spec": pod}}
+    yield _JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
