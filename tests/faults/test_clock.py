@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.bench import HOME
-from tests.faults.conftest import Launch, Replica
+from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, poked_and_quiet
 from tests.support import awaited
@@ -68,6 +68,7 @@ def test_a_clock_that_goes_back_ends_nothing(scene: Scene, launch: Launch, clock
     assert replica.controller.alive
 
 
+@exhaustive
 def test_a_deadline_that_a_wrong_clock_saw_pass_stays_passed(scene: Scene, launch: Launch, clock: Clock) -> None:
     scene.runtime()
     replica = launch(modules=clock.modules)
@@ -80,6 +81,7 @@ def test_a_deadline_that_a_wrong_clock_saw_pass_stays_passed(scene: Scene, launc
     scene.condition("Failed", reason="DeadlineExceeded")
 
 
+@exhaustive
 def test_a_lead_goes_by_no_wall_clock(scene: Scene, launch: Launch, clock: Clock) -> None:
     election = {"leaderElection": {"enabled": True, "leaseSeconds": 4, "renewSeconds": 3, "retrySeconds": 0.5}}
     scene.api.delete(LEASES, "trainer.kubeflow.org", HOME)

@@ -45,6 +45,7 @@ def test_rights_that_were_missing_for_a_while_are_used_when_they_are_back(
     poked_and_quiet(scene, replica.proxy)
 
 
+@exhaustive
 def test_a_controller_that_starts_without_rights_works_once_it_has_them(
     scene: Scene, control_plane: Bench, launch: Launch
 ) -> None:
@@ -78,9 +79,8 @@ def test_a_token_that_was_replaced_is_read_again(scene: Scene, control_plane: Be
     assert "Unauthorized" not in scene.events()
 
 
-def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(
-    scene: Scene, control_plane: Bench, launch: Launch
-) -> None:
+@exhaustive
+def test_a_token_file_that_is_missing_for_a_moment_ends_nothing(scene: Scene, launch: Launch) -> None:
     scene.runtime()
     replica = launch()
     scene.running("before")

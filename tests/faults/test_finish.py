@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from tests.faults.conftest import Launch, Replica
+from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet
@@ -130,6 +130,7 @@ def test_the_podgroup_of_a_job_that_ended_is_deleted(scene: Scene, shared: Repli
     poked_and_quiet(scene, shared.proxy)
 
 
+@exhaustive
 def test_the_podgroup_of_a_job_that_ended_long_ago_is_deleted(scene: Scene, launch: Launch) -> None:
     """An earlier version left it: nothing but the start of this one brings the job up."""
     scene.runtime(gang=True)

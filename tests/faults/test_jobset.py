@@ -141,6 +141,7 @@ def test_a_ttl_cannot_run_out_while_the_controller_is_away(scene: Scene, launch:
     assert len(scene.history.uids("JobSet", "job")) == 1
 
 
+@exhaustive
 def test_a_stopped_job_is_remade_where_jobset_does_not_take_the_change(scene: Scene, launch: Launch) -> None:
     scene.runtime()
     replica = launch()

@@ -149,6 +149,7 @@ def _recorded(scene: Scene) -> bool:
     return job_set is not None and mark.get("uid") == job_set["metadata"]["uid"] and not mark.get("remake")
 
 
+@exhaustive
 def test_every_write_of_a_life_loses_its_answer_once(scene: Scene, launch: Launch) -> None:
     scene.runtime(gang=True, spec_template={"ttlSecondsAfterFinished": 3600})
     replica = launch()

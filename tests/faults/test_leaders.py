@@ -49,6 +49,7 @@ def test_a_killed_leader_is_followed_by_the_other_replica(scene: Scene, launch: 
     poked_and_quiet(scene, second.proxy)
 
 
+@exhaustive
 def test_a_stopped_leader_hands_over_at_once(scene: Scene, launch: Launch) -> None:
     first, second = pair(scene, launch)
     scene.runtime()
@@ -133,6 +134,7 @@ def test_a_replica_whose_watches_hang_does_not_act_on_what_it_saw(scene: Scene, 
     assert scene.find(JOB_SETS, "job") is None
 
 
+@exhaustive
 def test_a_leader_that_cannot_renew_ends_before_anybody_else_may_lead(scene: Scene, launch: Launch) -> None:
     first, second = pair(scene, launch)
     scene.runtime()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import Launch, Replica
+from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, poked_and_quiet
 from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, TRAIN_JOBS
@@ -62,6 +62,7 @@ def test_a_running_job_is_taken_over_as_it_runs(scene: Scene, launch: Launch) ->
     assert len(scene.history.uids("JobSet", "job")) == 1
 
 
+@exhaustive
 def test_a_suspended_job_is_taken_over_and_resumes(scene: Scene, launch: Launch) -> None:
     replica = inherited(scene, launch, suspended=True)
     replica.controller.start()
@@ -72,6 +73,7 @@ def test_a_suspended_job_is_taken_over_and_resumes(scene: Scene, launch: Launch)
     poked_and_quiet(scene, replica.proxy)
 
 
+@exhaustive
 def test_a_job_stopped_while_nobody_looked_is_stopped_at_the_start(scene: Scene, launch: Launch) -> None:
     replica = inherited(scene, launch)
     scene.change(suspend=True)
@@ -80,6 +82,7 @@ def test_a_job_stopped_while_nobody_looked_is_stopped_at_the_start(scene: Scene,
     scene.condition("Suspended")
 
 
+@exhaustive
 def test_a_job_of_another_controller_that_ended_meanwhile_is_complete(scene: Scene, launch: Launch) -> None:
     replica = inherited(scene, launch)
     scene.play(outcome="Completed")
