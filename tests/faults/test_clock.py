@@ -83,7 +83,7 @@ def test_a_deadline_that_a_wrong_clock_saw_pass_stays_passed(scene: Scene, launc
 
 @exhaustive
 def test_a_lead_goes_by_no_wall_clock(scene: Scene, launch: Launch, clock: Clock) -> None:
-    election = {"leaderElection": {"enabled": True, "leaseSeconds": 4, "renewSeconds": 3, "retrySeconds": 0.5}}
+    election = {"leaderElection": {"enabled": True, "leaseSeconds": 8, "renewSeconds": 6, "retrySeconds": 1}}
     scene.api.delete(LEASES, "trainer.kubeflow.org", HOME)
     first: Replica = launch("first", configuration=election, modules=clock.modules)
     scene.runtime()
@@ -100,7 +100,7 @@ def test_a_lead_goes_by_no_wall_clock(scene: Scene, launch: Launch, clock: Clock
         before, started = spec()["renewTime"], time.monotonic()
         awaited(
             "renewals under the wrong clock",
-            lambda before=before, started=started: spec()["renewTime"] != before and time.monotonic() > started + 6,
+            lambda before=before, started=started: spec()["renewTime"] != before and time.monotonic() > started + 9,
         )
         assert spec()["holderIdentity"] == leader
     assert first.controller.alive
