@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def marked(scene: Scene) -> str:
     """Wait until the JobSet's uid is recorded on the TrainJob, and return it."""
     uid = scene.job_set()["metadata"]["uid"]
 
-    def recorded(body: dict) -> bool:  # type: ignore[type-arg]
+    def recorded(body: dict[str, Any]) -> bool:
         status = body.get("status") or {}
         return bool((status.get("jobSet") or {}).get("uid") == uid)
 
