@@ -61,7 +61,7 @@ def test_doing_what_the_message_says_is_enough(scene: Scene, shared: Replica) ->
             scene.api.delete(resource, name, scene.namespace)
 
         repairs[name] = remove
-        scene.awaited_event(f"{name}{suffix}", name)
+        scene.awaited_event("runtime snapshot" if name == "snapshot" else f"{name}{suffix}", name)
     with shared.proxy.answering(on("jobsets", namespace=scene.namespace), 403, "Forbidden", "exceeded quota"):
         scene.submit("refused", runtime="plain")
         scene.awaited_event("exceeded quota", "refused")
