@@ -37,14 +37,18 @@ SHARED: Final = {
         "tests/pulumi/test_provider_components.py",
         "tests/queues/test_webhook_corpus.py",
     ),
+    "control_plane": tuple(
+        sorted(f"tests/faults/{file.name}" for file in (Path(__file__).parent / "faults").glob("test_*.py"))
+    ),
 }
-"""The files that use a cluster of tests/conftest.py, by the name of its fixture."""
+"""The files that use a cluster of tests/conftest.py or of a conftest of theirs, by the name of its fixture."""
 
 _UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
 _FIRST: Final = (
     "platform",
     "tests/cluster/test_scenarios.py",
     "cluster",
+    "control_plane",
     "tests/cluster/test_fabric.py",
     "tests/cluster/test_ownership.py",
     "tests/cluster/test_upgrade.py",
