@@ -43,7 +43,7 @@ class Client:
     user_agent
         Name shown in audit logs.
     timeout
-        Seconds one request may take, waiting for a throttled server not counted.
+        Seconds one write may take, and a read without hearing anything; waiting for a throttled server not counted.
     patience
         Seconds a throttled request (429) is repeated before its error is raised.
     concurrency
@@ -342,7 +342,7 @@ class Client:
         lasting
             Seconds after which the server ends the stream.
         grace
-            Seconds after that in which it must have ended.
+            Seconds of silence after that, at which it counts as broken.
 
         Raises
         ------
@@ -356,7 +356,7 @@ class Client:
         query["timeoutSeconds"] = str(lasting)
         path = resource.path(namespace=namespace)
         async with self._transport.stream(path, resource=resource, query=query) as content:
-            async for event in events(content, within=lasting + grace):
+            async for event in events(content, lasting=lasting, grace=grace):
                 yield event
 
     async def request(

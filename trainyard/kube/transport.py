@@ -95,7 +95,10 @@ class Transport:
         headers = {"Content-Type": content_type} if data is not None else {}
         if accept:
             headers["Accept"] = accept
-        limits = aiohttp.ClientTimeout(total=self._timeout)
+        if method in _READS:  # a long page over a slow link takes its time, as long as something arrives
+            limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=self._timeout)
+        else:
+            limits = aiohttp.ClientTimeout(total=self._timeout)
         give_up = time.monotonic() + self._patience
         while True:
             async with self._slots:
