@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 SHARED: Final = {
     "platform": (
+        "tests/cluster/test_admission_restarts.py",
         "tests/cluster/test_bypass.py",
         "tests/cluster/test_bypass_audit.py",
         "tests/cluster/test_bypass_outage.py",
@@ -23,8 +24,10 @@ SHARED: Final = {
         "tests/cluster/test_jobs.py",
         "tests/cluster/test_jobset_restart.py",
         "tests/cluster/test_policy_gate.py",
+        "tests/cluster/test_progress.py",
         "tests/cluster/test_queue_changes.py",
         "tests/cluster/test_quickstart.py",
+        "tests/cluster/test_replicas.py",
         "tests/cluster/test_runtime_life.py",
         "tests/cluster/test_scheduler_rollout.py",
         "tests/convert/test_cluster.py",
