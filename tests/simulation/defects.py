@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
-from trainyard.controller import execution, lifecycle, reconcile
+from trainyard.controller import execution, job_sets, lifecycle, reconcile
 from trainyard.controller import status as statuses
 from trainyard.controller.execution import Effect, Executor
 from trainyard.controller.lifecycle import Observed
@@ -65,7 +65,7 @@ def _owner_unchecked() -> Iterator[_Patch]:
 
 
 def _ttl_from_the_start() -> Iterator[_Patch]:
-    as_created, take_over = execution.as_created, lifecycle._take_over
+    as_created, take_over = job_sets.as_created, lifecycle._take_over
     ttl = "ttlSecondsAfterFinished"
 
     def with_ttl(rendered: Object, train_job: Object) -> Object:
