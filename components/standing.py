@@ -8,18 +8,15 @@ where the settings say so, and then kept on destroy.
 from __future__ import annotations
 
 import asyncio
-import ssl
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
-
 from components.apart import apart
 from components.objects import ADOPTED_ANNOTATION
 from trainyard.cluster.base import ClusterAccess
-from trainyard.kube.credentials import Connection, kubeconfig
+from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
+from trainyard.kube.credentials import kubeconfig
 from trainyard.problem import Problem, TrainyardError
 
 __all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "look"]
@@ -59,9 +56,7 @@ NAMESPACED_KINDS: dict[tuple[str, str], str] = {
 }
 """Plural of every namespaced kind that the program declares."""
 
-_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
-_PATIENCE = 20.0
 """Seconds for which a server that is busy, or starts to serve a new kind, is asked again."""
 
 Address = tuple[str, str, str, str]
@@ -162,26 +157,24 @@ def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> Live
 
 
 async def _look(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:
-    headers = {"Accept": _METADATA, "User-Agent": "trainyard-program"}
-    if connection.token is not None and (token := await connection.token(False)):
-        headers["Authorization"] = f"Bearer {token}"
-    timeout = aiohttp.ClientTimeout(total=60, sock_connect=5)
     found: dict[Address, Mapping[str, Any]] = {}
     try:
-        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
-            paths = {kind: _path(kind[0], plural) for kind, plural in CLUSTER_KINDS.items()}
-            found |= await _lists(session, connection, paths)
+        async with Client(connection, user_agent="trainyard-program") as client:
+            found |= await _lists(client, CLUSTER_KINDS)
             others = [
                 name
                 for (_, kind, _, name), metadata in found.items()
                 if kind == "Namespace" and name in namespaces and not _is_ours(metadata, stack)
             ]
             for name in others:
-                paths = {kind: _path(kind[0], plural, name) for kind, plural in NAMESPACED_KINDS.items()}
-                found |= await _lists(session, connection, paths)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                found |= await _lists(client, NAMESPACED_KINDS, name)
+    except ApiError as error:
         raise TrainyardError(
-            f"The API server {connection.server} cannot be reached: {error or type(error).__name__}",
+            f"The API server refuses to list: {error}", fix="use credentials that may list the platform's kinds"
+        ) from error
+    except TransportError as error:
+        raise TrainyardError(
+            f"The API server {connection.server} cannot be reached: {error}",
             fix="start the cluster (`trainyard cluster up`) or correct the kubeconfig",
         ) from error
     return LiveObjects(found)
@@ -193,36 +186,22 @@ def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
 
 
 async def _lists(
-    session: aiohttp.ClientSession, connection: Connection, paths: Mapping[tuple[str, str], str]
+    client: Client, kinds: Mapping[tuple[str, str], str], namespace: str | None = None
 ) -> dict[Address, Mapping[str, Any]]:
-    answers = await asyncio.gather(*(_list(session, connection, path) for path in paths.values()))
+    answers = await asyncio.gather(*(_list(client, kind, plural, namespace) for kind, plural in kinds.items()))
     return {
         (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
-        for kind, items in zip(paths, answers, strict=True)
+        for kind, items in zip(kinds, answers, strict=True)
         for item in items
     }
 
 
-async def _list(session: aiohttp.ClientSession, connection: Connection, path: str) -> list[dict[str, Any]]:
-    tls: ssl.SSLContext | bool = connection.tls if connection.tls is not None else True
-    give_up = time.monotonic() + _PATIENCE
-    while True:
-        async with session.get(connection.server + path, ssl=tls) as response:
-            if response.status == 404:
-                return []
-            if response.status == 200:
-                items: list[dict[str, Any]] = (await response.json())["items"] or []
-                return items
-            text = (await response.text())[:300]
-            wait = response.headers.get("Retry-After", "")
-        if response.status not in (429, 503) or time.monotonic() > give_up:
-            raise TrainyardError(
-                f"The API server refuses to list {path}: HTTP {response.status} {text}",
-                fix="use credentials that may list the platform's kinds",
-            )
-        await asyncio.sleep(float(wait) if wait.isdigit() else 1.0)
-
-
-def _path(api_version: str, plural: str, namespace: str | None = None) -> str:
-    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
+async def _list(client: Client, kind: tuple[str, str], plural: str, namespace: str | None) -> tuple[Object, ...]:
+    group, _, version = kind[0].rpartition("/")
+    resource = Resource(group, version, plural, kind[1], namespaced=namespace is not None)
+    try:
+        return (await client.page(resource, namespace=namespace, limit=0, metadata_only=True)).items
+    except ApiError as error:
+        if error.not_found:
+            return ()
+        raise

@@ -29,6 +29,7 @@ from components.policy_server import PolicyServerParts
 from components.target import Target
 from components.webhooks import awaited
 from components.workload import ConfigVolume, Workload, deployment, namespace, service
+from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
 from trainyard.controller.configuration import (
     SERVING_SECRET,
@@ -41,7 +42,7 @@ from trainyard.settings.platform import TrainerSettings
 
 __all__ = ["DEFAULTER", "TRAINER_SERVICE", "VALIDATOR", "Trainer", "TrainerArgs", "certificate"]
 
-TRAINER_SERVICE = "kubeflow-trainer-controller-manager"
+TRAINER_SERVICE = CONTROLLER_SERVICE
 VALIDATOR = "validator.trainer.kubeflow.org"
 DEFAULTER = "defaulter.trainer.kubeflow.org"
 
@@ -125,7 +126,7 @@ class Trainer(Component):
             after=[home],
         )
         rules = self.child(args.policies.rules, after=[home])
-        ports = {"https": (443, "webhook"), "metrics": (8443, "metrics")}
+        ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
         webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), after=[home])
         if settings.replicas > 1:
             self.child(_disruption_budget(workload), after=[home])
@@ -141,7 +142,7 @@ class Trainer(Component):
         subject = service_account_subject(TRAINER_SERVICE, own)
         account = self.child(service_account(TRAINER_SERVICE, own), after=[homes[own]])
         granted = self.child(cluster_role(TRAINER_SERVICE, cluster_rules(configuration)))
-        self.child(cluster_role(KEYS_ROLE, key_rules()))
+        keys = self.child(cluster_role(KEYS_ROLE, key_rules()))
         bindings: list[pulumi.Resource] = [
             self.child(cluster_role_binding(TRAINER_SERVICE, TRAINER_SERVICE, [subject]), after=[granted, account])
         ]
@@ -150,7 +151,7 @@ class Trainer(Component):
             if rules:
                 allowed = self.child(role(TRAINER_SERVICE, name, rules), after=[home])
                 bindings.append(self.child(role_binding(TRAINER_SERVICE, name, [subject]), after=[allowed, account]))
-        return [account, *bindings]
+        return [account, keys, *bindings]
 
     def _published(self, name: str, home: pulumi.Resource) -> None:
         """Publish which trainer API this is, because clients ask before they submit."""

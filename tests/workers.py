@@ -7,6 +7,7 @@ work, every other file is a unit of its own.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -36,14 +37,18 @@ SHARED: Final = {
         "tests/pulumi/test_provider_components.py",
         "tests/queues/test_webhook_corpus.py",
     ),
+    "control_plane": tuple(
+        sorted(f"tests/faults/{file.name}" for file in (Path(__file__).parent / "faults").glob("test_*.py"))
+    ),
 }
-"""The files that use a cluster of tests/conftest.py, by the name of its fixture."""
+"""The files that use a cluster of tests/conftest.py or of a conftest of theirs, by the name of its fixture."""
 
 _UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
 _FIRST: Final = (
     "platform",
     "tests/cluster/test_scenarios.py",
     "cluster",
+    "control_plane",
     "tests/cluster/test_fabric.py",
     "tests/cluster/test_ownership.py",
     "tests/cluster/test_upgrade.py",
@@ -76,6 +81,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if not _on_clusters(config):
         return os.cpu_count() or 1
     return _WORKERS if psutil.virtual_memory().total >= _MEMORY else 0
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files in which no test is chosen: every worker would import them."""
+    expression = config.option.markexpr
+    if config.args_source is pytest.Config.ArgsSource.ARGS or not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    if expression == "not cluster and not slow":
+        return True if "\npytestmark = pytest.mark.cluster\n" in text else None
+    marked = "pytest.mark.cluster" in text or "pytest.mark.slow" in text
+    return True if expression in ("cluster", "cluster or slow") and not marked else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

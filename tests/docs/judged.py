@@ -34,9 +34,11 @@ Found = Iterator[Problem]
 
 @cache
 def stack() -> StackSettings:
-    """Return stack local with the whole catalogue."""
+    """Return stack local with the whole catalogue; progress reports, the same for all, have a page of their own."""
     settings = load_stack(_LOCAL)
-    return settings.model_copy(update={"runtimes": settings.runtimes.model_copy(update={"include": ["*"]})})
+    catalogue = settings.runtimes.model_copy(update={"include": ["*"]})
+    trainer = settings.trainer.model_copy(update={"progress_reports": False})
+    return settings.model_copy(update={"runtimes": catalogue, "trainer": trainer})
 
 
 @cache

@@ -33,6 +33,8 @@ class FakeApi:
         """Writes that carried neither uid nor resourceVersion, creates and Events not counted."""
         self.fault: Fault | None = None
         self.after_write: Callable[[FakeApi], None] | None = None
+        self.review: Callable[[Body], Body] = lambda spec: {"authenticated": False}
+        self.reviewed: list[Body] = []
         self.unserved: set[str] = set()
         self.compacted = 0
         self.stale_at: int | None = None
@@ -148,6 +150,9 @@ class FakeApi:
         if not (request.method == "POST" or path.endswith("/events") or conditional(request, sent)):
             self.unconditional.append((request.method, request.path))
         held = self.objects.get((path, namespace, name))
+        if request.method == "POST" and path.endswith("/tokenreviews"):
+            self.reviewed.append(sent["spec"])
+            return web.json_response({**sent, "status": self.review(sent["spec"])}, status=201)
         if request.method == "POST":
             name = sent["metadata"]["name"]
             if (path, namespace, name) in self.objects:
@@ -165,8 +170,11 @@ class FakeApi:
         if held is None and not apply:
             return error(404, "NotFound", f"{name} not found")
         wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
-        for field in ("resourceVersion", "uid"):
+        for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
+                if field == "uid" and request.method == "PATCH":
+                    said = f'metadata.uid: Invalid value: "{wanted[field]}": field is immutable'
+                    return error(422, "Invalid", f'"{name}" is invalid: {said}')
                 return error(409, "Conflict", f"{field} does not match")
         if held is None and wanted.get("uid"):
             return error(409, "Conflict", "no existing object has this uid")
@@ -175,7 +183,7 @@ class FakeApi:
         if "json-patch" in request.headers["Content-Type"]:
             new = json_patched(held, sent)
             if new is None:
-                return error(422, "Invalid", "test failed")
+                return error(422, "Invalid", "the server rejected our request due to an error in our request")
         elif request.method == "PUT":
             new = sent
         else:

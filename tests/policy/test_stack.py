@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.policy import load_rules
-from trainyard.policy.stack import policy_settings
+from trainyard.policy.stack import platform_object, policy_settings
 from trainyard.settings import StackSettings, parse_stack
 
 RULES = load_rules()
@@ -45,3 +45,17 @@ def test_a_stacks_own_list_is_added_to() -> None:
 def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
     settings = stack("example.com/npu", parameters={"ACC-002": {"resources": wrong}})
     assert policy_settings(settings, RULES) is settings.policies
+
+
+@pytest.mark.parametrize(
+    ("trainer", "server"),
+    [
+        ({}, {"service": "kubeflow-trainer-controller-manager", "namespace": "kubeflow-system", "port": 10443}),
+        ({"namespace": "mine"}, {"service": "kubeflow-trainer-controller-manager", "namespace": "mine", "port": 10443}),
+        ({"progressReports": False}, None),
+        ({"install": "existing"}, None),
+    ],
+)
+def test_the_platform_takes_reports_where_the_trainer_is_ours(trainer: dict[str, Any], server: object) -> None:
+    settings = parse_stack({"cluster": {"provider": "embedded"}, "trainer": trainer}, source="test")
+    assert platform_object(settings)["spec"].get("statusServer") == server

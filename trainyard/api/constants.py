@@ -11,6 +11,7 @@ __all__ = [
     "CLUSTER_TRAINING_RUNTIME",
     "COMPLETE",
     "CONTAINER_NODE",
+    "CONTROLLER_SERVICE",
     "COSCHEDULING_API_VERSION",
     "COSCHEDULING_LABEL",
     "DATASET_INITIALIZER",
@@ -78,6 +79,8 @@ PLATFORM_GROUP: Final = "trainyard.dev"
 PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"
 TENANT_POLICY_NAME: Final = "tenant"
 PLATFORM_NAME: Final = "platform"
+CONTROLLER_SERVICE: Final = "kubeflow-trainer-controller-manager"
+"""Name of the controller's Service, Deployment and ServiceAccount; upstream's."""
 
 JOB_SET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
 POD_GROUP_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"

@@ -11,7 +11,7 @@ from trainyard.api.constants import PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_
 from trainyard.api.markers import list_map, rules
 from trainyard.api.rules import ShapeRule
 
-__all__ = ["Platform", "PlatformSpec", "TenantPolicy", "TenantPolicySpec", "Tier"]
+__all__ = ["Platform", "PlatformSpec", "StatusServer", "TenantPolicy", "TenantPolicySpec", "Tier"]
 
 _TENANT_NAME = ShapeRule(
     f"self.metadata.name == '{TENANT_POLICY_NAME}'",
@@ -81,6 +81,17 @@ class Tier(KubernetesModel):
     """Number of the level; 1 is closest to the nodes."""
 
 
+class StatusServer(KubernetesModel):
+    """Service that takes progress reports of training code."""
+
+    service: _Label
+    """Name of the Service."""
+    namespace: _Label
+    """Namespace of the Service."""
+    port: Annotated[Int32, Field(ge=1, le=65535)] = 10443
+    """Port of the Service."""
+
+
 class PlatformSpec(KubernetesModel):
     """What the platform offers."""
 
@@ -98,6 +109,8 @@ class PlatformSpec(KubernetesModel):
     """Scheduler features that are on."""
     exempt_namespaces: list[_Label] = Field(default=[], max_length=256, json_schema_extra=_SET)
     """Namespaces that tenant rules do not bind."""
+    status_server: StatusServer | None = None
+    """Where training code reports its progress; unset: nowhere."""
 
 
 class Platform(KubernetesModel):

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import ssl
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -28,6 +29,13 @@ from trainyard.controller.runtime_finalizers import RuntimeFinalizers
 from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate
 from trainyard.controller.take_over import take_over
+from trainyard.controller.trainer_status import (
+    AuthorityUpdater,
+    StatusServer,
+    StatusWriter,
+    TokenReviewer,
+    authority_of,
+)
 from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
 from trainyard.kube import (
@@ -69,6 +77,7 @@ class Controller:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._failure: Exception | None = None
+        self._reconciles = False
         self._elector = self._make_elector() if configuration.elects else None
         self._writer = fenced = self._client.fenced(self._elector.remaining) if self._elector else self._client
         known = RenderContext(
@@ -76,7 +85,12 @@ class Controller:
         )
         self._decisions = policy_client(configuration)
         gate = policy_gate(configuration, self._decisions)
-        self._view = ClusterView(self._client, known, namespaces=gate is not None)
+        self._serving: ServingCertificate | None = None
+        if configuration.webhooks:
+            secret, namespace = configuration.serving_secret, configuration.namespace
+            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
+        authority = partial(authority_of, self._serving.informer) if self._serving is not None else None
+        self._view = ClusterView(self._client, known, namespaces=gate is not None, authority=authority)
         self._policies = Policies(self._view, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
@@ -86,10 +100,10 @@ class Controller:
         self._finalizers = RuntimeFinalizers(fenced, runtimes)
         self._policy_facts = PolicyFacts(fenced, self._view.tenant_policies, self._view.platforms)
         self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
-        self._serving: ServingCertificate | None = None
-        if configuration.webhooks:
-            secret, namespace = configuration.serving_secret, configuration.namespace
-            self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
+        self._authorities: AuthorityUpdater | None = None
+        if self._serving is not None:
+            self._authorities = AuthorityUpdater(fenced, self._view, self._serving.informer)
+        if self._serving is not None:
             self._metrics.serving_certificate_expiry.set_function(self._serving.expiry)
         self._metrics.watch_informers([*self._followed(), *(self._issuer.informers if self._issuer else ())])
 
@@ -171,8 +185,11 @@ class Controller:
             ]
             if self._issuer is not None:
                 helpers.append(group.create_task(self._issuer.run()))
+            if self._authorities is not None:
+                helpers.append(group.create_task(self._authorities.run()))
             await self._view.wait_settled()
             await take_over(self._writer, self._view)
+            self._reconciles = True
             await self._manager.run()
             try:
                 async with asyncio.timeout(_FLUSH_SECONDS):
@@ -185,8 +202,7 @@ class Controller:
     async def _hand_over(self, leading: asyncio.Task[None]) -> None:
         """Finish what was begun and release the lease: another replica leads while this one still serves."""
         self._manager.stop()
-        leads = self._elector is None or self._elector.is_leader()
-        if leads and self._view.settled:
+        if self._reconciles:
             await asyncio.wait((leading,), timeout=_DRAIN_SECONDS)
         leading.cancel()
         await asyncio.wait((leading,))
@@ -198,6 +214,7 @@ class Controller:
         if "webhook" not in self.ports:
             return
         self._servers.drain()
+        _LOG.info("serving webhooks for %g s more", self.configuration.shutdown_delay_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.configuration.shutdown_delay_seconds):
                 await self._hurried.wait()
@@ -209,12 +226,17 @@ class Controller:
             await self._serving.loaded.wait()
             tls = self._serving.context
             admission = application(Admission(self._client, self._view, policies=self._policies), self._metrics)
+            self._status_server().mount(admission)
             await self._servers.start("webhook", admission, self.configuration.webhook, tls)
         await self._servers.start("metrics", metrics_application(self._metrics), self.configuration.metrics, tls)
 
     def _followed(self) -> Sequence[Informer]:
         """Return the informers of every replica, the leader or not."""
         return (*self._view.informers, *((self._serving.informer,) if self._serving is not None else ()))
+
+    def _status_server(self) -> StatusServer:
+        tokens, writer = TokenReviewer(self._client), StatusWriter(self._client)
+        return StatusServer(self._view, tokens, writer, self._metrics, clock=time.monotonic)
 
     async def _tune(self) -> None:
         """Keep the garbage collector from walking the caches again and again."""

@@ -83,6 +83,9 @@ class Metrics:
             ["webhook"],
             registry=self.registry,
         )
+        self.status_reports = Counter(
+            "trainyard_trainer_status_reports", "Progress reports by status code", ["code"], registry=self.registry
+        )
         self.certificate_expiry = Gauge(
             "trainyard_webhook_certificate_expiry_timestamp_seconds",
             "When a certificate expires",

@@ -20,7 +20,7 @@ KEYS_ROLE = "kubeflow-trainer-job-keys"
 """ClusterRole that a namespace binds so that MPI and Flux jobs in it get their keys."""
 
 _READ = ["get", "list", "watch"]
-_USER = re.compile(r'User "([^"]+)"')
+_REFUSED = re.compile(r'User "([^"]+)" cannot \w+ resource "secrets"')
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -48,6 +48,8 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("", ["events"], ["create", "patch"]),
         # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
         _rule("", ["namespaces"], [*_READ, "patch"]),
+        # Progress reports: the API server verifies the tokens of the pods that send them.
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     certificates = configuration.certificates if configuration is not None else ()
@@ -70,7 +72,7 @@ def key_rules() -> list[dict[str, Any]]:
     return [_rule("", ["secrets"], ["get", "create"])]
 
 
-def keys_fix(namespace: str, refusal: str) -> str:
+def keys_fix(namespace: str, refusal: str) -> str | None:
     """Return what to do in a namespace that does not grant the controller the Secrets of its jobs.
 
     Parameters
@@ -78,10 +80,13 @@ def keys_fix(namespace: str, refusal: str) -> str:
     namespace
         Namespace of the job.
     refusal
-        Message of the API server (403), which names the user that it refused.
+        Message of the API server (403). It names the user where no Role allows the request; for a quota or a webhook
+        that refuses, which is 403 too, there is no such fix.
     """
-    found = _USER.search(refusal)
-    user = found[1] if found else "USER"
+    found = _REFUSED.search(refusal)
+    if found is None:
+        return None
+    user = found[1]
     account = user.removeprefix(_ACCOUNT)
     subject = f"--user={user}" if account == user else f"--serviceaccount={account}"
     command = f"kubectl create rolebinding {KEYS_ROLE} --namespace={namespace} --clusterrole={KEYS_ROLE} {subject}"

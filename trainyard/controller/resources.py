@@ -28,6 +28,7 @@ __all__ = [
     "QUEUES",
     "SECRETS",
     "TENANT_POLICIES",
+    "TOKEN_REVIEWS",
     "TRAINING_RUNTIMES",
     "TRAIN_JOBS",
     "VALIDATING_WEBHOOKS",
@@ -46,4 +47,5 @@ QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespa
 HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
 COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 FIELD_MANAGER = "trainer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainyard.api import ClusterTrainingRuntime, Platform, Runtime, TenantPolicy, TrainingRuntime, parse
@@ -21,7 +21,7 @@ from trainyard.controller.ownership import TRAIN_JOB_LABEL, owns, require_owner
 from trainyard.controller.status import runtime_reference
 from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, version_of
 from trainyard.problem import TrainyardError
-from trainyard.render import RenderContext, context_of
+from trainyard.render import RenderContext, StatusServer, context_of
 
 __all__ = ["ClusterView"]
 
@@ -40,9 +40,19 @@ class ClusterView:
         What every context says, whatever is watched.
     namespaces
         Whether namespaces are watched too: policies ask for their labels.
+    authority
+        Returns the certificates that the status server's is checked against, None while they are not known; None where
+        this process serves no status, whatever the Platform says.
     """
 
-    def __init__(self, client: Client, base: RenderContext | None = None, *, namespaces: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        base: RenderContext | None = None,
+        *,
+        namespaces: bool = False,
+        authority: Callable[[], str | None] | None = None,
+    ) -> None:
         self._client = client
         self._base = base or RenderContext()
         self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
@@ -66,6 +76,7 @@ class ClusterView:
         self.priority_classes = Informer(client, resources.PRIORITY_CLASSES, transform=_metadata_only)
         self.namespaces = Informer(client, resources.NAMESPACES, transform=_labels_only)
         self._watches_namespaces = namespaces
+        self._authority = authority
 
     @property
     def informers(self) -> Sequence[Informer]:
@@ -88,6 +99,11 @@ class ClusterView:
             self.priority_classes,
             *((self.namespaces,) if self._watches_namespaces else ()),
         )
+
+    @property
+    def serves_status(self) -> bool:
+        """Whether training code can report its progress to this process."""
+        return self._status_server() is not None
 
     @property
     def settled(self) -> bool:
@@ -172,7 +188,14 @@ class ClusterView:
             default_queue=queue,
             priority_classes=None if known is None else frozenset(name for _, name in known),
             active_replicated_jobs=active_replicated_jobs(job_set),
+            status_server=self._status_server(),
         )
+
+    def _status_server(self) -> StatusServer | None:
+        server = self._offered().status_server
+        if server is None or self._authority is None:
+            return None
+        return replace(server, authority=self._authority())
 
     def _offered(self) -> RenderContext:
         """Return the context of the Platform object; it is read once for each version."""

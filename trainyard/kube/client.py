@@ -255,7 +255,10 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Merge a patch into an object, where preconditions are given only into that incarnation or version (409)."""
+        """Merge a patch into an object; where preconditions are given, only into that incarnation or version.
+
+        `ApiError.conflict` tells a failed precondition: 409, and 422 for a uid without a resourceVersion.
+        """
         asked = _given(uid=uid, resourceVersion=resource_version)
         if asked:
             patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **asked}}
@@ -275,7 +278,7 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is status 422."""
+        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is `ApiError.conflict`."""
         asked = _given(uid=uid, resourceVersion=resource_version)
         tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in asked.items()]
         operations = [*tests, *operations]

@@ -105,7 +105,7 @@ class Transport:
                 try:
                     payload = await response.read()
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                    raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+                    raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}") from error
                 finally:
                     response.release()
             if response.status < 400:
@@ -186,7 +186,7 @@ class Transport:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, str(resource or path), 0)
-            raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}") from error
         self._observe(method, str(resource or path), response.status)
         return response
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
-from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
+from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.data import checkout, data_folder
 from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.rule import Rule
 from trainyard.scheduler import in_force
 from trainyard.settings import StackSettings
-from trainyard.settings.platform import PolicySettings
+from trainyard.settings.platform import PolicySettings, TrainerSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
 from trainyard.topology import compile_fabric
 
@@ -65,9 +65,17 @@ def platform_object(settings: StackSettings) -> dict[str, Any]:
         tiers=[Tier(name=name, tier=number) for name, number in compile_fabric(settings.fabric).tiers],
         scheduler_features=scheduler_features(settings),
         exempt_namespaces=list(settings.exempt_namespaces),
+        status_server=_status_server(settings.trainer),
     )
     body = Platform(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
     return {**body, "metadata": {"name": PLATFORM_NAME}}
+
+
+def _status_server(trainer: TrainerSettings) -> StatusServer | None:
+    """Return where progress is reported; a trainer that somebody else installed has its own way of telling jobs."""
+    if trainer.install is not True or not trainer.progress_reports:
+        return None
+    return StatusServer(service=CONTROLLER_SERVICE, namespace=trainer.namespace)
 
 
 def _in_state(settings: StackSettings, state: QueueState) -> list[str]:

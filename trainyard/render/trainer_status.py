@@ -13,13 +13,24 @@ from trainyard.api.constants import API_VERSION
 from trainyard.render.bodies import prepend_env, upsert_mount, upsert_volume
 from trainyard.render.plan import Plan
 
-__all__ = ["apply_trainer_status", "authority_name", "status_path", "token_audience", "trainer_status_objects"]
+__all__ = [
+    "AUTHORITY_KEY",
+    "AUTHORITY_PLACEHOLDER",
+    "apply_trainer_status",
+    "authority_name",
+    "status_path",
+    "token_audience",
+    "trainer_status_objects",
+]
 
 _MOUNT_PATH: Final = "/var/run/secrets/kubeflow/trainer"
 _VOLUME: Final = "kubeflow-trainer-token"
 _TOKEN_SECONDS: Final = 3600
 _TOKEN: Final = "token"  # noqa: S105 - a file name
-_AUTHORITY: Final = "ca.crt"
+AUTHORITY_KEY: Final = "ca.crt"
+"""Key of the authority's certificates in the ConfigMap."""
+AUTHORITY_PLACEHOLDER: Final = "<ca.crt: copied by the controller>"
+"""Stands for the authority where it is not known."""
 
 
 def status_path(namespace: str, train_job: str) -> str:
@@ -45,7 +56,7 @@ def apply_trainer_status(plan: Plan) -> None:
     url = f"https://{server.service}.{server.namespace}.svc:{server.port}{status_path(plan.namespace, plan.name)}"
     variables = {
         "KUBEFLOW_TRAINER_SERVER_URL": url,
-        "KUBEFLOW_TRAINER_SERVER_CA_CERT": f"{_MOUNT_PATH}/{_AUTHORITY}",
+        "KUBEFLOW_TRAINER_SERVER_CA_CERT": f"{_MOUNT_PATH}/{AUTHORITY_KEY}",
         "KUBEFLOW_TRAINER_SERVER_TOKEN": f"{_MOUNT_PATH}/{_TOKEN}",
     }
     for container in trainer.pod.get("containers", ()):
@@ -59,12 +70,11 @@ def trainer_status_objects(plan: Plan) -> Iterator[Body]:
     server = plan.context.status_server
     if server is None:
         return
-    placeholder = "<ca.crt: copied by the controller>"
     yield {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": plan.metadata(authority_name(plan.name)),
-        "data": {_AUTHORITY: placeholder if server.authority is None else server.authority},
+        "data": {AUTHORITY_KEY: AUTHORITY_PLACEHOLDER if server.authority is None else server.authority},
     }
 
 
@@ -74,5 +84,5 @@ def _volume(plan: Plan) -> Body:
         "expirationSeconds": _TOKEN_SECONDS,
         "path": _TOKEN,
     }
-    authority = {"name": authority_name(plan.name), "items": [{"key": _AUTHORITY, "path": _AUTHORITY}]}
+    authority = {"name": authority_name(plan.name), "items": [{"key": AUTHORITY_KEY, "path": AUTHORITY_KEY}]}
     return {"name": _VOLUME, "projected": {"sources": [{"serviceAccountToken": token}, {"configMap": authority}]}}

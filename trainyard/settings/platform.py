@@ -85,6 +85,11 @@ class TrainerSettings(SettingsModel):
         description="Time for which a replica that stops still serves webhooks: until every API server and proxy has "
         "learned of it",
     )
+    progress_reports: bool = Field(
+        default=False,
+        description="Let training code report progress to `status.trainerStatus` (upstream's gate TrainJobStatus): "
+        "training containers get an address, a token and the authority to trust",
+    )
 
 
 class RuntimeSettings(SettingsModel):

@@ -1,0 +1,89 @@
+"""A control plane for all fault tests, and controllers behind proxies of their own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import until_its_last_test
+from tests.faults.bench import Bench, bench, kubeconfig
+from tests.faults.processes import Controller
+from tests.faults.proxy import Proxy
+from tests.faults.scene import Scene
+
+exhaustive = pytest.mark.skipif(os.environ.get("TRAINYARD_FAULTS") != "all", reason="only in `make test-faults`")
+_SCENES = itertools.count()
+
+
+@dataclass
+class Replica:
+    """A controller process and its link to the API server."""
+
+    controller: Controller
+    proxy: Proxy
+    token_file: Path
+
+
+Launch = Callable[..., Replica]
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """The control plane."""
+    with until_its_last_test(request) as ends:
+        yield ends.enter_context(bench(tmp_path_factory.mktemp("bench")))
+
+
+@contextmanager
+def launching(control_plane: Bench, folder: Path) -> Iterator[Launch]:
+    """Start controllers; all are ended, and their logs checked, when the block ends."""
+    replicas: list[Replica] = []
+    with ExitStack() as ends:
+
+        def launch(name: str = "controller", *, start: bool = True, ready: bool = True, **options: Any) -> Replica:
+            token_file = folder / f"{name}.token"
+            token_file.write_text(control_plane.token())
+            contexts = control_plane.admin_context(), control_plane.anonymous_context()
+            proxy = ends.enter_context(Proxy(control_plane.url, *contexts))
+            file = kubeconfig(folder / f"{name}.kubeconfig", proxy.url, token_file)
+            controller = Controller(folder, file, name=name, **options)
+            ends.callback(controller.kill)
+            replicas.append(Replica(controller, proxy, token_file))
+            if start:
+                controller.start(ready=ready)
+            return replicas[-1]
+
+        yield launch
+    for replica in replicas:
+        assert "Traceback" not in replica.controller.text, replica.controller.text[-6000:]
+
+
+@pytest.fixture
+def launch(control_plane: Bench, tmp_path: Path) -> Iterator[Launch]:
+    """Start controllers of one test."""
+    with launching(control_plane, tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def shared(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """One controller for the tests of a module, where the fault is in the objects."""
+    with launching(control_plane, tmp_path_factory.mktemp("shared")) as start:
+        yield start("shared")
+
+
+@pytest.fixture
+def scene(control_plane: Bench, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """A namespace of the test; the invariants are checked when it ends."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
+    found = Scene(control_plane, f"{words}-{next(_SCENES)}")
+    yield found
+    found.close()

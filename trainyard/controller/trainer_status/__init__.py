@@ -1,0 +1,8 @@
+"""The status server: training code reports its progress, and TrainJobs show it."""
+
+from trainyard.controller.trainer_status.authority import AuthorityUpdater, authority_of
+from trainyard.controller.trainer_status.server import StatusServer
+from trainyard.controller.trainer_status.tokens import TokenReviewer
+from trainyard.controller.trainer_status.writer import StatusWriter
+
+__all__ = ["AuthorityUpdater", "StatusServer", "StatusWriter", "TokenReviewer", "authority_of"]
