@@ -7,11 +7,14 @@ python -m tests.simulation --seed 4711 --shortest  # one, with as few steps as s
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.histories import drawn, played, shortest
 from tests.simulation.invariants import Violation
@@ -49,8 +52,12 @@ def _many(seeds: range, processes: int) -> int:
     started = time.perf_counter()
     counts: Counter[str] = Counter()
     broken: list[tuple[int, Violation]] = []
-    with multiprocessing.Pool(processes) as pool:
-        for seed, found in pool.imap_unordered(_violations, seeds, chunksize=20):
+    with contextlib.ExitStack() as stack:
+        found_in: Iterable[tuple[int, list[Violation]]] = map(_violations, seeds)
+        if processes > 1:
+            pool = stack.enter_context(ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")))
+            found_in = pool.map(_violations, seeds, chunksize=50)
+        for seed, found in found_in:
             counts.update(violation.invariant for violation in found)
             broken += [(seed, violation) for violation in found]
             for violation in found:

@@ -356,8 +356,7 @@ class ApiServer:
         old = self._existing(call)
         new, owners = change(old)
         sent = dict(new["metadata"])
-        checked = put or call.content_type == _APPLY
-        if checked and sent.get("uid") and sent["uid"] != old.metadata["uid"]:
+        if put and sent.get("uid") and sent["uid"] != old.metadata["uid"]:
             text = f"Precondition failed: UID in precondition: {sent['uid']}, UID in object meta: {old.metadata['uid']}"
             raise self._conflict(call, text)
         if not call.subresource:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
-from trainyard.controller import execution, lifecycle, reconcile
+from trainyard.controller import execution, job_sets, lifecycle, reconcile
 from trainyard.controller import status as statuses
 from trainyard.controller.execution import Effect, Executor
 from trainyard.controller.lifecycle import Observed
@@ -30,8 +30,6 @@ def _unconfirmed() -> Iterator[_Patch]:
         step.confirmed_absent = True
 
     yield mock.patch.object(Reconciler, "_confirm", confirm)
-    # The cache alone decides, and it is told nothing of our own creates.
-    yield mock.patch.object(execution.ClusterView, "fold", return_value=None)
 
 
 def _remake_unrecorded() -> Iterator[_Patch]:
@@ -67,7 +65,7 @@ def _owner_unchecked() -> Iterator[_Patch]:
 
 
 def _ttl_from_the_start() -> Iterator[_Patch]:
-    as_created, take_over = execution.as_created, lifecycle._take_over
+    as_created, take_over = job_sets.as_created, lifecycle._take_over
     ttl = "ttlSecondsAfterFinished"
 
     def with_ttl(rendered: Object, train_job: Object) -> Object:
@@ -166,7 +164,7 @@ def _remake_while_running() -> Iterator[_Patch]:
 
 DEFECTS: Final[Mapping[str, tuple[Callable[[], Iterator[_Patch]], tuple[str, ...]]]] = {
     "a lost JobSet counts as a first build": (_lost_is_first_build, ("delete JobSet",)),
-    "the cache alone says that a JobSet is lost": (_unconfirmed, ("begin", "kill", "start")),
+    "the cache alone says that a JobSet is lost": (_unconfirmed, ("unlabel JobSet",)),
     "a remake is not recorded": (_remake_unrecorded, ("edit snapshot", "suspend TrainJob", "resume TrainJob")),
     "suspending reads the snapshot first": (_suspend_reads_the_snapshot, ("delete snapshot", "suspend TrainJob")),
     "PodGroups are applied with force": (_forced_apply, ("foreign object",)),

@@ -18,6 +18,7 @@ from tests.simulation.process import virtual_clocks
 from tests.simulation.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from tests.simulation.world import NAMESPACE, PRIORITY_CLASS, RUNTIMES, World, runtime
 from trainyard.controller import resources
+from trainyard.controller.ownership import TRAIN_JOB_LABEL
 
 __all__ = ["History", "Step", "drawn", "played", "shortest"]
 
@@ -118,6 +119,7 @@ _WEIGHTS: Mapping[str, float] = {
     "fail JobSet": 3,
     "delete JobSet": 2,
     "delete PodGroup": 1,
+    "unlabel JobSet": 1,
     "edit snapshot": 3,
     "delete snapshot": 2,
     "edit runtime": 2,
@@ -217,6 +219,11 @@ class _Player:
             self.world.delete(resource, step.job, NAMESPACE)
         else:
             self.world.delete(resources.CONFIG_MAPS, f"{step.job}-runtime-snapshot", NAMESPACE)
+
+    def unlabel(self, step: Step) -> None:
+        """Take the controller's label off a JobSet, so that watches by label lose it."""
+        patch = {"metadata": {"labels": {TRAIN_JOB_LABEL: None}}}
+        self.world.patch(resources.JOB_SETS, step.job, patch, namespace=NAMESPACE)
 
     def edit_snapshot(self, step: Step) -> None:
         self.world.edit_snapshot(step.job, step.value)
@@ -321,6 +328,7 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
     "fail JobSet": _Player.end_job_set,
     "delete JobSet": _Player.delete_child,
     "delete PodGroup": _Player.delete_child,
+    "unlabel JobSet": _Player.unlabel,
     "delete snapshot": _Player.delete_child,
     "edit snapshot": _Player.edit_snapshot,
     "edit runtime": _Player.edit_runtime,

@@ -232,7 +232,8 @@ class Monitor(logging.Handler):
             yield "JobSet and TrainJob agree about suspend", f"TrainJob {spec.get('suspend')}"
         if bool(condition_of(stored.body, "Suspended")) != bool(spec.get("suspend")):
             yield "the Suspended condition is current", f"{stored.body.get('status')}"
-        if pod_group is None and spec["runtimeRef"]["name"] != "plain" and not run.adopted:
+        gang = spec["runtimeRef"]["name"] != "plain" and not run.adopted
+        if pod_group is None and gang and not spec.get("suspend"):
             yield "a gang has its PodGroup", "there is none"
 
     def _occupied(self, stored: Stored) -> bool:

@@ -103,7 +103,7 @@ class Process:
 
 def _clock_defaults() -> list[tuple[dict[str, Any], bool]]:
     """Return the keyword defaults that are clocks, and whether each is a wall clock."""
-    found = []
+    found: list[tuple[dict[str, Any], bool]] = []
     for package in (trainyard.kube, trainyard.controller):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for _, thing in inspect.getmembers(importlib.import_module(module.name)):

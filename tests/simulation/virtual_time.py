@@ -99,7 +99,7 @@ def _process_of(loop: VirtualTimeLoop, seed: int) -> Iterator[None]:
     """Replace the clock and the randomness of the process."""
     state = random.getstate()
     random.seed(seed)
-    defaults = WorkQueue.__init__.__kwdefaults__
+    defaults = WorkQueue.__init__.__kwdefaults__ or {}
     clock = defaults["clock"]
     defaults["clock"] = loop.time
     asyncio.set_event_loop(loop)
