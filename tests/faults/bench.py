@@ -11,7 +11,7 @@ import json
 import ssl
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 import yaml
 
 from tests.compatibility.servers import Server, install, job_definitions
-from tests.support import awaited
 from trainyard.api import crds
 from trainyard.cluster import ports, process
 from trainyard.cluster.certificates import ensure_certificates
@@ -31,17 +30,28 @@ from trainyard.cluster.health import probe
 from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import Configuration
-from trainyard.controller.permissions import cluster_rules, namespaced_rules
+from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.kube import Resource
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
 from trainyard.policy.session import Answer, Session
 
-__all__ = ["HOME", "SERVICE_ACCOUNT", "Api", "Bench", "RefusedError", "bench"]
+__all__ = [
+    "HOME",
+    "ROLE_BINDINGS",
+    "SERVICE_ACCOUNT",
+    "Api",
+    "Bench",
+    "RefusedError",
+    "bench",
+    "grant",
+    "grant_keys",
+    "kubeconfig",
+]
 
 HOME = "kubeflow-system"
 SERVICE_ACCOUNT = "controller"
 _ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
-_ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 _CONTROLLERS = "garbage-collector-controller,namespace-controller,serviceaccount-controller,job-controller"
 _STARTED = 90.0
 Body = dict[str, Any]
@@ -248,11 +258,17 @@ def grant(api: Api, configuration: Configuration | None = None) -> None:
         api.ensure(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         metadata = {"name": SERVICE_ACCOUNT, "namespace": namespace}
         _put(api, _ROLES, metadata, {"rules": namespaced_rules(namespace, settings)})
-        _put(api, _ROLE_BINDINGS, metadata, _binding("Role"))
+        _put(api, ROLE_BINDINGS, metadata, _binding("Role"))
     metadata = {"name": SERVICE_ACCOUNT, "namespace": HOME}
     api.ensure(SERVICE_ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     _put(api, CLUSTER_ROLES, {"name": SERVICE_ACCOUNT}, {"rules": cluster_rules(settings)})
     _put(api, CLUSTER_ROLE_BINDINGS, {"name": SERVICE_ACCOUNT}, _binding("ClusterRole"))
+    _put(api, CLUSTER_ROLES, {"name": KEYS_ROLE}, {"rules": key_rules()})
+
+
+def grant_keys(api: Api, namespace: str) -> None:
+    """Let the controller create the keys of jobs in a tenant's namespace."""
+    _put(api, ROLE_BINDINGS, {"name": KEYS_ROLE, "namespace": namespace}, _binding("ClusterRole", KEYS_ROLE))
 
 
 def _put(api: Api, resource: Resource, metadata: Mapping[str, str], content: Mapping[str, Any]) -> None:
@@ -262,8 +278,8 @@ def _put(api: Api, resource: Resource, metadata: Mapping[str, str], content: Map
         api.patch(resource, metadata["name"], metadata.get("namespace"), content)
 
 
-def _binding(kind: str) -> Body:
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": SERVICE_ACCOUNT}
+def _binding(kind: str, name: str = SERVICE_ACCOUNT) -> Body:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": HOME}
     return {"roleRef": role, "subjects": [subject]}
 
@@ -292,9 +308,3 @@ def kubeconfig(path: Path, server: str, token_file: Path) -> Path:
     }
     path.write_text(yaml.safe_dump(document))
     return path
-
-
-def gone(api: Api, resource: Resource, namespace: str, names: Sequence[str]) -> None:
-    """Wait until objects are gone."""
-    for name in names:
-        awaited(f"the end of {resource} {name}", lambda name=name: api.get(resource, name, namespace) is None)

@@ -67,17 +67,26 @@ def launching(control_plane: Bench, folder: Path) -> Iterator[Launch]:
 
 
 @pytest.fixture
-def launch(control_plane: Bench, tmp_path: Path) -> Iterator[Launch]:
-    """Start controllers of one test."""
+def launch(control_plane: Bench, tmp_path: Path, standing: Replica) -> Iterator[Launch]:
+    """Start controllers of one test; no other one acts meanwhile."""
+    standing.controller.kill()
     with launching(control_plane, tmp_path) as start:
         yield start
 
 
 @pytest.fixture(scope="module")
-def shared(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
-    """One controller for the tests of a module, where the fault is in the objects."""
+def standing(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """The controller that tests share, not started yet."""
     with launching(control_plane, tmp_path_factory.mktemp("shared")) as start:
-        yield start("shared")
+        yield start("shared", start=False)
+
+
+@pytest.fixture
+def shared(standing: Replica) -> Replica:
+    """One controller for the tests of a module, where the fault is in the objects."""
+    if not standing.controller.alive:
+        standing.controller.start()
+    return standing
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.faults.bench import Bench
+from tests.faults.bench import Bench, grant_keys
 from tests.faults.history import History, conditions, violations
 from tests.faults.proxy import Proxy
 from tests.support import ROOT, awaited
@@ -83,6 +83,7 @@ class Scene:
     def __init__(self, bench: Bench, namespace: str) -> None:
         self.bench, self.namespace, self.api = bench, namespace, bench.api
         self.api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        grant_keys(self.api, namespace)
         self.history = History(bench, namespace)
 
     def close(self) -> None:

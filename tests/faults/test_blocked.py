@@ -13,7 +13,7 @@ from tests.faults.bench import HOME
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.proxy import on
-from tests.faults.scene import Scene, poked_and_quiet, shipped
+from tests.faults.scene import Scene, foreign_content, poked_and_quiet, shipped
 from tests.support import awaited
 from trainyard.controller.configuration import SERVING_SECRET
 from trainyard.controller.resources import (
@@ -172,6 +172,10 @@ def test_without_the_policy_server_jobs_stop_and_none_starts(scene: Scene, launc
 def test_a_quota_that_is_lifted_lets_the_job_go_on(scene: Scene, shared: Replica) -> None:
     hard = {"hard": {"count/jobsets.jobset.x-k8s.io": "0"}}
     scene.create(QUOTAS, {"metadata": {"name": "none"}, "spec": hard})
+    body = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, **foreign_content(JOB_SETS)}
+    body["metadata"] = {"name": "probe", "namespace": scene.namespace}
+    path = JOB_SETS.path(namespace=scene.namespace)
+    awaited("the quota to be enforced", lambda: not scene.api.session.request("POST", path, body, dry_run=True).ok)
     scene.runtime()
     scene.submit()
     scene.awaited_event("quota")

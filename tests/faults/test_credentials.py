@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.faults.bench import HOME, SERVICE_ACCOUNT, Bench, grant
+from tests.faults.bench import HOME, ROLE_BINDINGS, SERVICE_ACCOUNT, Bench, grant, grant_keys
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.processes import Controller
 from tests.faults.proxy import on
-from tests.faults.scene import Scene, poked_and_quiet
+from tests.faults.scene import Scene, poked_and_quiet, shipped
 from tests.support import awaited
 from trainyard import pki
 from trainyard.cluster.certificates import read_pair
+from trainyard.controller.permissions import KEYS_ROLE
+from trainyard.controller.resources import TRAINING_RUNTIMES
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, SERVICE_ACCOUNTS
 
 pytestmark = pytest.mark.cluster
@@ -156,3 +158,14 @@ def test_a_right_that_is_missing_for_one_kind_stops_nothing_else(scene: Scene, s
         scene.condition("Complete", "plain")
         scene.change("gang", suspend=True)
         scene.condition("Suspended", "gang")
+
+
+@exhaustive
+def test_keys_that_are_not_granted_are_asked_for_and_made_once_they_are(scene: Scene, shared: Replica) -> None:
+    scene.api.delete(ROLE_BINDINGS, KEYS_ROLE, scene.namespace)
+    scene.create(TRAINING_RUNTIMES, {"metadata": {"name": "mpi"}, "spec": shipped("mpi-openmpi")["spec"]})
+    scene.submit(runtime="mpi")
+    scene.awaited_event(f"kubectl create rolebinding {KEYS_ROLE} --namespace={scene.namespace}")
+    grant_keys(scene.api, scene.namespace)
+    scene.job_set(timeout=AGAIN)
+    poked_and_quiet(scene, shared.proxy)
