@@ -47,15 +47,19 @@ def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
     assert policy_settings(settings, RULES) is settings.policies
 
 
+def server(namespace: str) -> dict[str, Any]:
+    return {"service": "kubeflow-trainer-controller-manager", "namespace": namespace, "port": 10443}
+
+
 @pytest.mark.parametrize(
-    ("trainer", "server"),
+    ("trainer", "wanted"),
     [
-        ({}, {"service": "kubeflow-trainer-controller-manager", "namespace": "kubeflow-system", "port": 10443}),
-        ({"namespace": "mine"}, {"service": "kubeflow-trainer-controller-manager", "namespace": "mine", "port": 10443}),
-        ({"progressReports": False}, None),
-        ({"install": "existing"}, None),
+        ({}, None),
+        ({"progressReports": True}, server("kubeflow-system")),
+        ({"progressReports": True, "namespace": "mine"}, server("mine")),
+        ({"progressReports": True, "install": "existing"}, None),
     ],
 )
-def test_the_platform_takes_reports_where_the_trainer_is_ours(trainer: dict[str, Any], server: object) -> None:
+def test_the_platform_takes_reports_where_the_trainer_is_ours(trainer: dict[str, Any], wanted: object) -> None:
     settings = parse_stack({"cluster": {"provider": "embedded"}, "trainer": trainer}, source="test")
-    assert platform_object(settings)["spec"].get("statusServer") == server
+    assert platform_object(settings)["spec"].get("statusServer") == wanted
