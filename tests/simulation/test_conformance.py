@@ -21,7 +21,7 @@ from trainyard.settings.versions import supported_versions
 
 pytestmark = pytest.mark.cluster
 
-SEEDS = range(30)
+SEEDS = range(24)
 
 
 @pytest.fixture(scope="module")
