@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 8
+HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts mutation lock help
+.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults simulate-controller mutation lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,7 +28,7 @@ test: $(READY)  ## every check and every test, as CI runs them
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence queue-verdicts frameworks mutation shapes  ## in full what `make test` takes samples of (hours; -k runs all though one fails)
+nightly: equivalence queue-verdicts frameworks mutation shapes test-faults simulate-controller admission-restarts  ## in full what `make test` takes samples of (hours; -k runs all though one fails)
 
 lint: $(READY)  ## style, types and import rules
 	@$(BIN)/ruff check .
@@ -58,6 +59,12 @@ bench: $(READY)  ## measure the figures in the README
 
 admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
 	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
+
+test-faults: $(READY)  ## put the controller's processes through every refusal, kill, bad link and odd object
+	@TRAINYARD_FAULTS=all $(BIN)/pytest -m cluster tests/faults
+
+simulate-controller: $(READY)  ## play 100,000 random histories against the controller, in virtual time
+	@$(BIN)/python -m tests.simulation --seeds $(HISTORIES)
 
 mutation: $(READY)  ## change every admission rule in every place and see that a case notices
 	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py

@@ -142,7 +142,7 @@ class Trainer(Component):
         subject = service_account_subject(TRAINER_SERVICE, own)
         account = self.child(service_account(TRAINER_SERVICE, own), after=[homes[own]])
         granted = self.child(cluster_role(TRAINER_SERVICE, cluster_rules(configuration)))
-        self.child(cluster_role(KEYS_ROLE, key_rules()))
+        keys = self.child(cluster_role(KEYS_ROLE, key_rules()))
         bindings: list[pulumi.Resource] = [
             self.child(cluster_role_binding(TRAINER_SERVICE, TRAINER_SERVICE, [subject]), after=[granted, account])
         ]
@@ -151,7 +151,7 @@ class Trainer(Component):
             if rules:
                 allowed = self.child(role(TRAINER_SERVICE, name, rules), after=[home])
                 bindings.append(self.child(role_binding(TRAINER_SERVICE, name, [subject]), after=[allowed, account]))
-        return [account, *bindings]
+        return [account, keys, *bindings]
 
     def _published(self, name: str, home: pulumi.Resource) -> None:
         """Publish which trainer API this is, because clients ask before they submit."""

@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 SHARED: Final = {
     "platform": (
+        "tests/cluster/test_admission_restarts.py",
         "tests/cluster/test_bypass.py",
         "tests/cluster/test_bypass_audit.py",
         "tests/cluster/test_bypass_outage.py",
@@ -23,8 +24,10 @@ SHARED: Final = {
         "tests/cluster/test_jobs.py",
         "tests/cluster/test_jobset_restart.py",
         "tests/cluster/test_policy_gate.py",
+        "tests/cluster/test_progress.py",
         "tests/cluster/test_queue_changes.py",
         "tests/cluster/test_quickstart.py",
+        "tests/cluster/test_replicas.py",
         "tests/cluster/test_runtime_life.py",
         "tests/cluster/test_scheduler_rollout.py",
         "tests/convert/test_cluster.py",
@@ -81,6 +84,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if not _on_clusters(config):
         return os.cpu_count() or 1
     return _WORKERS if psutil.virtual_memory().total >= _MEMORY else 0
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files in which no test is chosen: every worker would import them."""
+    expression = config.option.markexpr
+    if config.args_source is pytest.Config.ArgsSource.ARGS or not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    if expression == "not cluster and not slow":
+        return True if "\npytestmark = pytest.mark.cluster\n" in text else None
+    marked = "pytest.mark.cluster" in text or "pytest.mark.slow" in text
+    return True if expression in ("cluster", "cluster or slow") and not marked else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ from trainyard.data import data_folder
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.cases import World, load_world
+from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import without_descriptions
 
@@ -84,8 +85,12 @@ def furnish(plane: Plane) -> None:
             version = next(each["name"] for each in spec["versions"] if each["storage"])
             path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}?limit=1"
             awaited(f"{path} on {plane.name}", lambda path=path: session.request("GET", path).ok)  # type: ignore[misc]
-    apply(plane, [_namespace(name) for name in SYSTEM_NAMESPACES if name != "kube-system"])
     world = _world()
+    facts = platform_facts(world.platform)
+    apply(
+        plane,
+        [_namespace(name, facts=facts if name == PLATFORM_FACTS_NAMESPACE else None) for name in SYSTEM_NAMESPACES],
+    )
     platform = {
         "apiVersion": "trainyard.dev/v1alpha1",
         "kind": "Platform",
@@ -104,8 +109,9 @@ def furnish(plane: Plane) -> None:
 def add_tenants(plane: Plane, first: int, end: int) -> None:
     """Make tenants: a namespace and its limits; the first few have somebody who creates objects."""
     numbers = range(first, end)
-    apply(plane, (_namespace(tenant(number), {TENANT_LABEL: tenant(number)}) for number in numbers))
     world = _world()
+    facts = tenant_facts(world.tenant_policy)
+    apply(plane, (_namespace(tenant(number), {TENANT_LABEL: tenant(number)}, facts) for number in numbers))
     accounts = [
         {
             "apiVersion": "v1",
@@ -186,8 +192,9 @@ def _definitions() -> list[Body]:
     return [without_descriptions(each) for each in (*found, *crds.build(found[0]))]
 
 
-def _namespace(name: str, labels: Mapping[str, str] | None = None) -> Body:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}}
+def _namespace(name: str, labels: Mapping[str, str] | None = None, facts: Mapping[str, str] | None = None) -> Body:
+    metadata = {"name": name, "labels": dict(labels or {}), "annotations": dict(facts or {})}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def _tenant_policy(world: World, namespace: str) -> Body:

@@ -30,9 +30,10 @@ def cluster(platform: LiveCluster) -> Iterator[Cluster]:
         yield Cluster(session)
 
 
-def process(platform: LiveCluster, name: str) -> dict[str, Any]:
+def policy_servers(platform: LiveCluster) -> list[int]:
+    """Return the pids of the policy servers, one a replica of the controller."""
     found = json.loads(require(platform.trainyard("cluster", "status", "--name", platform.name, "-o", "json")))
-    return next(each for each in found["processes"] if each["name"] == name)
+    return [each["pid"] for each in found["processes"] if each["name"].removesuffix("-1") == "opa" and each["pid"]]
 
 
 def comes_in(cluster: Cluster) -> bool:
@@ -43,9 +44,10 @@ def comes_in(cluster: Cluster) -> bool:
 
 
 def test_a_policy_server_that_hangs_is_a_refusal_with_an_id_of_its_own(platform: LiveCluster, cluster: Cluster) -> None:
-    pid = process(platform, "opa")["pid"]
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    pids = policy_servers(platform)
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
     try:
         answer = cluster.create("submit", "train-job", "meanwhile")
         assert not answer.ok
@@ -54,20 +56,22 @@ def test_a_policy_server_that_hangs_is_a_refusal_with_an_id_of_its_own(platform:
         refused = cluster.create("raw", "job-set", "meanwhile", metadata=FOREIGN)
         assert "QUE-002" in refused.message
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
     awaited("a TrainJob that is accepted again", lambda: comes_in(cluster), timeout=90)
 
 
 @pytest.fixture(scope="module")
 def without_webhooks(platform: LiveCluster, cluster: Cluster) -> Iterator[Cluster]:
-    """The platform while the process that serves the trainer's webhooks is stopped."""
+    """The platform while nothing serves the trainer's webhooks."""
+    replicas = platform.get(*CONTROLLER)["spec"]["replicas"]
     try:
         require(platform.kubectl("scale", *CONTROLLER, "--replicas=0"))
         awaited("the end of the controller", lambda: not comes_in(cluster))
         yield cluster
     finally:
-        require(platform.kubectl("scale", *CONTROLLER, "--replicas=1"))
+        require(platform.kubectl("scale", *CONTROLLER, f"--replicas={replicas}"))
         awaited("the controller's return", lambda: comes_in(cluster), timeout=90)
 
 

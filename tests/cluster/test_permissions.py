@@ -143,7 +143,9 @@ async def test_keys_are_made_and_their_owner_is_read_only_where_the_namespace_gr
             with pytest.raises(ApiError) as refused:
                 await attempt
             assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
-            assert keys_fix(OTHER, refused.value.message).endswith(f" --serviceaccount={HOME}:{ACCOUNT}")
+            fix = keys_fix(OTHER, refused.value.message)
+            assert fix is not None
+            assert fix.endswith(f" --serviceaccount={HOME}:{ACCOUNT}")
 
 
 async def test_a_namespace_without_the_role_keeps_no_other_certificate_from_being_made(

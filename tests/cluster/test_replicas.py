@@ -104,7 +104,7 @@ def test_a_deleted_pod_gets_a_new_process_as_on_any_node(platform: LiveCluster, 
 def test_a_rollout_under_one_create_a_second_loses_no_request(platform: LiveCluster, replicas: dict[str, int]) -> None:
     with one_create_a_second(platform) as answers:
         require(platform.kubectl("rollout", "restart", DEPLOYMENT, "-n", NAMESPACE))
-        require(platform.kubectl("rollout", "status", DEPLOYMENT, "-n", NAMESPACE, "--timeout=120s"))
+        require(platform.kubectl("rollout", "status", DEPLOYMENT, "-n", NAMESPACE, timeout=300))
         after = awaited("both replicas", lambda: healthy(platform, 2), timeout=90)
         # The last old process has ended: its pod is gone.
         awaited("two pods", lambda: len(pods(platform)) == 2, timeout=60)

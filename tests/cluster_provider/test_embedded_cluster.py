@@ -50,13 +50,8 @@ class Embedded:
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("embedded")
-
-
-@pytest.fixture(scope="module")
-def first(state: Path) -> Iterator[Embedded]:
-    embedded = Embedded("first", state)
+def first(state_home: Path) -> Iterator[Embedded]:
+    embedded = Embedded("first", state_home)
     try:
         embedded.up()
         yield embedded
@@ -133,10 +128,10 @@ def test_a_job_runs_for_its_simulated_time_and_completes(first: Embedded) -> Non
     first.kubectl("delete", "job", "simulated", "--cascade=foreground", "--timeout=60s")
 
 
-def test_objects_and_ports_survive_a_stop_and_two_clusters_run_side_by_side(first: Embedded, state: Path) -> None:
+def test_objects_and_ports_survive_a_stop_and_two_clusters_run_side_by_side(first: Embedded, state_home: Path) -> None:
     first.kubectl("create", "configmap", "kept", "--from-literal=a=b")
     ports = json.loads((first.root / "cluster.json").read_text())["ports"]
-    second = Embedded("second", state)
+    second = Embedded("second", state_home)
     try:
         second.up()
         assert first.status()["healthy"]
@@ -178,8 +173,8 @@ def test_a_taken_port_is_named_before_anything_starts(first: Embedded) -> None:
     first.up()
 
 
-def test_a_half_written_state_is_refused_and_can_be_removed(state: Path) -> None:
-    broken = Embedded("broken", state)
+def test_a_half_written_state_is_refused_and_can_be_removed(state_home: Path) -> None:
+    broken = Embedded("broken", state_home)
     broken.root.mkdir(parents=True)
     (broken.root / "cluster.json").write_text('{"format": 1,')
     for command in ("up", "status"):

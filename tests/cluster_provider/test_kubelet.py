@@ -18,6 +18,7 @@ from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import kubelet as module
 from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.cluster.supervisor.recipes import Recipe, RunContext
+from trainyard.problem import TrainyardError
 
 PROGRAM, SIDECAR = "jobset", "opa"
 SERVER = """
@@ -273,6 +274,16 @@ async def test_whatever_keeps_a_replica_from_running_is_in_its_record(machine: M
     client.deployments = []
     await machine.settle("told", lambda: machine.waiting("jobset") == NOT_INSTALLED)
     assert not machine.kubelet._forwarders[PROGRAM].listening
+
+
+async def test_a_full_disk_costs_the_memory_of_slots_only(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, _: str) -> None:
+        raise TrainyardError(f"The disk is full: {path} cannot be written")
+
+    monkeypatch.setattr(module, "write_private", full)
+    machine.client.deployments = [deployment(1)]
+    machine.client.add("a")
+    await machine.settle("ready", lambda: machine.healthy("a"))
 
 
 async def test_more_pods_than_slots_wait(machine: Machine) -> None:

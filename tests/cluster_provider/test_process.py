@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from tests.support import awaited
 from trainyard.cluster.process import (
+    STOPPING,
     ProcessRecord,
     ProcessSpec,
     alive,
@@ -161,6 +163,56 @@ async def test_a_changed_command_replaces_the_process(spec: ProcessSpec, tmp_pat
     await eventually("replacement", lambda: keeper.running and keeper.record.pid != first.pid)
     assert not alive(first)
     assert keeper.record.restarts == 0
+    task.cancel()
+
+
+HEARS = """
+import pathlib, signal, sys, time
+def heard(number, _):
+    pathlib.Path(sys.argv[1]).write_text(signal.Signals(number).name)
+    if sys.argv[2] == "ends":
+        sys.exit(0)
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, heard)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def hears(folder: Path, behavior: str, *, changed: str = "") -> ProcessSpec:
+    command = (sys.executable, "-c", HEARS, str(folder / "heard"), behavior)
+    return ProcessSpec("hears", "1", command, folder / "hears.log", environment={"CHANGED": changed})
+
+
+async def test_a_process_is_asked_to_end_at_once_only_where_another_takes_its_place(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path, "hears", at_once=signal.SIGINT)
+    keeper.want(hears(tmp_path, "ends"))
+    task = asyncio.create_task(keeper.run())
+    await eventually("start", lambda: last_lines(tmp_path / "hears.log", 1) == "up")
+    first = keeper.record
+    keeper.want(hears(tmp_path, "ends", changed="1"))
+    await eventually("replacement", lambda: keeper.running and keeper.record.pid != first.pid)
+    assert (tmp_path / "heard").read_text() == "SIGINT"
+    await eventually("start", lambda: last_lines(tmp_path / "hears.log", 2) == "up\nup")
+    keeper.unwant("not installed")
+    await eventually("end", lambda: keeper.resting)
+    assert (tmp_path / "heard").read_text() == "SIGTERM"
+    task.cancel()
+
+
+async def test_a_process_that_stops_says_so_until_its_grace_period_is_over(tmp_path: Path) -> None:
+    notified: list[str] = []
+    keeper = Keeper(tmp_path, "hears", notify=lambda: notified.append(keeper.record.waiting))
+    keeper.want(hears(tmp_path, "goes on"))
+    task = asyncio.create_task(keeper.run())
+    await eventually("start", lambda: last_lines(tmp_path / "hears.log", 1) == "up")
+    keeper.grace = 0.5
+    keeper.unwant("scaled to 0 replicas")
+    await eventually("the request", lambda: (tmp_path / "heard").exists())
+    assert keeper.record.waiting == STOPPING
+    assert alive(keeper.record)
+    await eventually("end", lambda: keeper.resting and keeper.record.waiting == "scaled to 0 replicas")
+    assert notified == ["", STOPPING, "scaled to 0 replicas"]
     task.cancel()
 
 

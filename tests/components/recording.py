@@ -13,6 +13,7 @@ import pulumi
 import yaml
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.proto.source_pb2 import StackTrace
 
 from components.objects import KubernetesObject
 from trainyard.cluster import ClusterAccess
@@ -190,6 +191,8 @@ def record(
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: LiveQueues())
+    # Where each resource was made is read by nobody here, and below pytest the stacks are deep.
+    monkeypatch.setattr("pulumi.runtime.resource._get_stack_trace", StackTrace)
     pulumi.runtime.set_all_config(
         {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     )

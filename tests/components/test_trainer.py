@@ -82,6 +82,9 @@ def test_the_controller_may_touch_secrets_by_name_or_where_a_tenant_grants_it(lo
     assert {each["roleRef"]["name"] for each in bindings if each["roleRef"]["kind"] == "ClusterRole"} == {
         "kubeflow-trainer-job-keys"
     }
+    for tenant in granted:
+        binding = local.one(f"RoleBinding/{tenant}/kubeflow-trainer-job-keys")
+        assert "ClusterRole/kubeflow-trainer-job-keys" in local.before(binding)
     assert roles["kubeflow-trainer-job-keys"] == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]}
     ]

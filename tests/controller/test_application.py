@@ -7,9 +7,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, runtime, train_job
-from tests.kube.fake_api import FakeApi, eventually
+from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
 from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
@@ -114,6 +115,27 @@ async def test_a_replica_that_stops_hands_over_at_once_and_serves_on(api: FakeAp
     assert not running[1].done()
     second.stop(at_once=True)
     await asyncio.wait_for(running[1], 5)
+
+
+async def test_a_leader_that_has_not_begun_to_reconcile_hands_over_at_once(api: FakeApi) -> None:
+    seen = asyncio.Event()
+
+    def refuse(fake: FakeApi, request: web.Request) -> web.Response | None:
+        if not request.query.get("labelSelector", "").startswith("!"):
+            return None
+        seen.set()
+        return error(503, "ServiceUnavailable", "")
+
+    api.fault = refuse
+    controller = Controller(
+        configuration(webhooks=False, leader_election=ELECTION.model_copy(update={"enabled": True})), api.connection
+    )
+    running = asyncio.create_task(controller.run())
+    await asyncio.wait_for(seen.wait(), 5)
+    assert api.of("leases")[0]["spec"]["holderIdentity"] != ""
+    controller.stop()
+    await asyncio.wait_for(running, 3)
+    assert api.of("leases")[0]["spec"]["holderIdentity"] == ""
 
 
 async def test_who_loses_the_lease_serves_on_while_it_ends(api: FakeApi) -> None:
@@ -226,10 +248,11 @@ def test_who_can_grant_the_keys_of_jobs_is_told_the_command() -> None:
         ("me", "user=me"),
     ):
         refusal = f'secrets is forbidden: User "{user}" cannot create resource "secrets" in API group ""'
-        assert keys_fix("team", refusal).endswith(
+        assert (keys_fix("team", refusal) or "").endswith(
             "kubectl create rolebinding kubeflow-trainer-job-keys --namespace=team "
             f"--clusterrole=kubeflow-trainer-job-keys --{subject}"
         )
+    assert keys_fix("team", 'secrets "job-mpi-ssh-auth" is forbidden: exceeded quota: tenant') is None
 
 
 def test_secrets_are_read_and_written_by_name_only_and_nothing_is_a_wildcard() -> None:

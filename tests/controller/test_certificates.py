@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtensionOID, NameOID
 
 from tests.controller.harness import Clock
 from tests.kube.fake_api import FakeApi, error, eventually
@@ -333,6 +336,35 @@ async def test_changed_names_and_broken_secrets_lead_to_a_new_certificate(api: F
         assert body is not None
         api.put(SECRETS, {**body, "data": {"tls.crt": "bm90IGEgY2VydA==", "tls.key": ""}})
         await eventually(lambda: b"BEGIN CERTIFICATE" in state.data()["tls.crt"])
+
+
+def unreadable_names(authority: pki.KeyPair, now: datetime.datetime) -> pki.KeyPair:
+    """Return a certificate whose subject alternative names are no DER at all."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + datetime.timedelta(days=90))
+    builder = builder.add_extension(x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"?"), False)
+    signer = serialization.load_pem_private_key(authority.key, None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    certificate = builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return pki.KeyPair(certificate, key.private_bytes(serialization.Encoding.PEM, *form))
+
+
+async def test_a_certificate_that_cannot_be_understood_is_replaced(api: FakeApi) -> None:
+    api.put(NAMESPACES, namespace("kubeflow-system"))
+    async with issuing(api, None, OURS) as state:
+        await eventually(lambda: state.data())
+        await state.current()
+        authority = state.authority()
+        pair = unreadable_names(pki.KeyPair(authority["tls.crt"], authority["tls.key"]), state.clock.now)
+        body = api.find("secrets", OURS.secret, OURS.namespace)
+        assert body is not None
+        data = {"tls.crt": base64.b64encode(pair.certificate).decode(), "tls.key": base64.b64encode(pair.key).decode()}
+        api.put(SECRETS, {**body, "data": data})
+        await eventually(lambda: state.data()["tls.crt"] != pair.certificate, within=2)
+        await state.idle()
+        assert state.failing(OURS) == 0
 
 
 async def test_the_type_of_an_existing_secret_is_kept(api: FakeApi) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 
 from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, change, controller, train_job
-from tests.kube.fake_api import FakeApi
+from tests.kube.fake_api import FakeApi, error
 from trainyard.controller.keys import generate
 
 Body = dict[str, Any]
@@ -156,6 +156,27 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
         assert f"{kind} {name} exists and {whose}, not to this TrainJob" in event["message"]
         assert any(due - process.manager.queue._clock() <= 10 for due in process.manager.queue._due.values())
         api.remove(path, "team", name)
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+    assert api.find("jobsets", "job", "team") is not None
+
+
+async def test_a_namespace_that_does_not_grant_its_secrets_is_told_how_to(api: FakeApi) -> None:
+    message = (
+        'secrets is forbidden: User "system:serviceaccount:kubeflow-system:trainer" cannot create resource "secrets" '
+        'in API group "" in the namespace "team"'
+    )
+    api.fault = lambda fake, request: error(403, "Forbidden", message) if request.path.endswith("/secrets") else None
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        [event] = api.of("events")
+        assert message in event["message"]
+        assert "--namespace=team --clusterrole=kubeflow-trainer-job-keys" in event["message"]
+        assert "--serviceaccount=kubeflow-system:trainer" in event["message"]
+        assert api.find("jobsets", "job", "team") is None
+        api.fault = None
         process.manager.queue.add(("team", "job"))
         await process.settle()
     assert api.find("jobsets", "job", "team") is not None

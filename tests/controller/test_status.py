@@ -139,3 +139,11 @@ def test_deadline_exceeded_fails_the_job_in_upstreams_words() -> None:
     assert found["conditions"][0]["message"] == "TrainJob exceeded its active deadline"
     assert status.overdue({"status": found})
     assert not status.overdue({"status": {"conditions": [entry("Failed", "True")]}})
+
+
+def test_what_training_code_reported_stays() -> None:
+    reported = {"progressPercentage": 42, "lastUpdatedTime": STAMP}
+    stored = {**job(suspend=True), "status": {"trainerStatus": reported}}
+    wanted = status.status_of(stored, None, now=NOW)
+    assert wanted["trainerStatus"] == reported
+    assert "trainerStatus" not in status.status_patch(stored["status"], wanted)

@@ -172,6 +172,9 @@ class FakeApi:
         wanted = {} if isinstance(sent, list) else sent.get("metadata") or {}
         for field in ("resourceVersion",) if sub else ("resourceVersion", "uid"):
             if held is not None and wanted.get(field) and wanted[field] != held["metadata"][field]:
+                if field == "uid" and request.method == "PATCH":
+                    said = f'metadata.uid: Invalid value: "{wanted[field]}": field is immutable'
+                    return error(422, "Invalid", f'"{name}" is invalid: {said}')
                 return error(409, "Conflict", f"{field} does not match")
         if held is None and wanted.get("uid"):
             return error(409, "Conflict", "no existing object has this uid")
@@ -180,7 +183,7 @@ class FakeApi:
         if "json-patch" in request.headers["Content-Type"]:
             new = json_patched(held, sent)
             if new is None:
-                return error(422, "Invalid", "test failed")
+                return error(422, "Invalid", "the server rejected our request due to an error in our request")
         elif request.method == "PUT":
             new = sent
         else:

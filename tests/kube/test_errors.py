@@ -20,3 +20,18 @@ from trainyard.kube import ApiError
 )
 def test_an_object_that_is_too_large_is_recognized(status: int, reason: str, message: str, too_large: bool) -> None:
     assert ApiError(status, reason, message).too_large is too_large
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "conflict"),
+    [
+        (409, 'Operation cannot be fulfilled on configmaps "p": the object has been modified', True),
+        (422, 'ConfigMap "p" is invalid: metadata.uid: Invalid value: "other": field is immutable', True),
+        (422, "the server rejected our request due to an error in our request", True),
+        (422, 'JobSet "p" is invalid: spec.replicatedJobs: Invalid value: []: field is immutable', False),
+        (400, "the server rejected our request due to an error in our request", False),
+    ],
+)
+def test_a_failed_precondition_is_recognized(status: int, message: str, conflict: bool) -> None:
+    """The texts are those of kube-apiserver, for patches of built-in and of custom kinds."""
+    assert ApiError(status, "", message).conflict is conflict

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.kube import Backoff, EventRecorder
+from trainyard.kube import Backoff, EventRecorder, Resource
 
 JOB = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -90,8 +90,11 @@ def about(number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def recording(api: FakeApi, clock: Clock | None = None, **options: Any) -> AsyncIterator[EventRecorder]:
+async def recording(
+    api: FakeApi, clock: Clock | None = None, remaining: float | None = None, **options: Any
+) -> AsyncIterator[EventRecorder]:
     async with api.client(patience=0) as client:
+        client = client if remaining is None else client.fenced(lambda: remaining)
         recorder = EventRecorder(client, component="c", clock=clock or Clock(), backoff=Backoff(0.001, 0.01), **options)
         task = asyncio.create_task(recorder.run())
         try:
@@ -102,12 +105,28 @@ async def recording(api: FakeApi, clock: Clock | None = None, **options: Any) ->
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_burst_of_events_about_many_objects_arrives(api: FakeApi) -> None:
-    async with recording(api) as recorder:
-        for number in range(6000):
-            recorder.warning(about(number), "Reason", "what happened")
-        await recorder.flush()
-    assert len(api.of("events")) == 6000
+class Writes:
+    """A client that counts what it creates."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    async def create(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        self.names.add(body["involvedObject"]["name"])
+        return body
+
+
+async def test_a_burst_of_events_about_many_objects_arrives() -> None:
+    """Those beyond the 4,096 series remembered for counting were lost without a word."""
+    client = Writes()
+    recorder = EventRecorder(client, component="c")  # type: ignore[arg-type]
+    task = asyncio.create_task(recorder.run())
+    for number in range(6000):
+        recorder.warning(about(number), "Reason", "what happened")
+    await recorder.flush()
+    task.cancel()
+    assert len(client.names) == 6000
     assert (recorder.dropped, recorder.limited) == (0, 0)
 
 
@@ -214,3 +233,15 @@ async def test_a_write_whose_answer_was_lost_is_not_an_error(api: FakeApi) -> No
     [event] = api.of("events")
     assert event["count"] == 2
     assert recorder.dropped == 0
+
+
+async def test_a_process_that_no_longer_leads_drops_what_waits_with_one_line(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with recording(api, remaining=0.0) as recorder:
+        for number in range(100):
+            recorder.warning(about(number), "Reason", "what happened")
+        await asyncio.wait_for(recorder.flush(), 5)
+        assert recorder.dropped == 100
+    assert api.requests == []
+    assert len(caplog.records) <= 4

@@ -23,6 +23,7 @@ class Proxy:
         self.port = 0
         self.opened = 0
         self.frozen = False
+        self.pause = 0.0
         self._target = target
         self._silent = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -43,7 +44,11 @@ class Proxy:
             while data := await reader.read(1 << 16):
                 if silent.is_set() or self.frozen:
                     await asyncio.Event().wait()
-                writer.write(data)
+                if not self.pause:
+                    writer.write(data)
+                for start in range(0, len(data) if self.pause else 0, 1024):
+                    await asyncio.sleep(self.pause)
+                    writer.write(data[start : start + 1024])
                 await writer.drain()
         if not (silent.is_set() or self.frozen):
             writer.close()
@@ -167,3 +172,19 @@ async def test_a_leader_whose_connection_fell_silent_renews_over_another(api: Fa
         await eventually(lambda: elector.remaining() > 0.8)
         assert not holding.done()
         holding.cancel()
+
+
+async def test_a_slow_link_is_not_a_silent_one(api: FakeApi) -> None:
+    """An event or a page that takes longer than any timeout arrives, as long as something does."""
+    large = {**config_map("large"), "data": {"x": "x" * 20_000}}
+    async with proxied(api, timeout=0.5) as (proxy, client), following(client) as informer:
+        api.put(PATH, config_map("small"))
+        await eventually(lambda: len(informer.store) == 1)
+        proxy.pause = 0.1
+        api.put(PATH, large)
+        await eventually(lambda: len(informer.store) == 2, within=8)
+        assert informer.relists == {"start": 1}
+        assert proxy.opened == 1
+        started = time.monotonic()
+        assert len(await client.list(CONFIG_MAPS)) == 2
+        assert time.monotonic() - started > 1

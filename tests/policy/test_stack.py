@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.policy import load_rules
-from trainyard.policy.stack import policy_settings
+from trainyard.policy.stack import platform_object, policy_settings
 from trainyard.settings import StackSettings, parse_stack
 
 RULES = load_rules()
@@ -45,3 +45,21 @@ def test_a_stacks_own_list_is_added_to() -> None:
 def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
     settings = stack("example.com/npu", parameters={"ACC-002": {"resources": wrong}})
     assert policy_settings(settings, RULES) is settings.policies
+
+
+def server(namespace: str) -> dict[str, Any]:
+    return {"service": "kubeflow-trainer-controller-manager", "namespace": namespace, "port": 10443}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "wanted"),
+    [
+        ({}, None),
+        ({"progressReports": True}, server("kubeflow-system")),
+        ({"progressReports": True, "namespace": "mine"}, server("mine")),
+        ({"progressReports": True, "install": "existing"}, None),
+    ],
+)
+def test_the_platform_takes_reports_where_the_trainer_is_ours(trainer: dict[str, Any], wanted: object) -> None:
+    settings = parse_stack({"cluster": {"provider": "embedded"}, "trainer": trainer}, source="test")
+    assert platform_object(settings)["spec"].get("statusServer") == wanted

@@ -190,6 +190,10 @@ def test_no_start_exceeds_a_limit_or_the_cluster_and_nobody_is_taken_from_who_ke
         assert sum(each.request[GPU] for each in there) <= 64000
     for each in jobs:
         if found.jobs[each.name].fate is Fate.TAKEN:
-            own = sum(other.request[GPU] for other in jobs if other.queue == each.queue and other.running)
+            own = sum(
+                other.request[GPU]
+                for other in jobs
+                if other.queue == each.queue and (other.running or other.name in started)
+            )
             assert tree[each.queue].reclaimable
             assert own > units(tree[each.queue].deserved)[GPU] or found.limits[each.queue][GPU] < own

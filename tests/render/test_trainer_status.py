@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.render.builders import container, environment, initializer, node, objects, pods, torch, train_job, trainer
-from trainyard.api import Body
-from trainyard.render import RenderContext, Rendered, StatusServer, render
+from trainyard.api import Body, Platform
+from trainyard.render import RenderContext, Rendered, StatusServer, context_of, render
 
 SERVER = StatusServer("kubeflow-trainer-controller-manager", "kubeflow-system", authority="PEM")
 AUDIENCE = "trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"
@@ -56,3 +56,9 @@ def test_a_variable_of_the_train_job_wins() -> None:
 def test_without_a_server_nothing_is_told() -> None:
     assert list(config_maps(None)) == ["job-runtime-snapshot"]
     assert "kubeflow-trainer-token" not in str(objects(train_job(), torch())["JobSet"])
+
+
+def test_the_platform_says_where_to_report() -> None:
+    body = {"metadata": {"name": "platform"}, "spec": {"statusServer": {"service": "s", "namespace": "n", "port": 1}}}
+    assert context_of(Platform.from_body(body), RenderContext()).status_server == StatusServer("s", "n", 1)
+    assert context_of(Platform.from_body({**body, "spec": {}}), RenderContext()).status_server is None

@@ -37,7 +37,7 @@ def up(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> N
 
     Where the stack is installed, tenants can submit when it ends.
     """
-    from trainyard.quickstart.admission import wait_for_tenants
+    from trainyard.live.admission import wait_for_tenants
 
     settings, chosen = _choose(stack, name, provider)
     access = chosen.up(settings.fabric, _progress())

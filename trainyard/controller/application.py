@@ -77,6 +77,7 @@ class Controller:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._failure: Exception | None = None
+        self._reconciles = False
         self._elector = self._make_elector() if configuration.elects else None
         self._writer = fenced = self._client.fenced(self._elector.remaining) if self._elector else self._client
         known = RenderContext(
@@ -188,6 +189,7 @@ class Controller:
                 helpers.append(group.create_task(self._authorities.run()))
             await self._view.wait_settled()
             await take_over(self._writer, self._view)
+            self._reconciles = True
             await self._manager.run()
             try:
                 async with asyncio.timeout(_FLUSH_SECONDS):
@@ -200,8 +202,7 @@ class Controller:
     async def _hand_over(self, leading: asyncio.Task[None]) -> None:
         """Finish what was begun and release the lease: another replica leads while this one still serves."""
         self._manager.stop()
-        leads = self._elector is None or self._elector.is_leader()
-        if leads and self._view.settled:
+        if self._reconciles:
             await asyncio.wait((leading,), timeout=_DRAIN_SECONDS)
         leading.cancel()
         await asyncio.wait((leading,))
@@ -213,6 +214,7 @@ class Controller:
         if "webhook" not in self.ports:
             return
         self._servers.drain()
+        _LOG.info("serving webhooks for %g s more", self.configuration.shutdown_delay_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.configuration.shutdown_delay_seconds):
                 await self._hurried.wait()

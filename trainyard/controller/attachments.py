@@ -17,14 +17,10 @@ from trainyard.kube import ApiError, Client, Object, Resource, uid_of
 from trainyard.problem import TrainyardError
 from trainyard.render.trainer_status import AUTHORITY_PLACEHOLDER
 
-__all__ = ["ATTACHED", "Attachments", "AwaitedError"]
+__all__ = ["ATTACHED", "Attachments"]
 
 ATTACHED: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 """Resources by kind."""
-
-
-class AwaitedError(OccupiedError):
-    """Something that a TrainJob needs is about to be made."""
 
 
 class Attachments:
@@ -59,13 +55,11 @@ class Attachments:
         OccupiedError
             If an object of that name belongs to somebody else.
         TrainyardError
-            If the controller may not create keys in the namespace.
-        AwaitedError
-            If a value of it is not known yet.
+            If the controller may not create keys in the namespace, or does not know the status server's authority yet.
         """
         resource = ATTACHED[body["kind"]]
         if resource is CONFIG_MAPS and AUTHORITY_PLACEHOLDER in body["data"].values():
-            raise AwaitedError("the authority of the status server is not known yet", fix="Wait: the leader makes it")
+            raise TrainyardError("the authority of the status server is not known yet", fix="Wait: the leader makes it")
         try:
             held = None if first else await self._find(resource, body)
             if held is None:
@@ -73,11 +67,10 @@ class Attachments:
                     return True
                 held = await self._find(resource, body)
         except ApiError as error:
-            if resource is SECRETS and error.status == 403:
-                raise TrainyardError(
-                    error.message, fix=keys_fix(body["metadata"]["namespace"], error.message)
-                ) from error
-            raise
+            fix = keys_fix(body["metadata"]["namespace"], error.message) if error.status == 403 else None
+            if fix is None:
+                raise
+            raise TrainyardError(error.message, fix=fix) from error
         if held is None or held["metadata"].get("deletionTimestamp"):
             name = body["metadata"]["name"]
             raise OccupiedError(

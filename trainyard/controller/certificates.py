@@ -205,7 +205,7 @@ def _issued_by(certificate: x509.Certificate, authority: bytes) -> bool:
         return False
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
@@ -217,15 +217,15 @@ def _usable(pair: pki.KeyPair) -> bool:
         return False
     try:
         key = serialization.load_pem_private_key(pair.key, None)
+        return key.public_key() == certificate.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return False
-    return key.public_key() == certificate.public_key()
 
 
 def _names(certificate: x509.Certificate) -> tuple[frozenset[str], frozenset[str]]:
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    except (x509.ExtensionNotFound, ValueError):
         return frozenset(), frozenset()
     addresses = frozenset(str(address) for address in found.get_values_for_type(x509.IPAddress))
     return frozenset(found.get_values_for_type(x509.DNSName)), addresses

@@ -30,7 +30,7 @@ from trainyard.controller.resources import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
-from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, TransportError
+from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, Resource, TransportError
 
 __all__ = ["Issuer", "Loop"]
 
@@ -159,11 +159,12 @@ class Issuer:
         self._patience = patience
         self._trusted: Authority | None = None
         self._rotating = asyncio.Lock()
-        self._namespaces = Informer(client, NAMESPACES)
-        self._authority = _secret_informer(client, configuration.authority_secret, configuration.namespace)
+        homes = {configuration.namespace, *(entry.namespace for entry in configuration.certificates)}
+        self._namespaces = {home: _named(client, NAMESPACES, home) for home in sorted(homes)}
+        self._authority = _named(client, SECRETS, configuration.authority_secret, configuration.namespace)
         own = configuration.namespace, configuration.serving_secret
         entries = sorted(configuration.certificates, key=lambda entry: (entry.namespace, entry.secret) != own)
-        self._secrets = {entry: _secret_informer(client, entry.secret, entry.namespace) for entry in entries}
+        self._secrets = {entry: _named(client, SECRETS, entry.secret, entry.namespace) for entry in entries}
         self._webhooks = (Informer(client, MUTATING_WEBHOOKS), Informer(client, VALIDATING_WEBHOOKS))
         self._authority_loop = self._loop(
             configuration.namespace, configuration.authority_secret, [self._authority], self._keep_authority
@@ -174,7 +175,7 @@ class Issuer:
     @property
     def informers(self) -> Sequence[Informer]:
         """What has to run beside it."""
-        return self._namespaces, self._authority, *self._secrets.values(), *self._webhooks
+        return *self._namespaces.values(), self._authority, *self._secrets.values(), *self._webhooks
 
     @property
     def loops(self) -> Sequence[Loop]:
@@ -200,14 +201,14 @@ class Issuer:
     ) -> Loop:
         loop = Loop(
             f"{namespace}/{name}",
-            [self._namespaces, *informers],
+            [self._namespaces[namespace], *informers],
             step,
             failing=self._metrics.certificate_failing.labels(f"{namespace}/{name}"),
             clock=self._clock,
             backoff=self._backoff(),
             patience=self._patience,
         )
-        self._namespaces.subscribe(_waking(loop, [namespace]))
+        self._namespaces[namespace].subscribe(_waking(loop, [namespace]))
         return loop
 
     def _certificate_loop(self, entry: Certificate) -> Loop:
@@ -303,10 +304,11 @@ class Issuer:
         return stored
 
     def _exists(self, namespace: str) -> bool:
-        """Whether a namespace may be written to; where namespaces cannot be watched, the write shows it."""
-        if not self._namespaces.synced:
+        """Whether a namespace may be written to; where it cannot be watched, the write shows it."""
+        informer = self._namespaces[namespace]
+        if not informer.synced:
             return True
-        body = self._namespaces.store.get("", namespace)
+        body = informer.store.get("", namespace)
         return body is not None and not body["metadata"].get("deletionTimestamp")
 
 
@@ -320,5 +322,5 @@ def _waking(loop: Loop, names: Container[str]) -> Callable[[Change], None]:
     return handler
 
 
-def _secret_informer(client: Client, name: str, namespace: str) -> Informer:
-    return Informer(client, SECRETS, namespace=namespace, field_selector=f"metadata.name={name}")
+def _named(client: Client, resource: Resource, name: str, namespace: str | None = None) -> Informer:
+    return Informer(client, resource, namespace=namespace, field_selector=f"metadata.name={name}")

@@ -166,7 +166,8 @@ class Manager:
             self._reconciler.forget(change.key)
             self.queue.discard(change.key)
             return
-        self._add(change.key, _BULK if change.initial else _NEW)
+        if change.old is None or _without_report(change.old) != _without_report(change.new):
+            self._add(change.key, _BULK if change.initial else _NEW)
 
     def _child(self, change: Change) -> None:
         """Look at the TrainJob that owns the child, and at one of the same name that it stands in the way of."""
@@ -213,6 +214,13 @@ def _only_counts(change: Change) -> bool:
     if change.old is None or change.new is None:
         return False
     return _essence(change.old) == _essence(change.new)
+
+
+def _without_report(train_job: Object) -> tuple[Any, ...]:
+    """Return what of a TrainJob decides about it: not the progress that its pods report, nor who wrote when."""
+    metadata = {name: value for name, value in train_job["metadata"].items() if name != "resourceVersion"}
+    status = {name: value for name, value in (train_job.get("status") or {}).items() if name != "trainerStatus"}
+    return metadata, train_job.get("spec"), status
 
 
 def _essence(body: Object) -> tuple[Any, ...]:

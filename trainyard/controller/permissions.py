@@ -20,7 +20,7 @@ KEYS_ROLE = "kubeflow-trainer-job-keys"
 """ClusterRole that a namespace binds so that MPI and Flux jobs in it get their keys."""
 
 _READ = ["get", "list", "watch"]
-_USER = re.compile(r'User "([^"]+)"')
+_REFUSED = re.compile(r'User "([^"]+)" cannot \w+ resource "secrets"')
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -72,7 +72,7 @@ def key_rules() -> list[dict[str, Any]]:
     return [_rule("", ["secrets"], ["get", "create"])]
 
 
-def keys_fix(namespace: str, refusal: str) -> str:
+def keys_fix(namespace: str, refusal: str) -> str | None:
     """Return what to do in a namespace that does not grant the controller the Secrets of its jobs.
 
     Parameters
@@ -80,10 +80,13 @@ def keys_fix(namespace: str, refusal: str) -> str:
     namespace
         Namespace of the job.
     refusal
-        Message of the API server (403), which names the user that it refused.
+        Message of the API server (403). It names the user where no Role allows the request; for a quota or a webhook
+        that refuses, which is 403 too, there is no such fix.
     """
-    found = _USER.search(refusal)
-    user = found[1] if found else "USER"
+    found = _REFUSED.search(refusal)
+    if found is None:
+        return None
+    user = found[1]
     account = user.removeprefix(_ACCOUNT)
     subject = f"--user={user}" if account == user else f"--serviceaccount={account}"
     command = f"kubectl create rolebinding {KEYS_ROLE} --namespace={namespace} --clusterrole={KEYS_ROLE} {subject}"

@@ -317,6 +317,8 @@ class Reconciler:
                 raise error
             case TrainyardError():
                 problems, reason = error.problems or (Problem("", error.message, error.fix),), RESOURCES_CREATION_FAILED
+            case ApiError() if error.conflict:
+                raise error
             case ApiError() if error.status in _REFUSED or error.too_large:
                 problems, reason = (Problem("", error.message),), RESOURCES_CREATION_FAILED
             case ApiError() if error.status >= 500:

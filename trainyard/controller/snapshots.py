@@ -7,7 +7,7 @@ POST, so that a ConfigMap of somebody else is never overwritten.
 from __future__ import annotations
 
 from trainyard.api import Runtime, TrainJob
-from trainyard.controller.ownership import OccupiedError
+from trainyard.controller.ownership import OccupiedError, owner_train_job
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
 from trainyard.kube import ApiError, Client, Object, controller_of
 from trainyard.problem import TrainyardError
@@ -33,10 +33,14 @@ async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
     try:
         return read_snapshot(body, train_job)
     except TrainyardError as error:
-        owner = controller_of(body)
-        if owner is not None and owner.get("uid") != metadata.uid:
-            raise OccupiedError(error.message, fix=error.fix) from error
-        raise
+        message = f"ConfigMap {body['metadata']['name']}: {error.message}"
+        if _is_controlled_by(body, metadata.uid):
+            raise TrainyardError(message, fix=error.fix) from error
+        former = owner_train_job(body)
+        leaving = (former is not None and former.get("name") == metadata.name) or bool(
+            body["metadata"].get("deletionTimestamp")
+        )
+        raise OccupiedError(message, fix=error.fix, leaving=leaving) from error
 
 
 async def create_snapshot(client: Client, body: Object) -> bool:
@@ -48,3 +52,9 @@ async def create_snapshot(client: Client, body: Object) -> bool:
             return False
         raise
     return True
+
+
+def _is_controlled_by(body: Object, uid: str | None) -> bool:
+    """Return whether the controller of an object has a uid."""
+    owner = controller_of(body)
+    return owner is not None and owner.get("uid") == uid

@@ -43,7 +43,7 @@ class Client:
     user_agent
         Name shown in audit logs.
     timeout
-        Seconds one request may take, waiting for a throttled server not counted.
+        Seconds one write may take, and a read without hearing anything; waiting for a throttled server not counted.
     patience
         Seconds a throttled request (429) is repeated before its error is raised.
     concurrency
@@ -255,7 +255,10 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Merge a patch into an object, where preconditions are given only into that incarnation or version (409)."""
+        """Merge a patch into an object; where preconditions are given, only into that incarnation or version.
+
+        `ApiError.conflict` tells a failed precondition: 409, and 422 for a uid without a resourceVersion.
+        """
         asked = _given(uid=uid, resourceVersion=resource_version)
         if asked:
             patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **asked}}
@@ -275,7 +278,7 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is status 422."""
+        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is `ApiError.conflict`."""
         asked = _given(uid=uid, resourceVersion=resource_version)
         tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in asked.items()]
         operations = [*tests, *operations]
@@ -339,7 +342,7 @@ class Client:
         lasting
             Seconds after which the server ends the stream.
         grace
-            Seconds after that in which it must have ended.
+            Seconds of silence after that, at which it counts as broken.
 
         Raises
         ------
@@ -353,7 +356,7 @@ class Client:
         query["timeoutSeconds"] = str(lasting)
         path = resource.path(namespace=namespace)
         async with self._transport.stream(path, resource=resource, query=query) as content:
-            async for event in events(content, within=lasting + grace):
+            async for event in events(content, lasting=lasting, grace=grace):
                 yield event
 
     async def request(

@@ -18,6 +18,8 @@ _TOO_LARGE = (
     "request entity too large",
 )
 
+_TEST_FAILED = "the server rejected our request due to an error in our request"
+
 
 class ApiError(Exception):
     """The API server answered with an error.
@@ -48,8 +50,12 @@ class ApiError(Exception):
 
     @property
     def conflict(self) -> bool:
-        """Whether a precondition failed or the object exists already."""
-        return self.status == 409
+        """Whether a precondition failed or the object exists already.
+
+        A patch that names another uid, and a JSON patch whose ``test`` fails, are 422 and told apart by their text.
+        """
+        other_uid = "metadata.uid: Invalid value" in self.message and "field is immutable" in self.message
+        return self.status == 409 or (self.status == 422 and (other_uid or self.message == _TEST_FAILED))
 
     @property
     def expired(self) -> bool:

@@ -212,7 +212,9 @@ class EventRecorder:
                 return True
             self._drop(series, error)
         except FencedError as error:
-            self._drop(series, error)
+            _LOG.warning("%d events were not written: %s", 1 + len(self._pending), error)
+            self.dropped += 1 + len(self._pending)
+            self._pending.clear()
         except Exception as error:
             self._drop(series, f"{type(error).__name__}: {error}")
         else:

@@ -46,8 +46,8 @@ class Informer:
     missing_retry
         Longest wait, in seconds, for a resource that is not served yet.
     lasting, grace
-        Returns the seconds one watch request is to last; seconds after that in which it must have ended. Together they
-        bound how long a silent connection stays unnoticed, see `Client.watch`.
+        Returns the seconds one watch request is to last; seconds of silence after that, at which it counts as broken.
+        Together they bound how long a silent connection stays unnoticed, see `Client.watch`.
 
     Attributes
     ----------

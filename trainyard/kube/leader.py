@@ -99,7 +99,7 @@ class LeaderElector:
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
-        while not await self._attempt():  # noqa: ASYNC110 - others change the lease
+        while not (await self._attempt() and self.is_leader()):  # noqa: ASYNC110 - others change the lease
             await asyncio.sleep(self._retry_seconds * random.uniform(1.0, 1.2))  # noqa: S311 - spreads load
         _LOG.info("leading as %s", self.identity)
         self._on_change(True)

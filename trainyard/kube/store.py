@@ -178,8 +178,9 @@ class Store:
 
     def _kept(self, body: Object, key: Key, version: int) -> Object:
         kept = _trimmed(body)
-        if self._transform is not None:
-            kept = self._transform(kept)
+        if self._transform is None:
+            return kept
+        kept = self._transform(kept)
         if (_named(kept), version_of(kept)) != (key, version):
             raise ValueError("the transform changed namespace, name or resourceVersion")
         return kept

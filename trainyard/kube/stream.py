@@ -26,30 +26,34 @@ class WatchEvent:
     object: Object
 
 
-async def events(content: aiohttp.StreamReader, *, within: float) -> AsyncIterator[WatchEvent]:
-    """Yield the events of a watch response, which the server is to end within some seconds.
+async def events(content: aiohttp.StreamReader, *, lasting: float, grace: float) -> AsyncIterator[WatchEvent]:
+    """Yield the events of a watch response, which the server is to end after ``lasting`` seconds.
+
+    What still arrives is waited for: over a slow link one large event may take longer than that.
 
     Raises
     ------
     ApiError
         For an ERROR event.
     WatchBrokenError
-        If the stream does not end in time, breaks or ends inside a line.
+        If the stream does not end in time and is silent for ``grace`` seconds, breaks or ends inside a line.
     UnreadableEventError
         If a whole line is no event: resuming would meet it again.
     """
     rest = b""
-    deadline = asyncio.get_running_loop().time() + within
+    clock = asyncio.get_running_loop().time
+    end = deadline = clock() + lasting + grace
     while True:
         try:
             async with asyncio.timeout_at(deadline):
                 chunk = await content.readany()
         except TimeoutError as error:
-            raise WatchBrokenError(f"the server did not end it within {within:g} s") from error
+            raise WatchBrokenError(f"the server did not end it within {lasting + grace:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise WatchBrokenError(str(error) or type(error).__name__) from error
         if not chunk:
             break
+        deadline = max(end, clock() + grace)
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line.strip():

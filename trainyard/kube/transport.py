@@ -95,7 +95,10 @@ class Transport:
         headers = {"Content-Type": content_type} if data is not None else {}
         if accept:
             headers["Accept"] = accept
-        limits = aiohttp.ClientTimeout(total=self._timeout)
+        if method in _READS:  # a long page over a slow link takes its time, as long as something arrives
+            limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=self._timeout)
+        else:
+            limits = aiohttp.ClientTimeout(total=self._timeout)
         give_up = time.monotonic() + self._patience
         while True:
             async with self._slots:
@@ -105,7 +108,7 @@ class Transport:
                 try:
                     payload = await response.read()
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                    raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+                    raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}") from error
                 finally:
                     response.release()
             if response.status < 400:
@@ -186,7 +189,7 @@ class Transport:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, str(resource or path), 0)
-            raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}") from error
         self._observe(method, str(resource or path), response.status)
         return response
 

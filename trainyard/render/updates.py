@@ -80,7 +80,7 @@ def frozen_fields(job_set: Body, old: Body) -> Iterator[Problem]:
             yield Problem(
                 "spec",
                 f'changes {field} of "{job["name"]}", which JobSet leaves as it is in a JobSet that exists',
-                "if the job was created before, delete its JobSet while it is suspended: it is made anew",
+                "nothing, if its pods are gone when it resumes: the JobSet is created again; else it resumes as it is",
             )
 
 

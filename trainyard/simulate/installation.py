@@ -225,6 +225,7 @@ def _deployment(body: dict[str, Any], tag: str) -> dict[str, Any]:
     template = body["spec"]["template"]
     for metadata in (body["metadata"], template["metadata"]):
         metadata.setdefault("labels", {})[HOST_PROCESS_LABEL] = program
+    body["spec"]["strategy"] = {"type": "Recreate"}  # Two schedulers at once would decide about the same pods.
     pod = template["spec"]
     pod["serviceAccountName"] = body["metadata"]["name"]
     pod["nodeSelector"] = {"trainyard.dev/platform": "true"}

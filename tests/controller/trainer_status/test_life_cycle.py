@@ -24,7 +24,6 @@ from tests.controller.harness import (
 from tests.controller.test_application import OURS, configuration
 from tests.controller.trainer_status.test_server import STORED, platform, pod
 from tests.kube.fake_api import FakeApi, eventually
-from trainyard.controller import status
 from trainyard.controller.application import Controller as Application
 from trainyard.controller.trainer_status import StatusWriter
 
@@ -93,17 +92,6 @@ async def test_a_report_outlives_suspension_resume_and_the_end(api: FakeApi) -> 
     assert reported(api) == STORED
     await writer.close()
     await process.kill()
-
-
-def test_a_status_that_is_computed_keeps_what_was_reported() -> None:
-    clock = Clock()
-    job = {**train_job(suspend=True), "status": {"trainerStatus": STORED}}
-    for found in (
-        status.status_of(job, None, now=clock()),
-        status.deadline_exceeded(job["status"], now=clock()),
-        status.runtime_not_supported(job["status"], "Kind", now=clock()),
-    ):
-        assert found["trainerStatus"] == STORED
 
 
 async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(

@@ -52,7 +52,7 @@ def platform(**spec: Any) -> Body:
 
 def job_set(name: str = "job", *replicated_jobs: str) -> Body:
     status = {"replicatedJobsStatus": [{"name": each} for each in replicated_jobs or ("node",)]}
-    metadata = {"name": name, "namespace": "team"}
+    metadata = {"name": name, "namespace": "team", "labels": {"trainyard.dev/train-job": name}}
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "status": status}
 
 

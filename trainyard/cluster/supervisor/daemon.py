@@ -100,7 +100,7 @@ async def _beat(folder: ClusterFolder) -> None:
     while True:
         (folder.processes / HEARTBEAT).touch(mode=0o600)
         for log in folder.logs.glob("*.log"):
-            rotate(log)
+            await asyncio.to_thread(rotate, log)  # Copying a large one must not hold up what is forwarded.
         await asyncio.sleep(_BEAT)
 
 
@@ -115,6 +115,8 @@ async def _platform(folder: ClusterFolder, state: ClusterState, processes: tuple
                     await _session(folder, kubelet)
             except _API_FAILURES as error:
                 _log.warning("the API server: %s", error)
+            except Exception:
+                _log.exception("the platform cannot be supervised")
             await asyncio.sleep(_UNSETTLED)
     finally:
         running.cancel()

@@ -15,7 +15,7 @@ from trainyard.cluster.ports import HOST
 
 __all__ = ["Forwarder"]
 
-_CONNECT_TIMEOUT = 2.0
+_CONNECT_TIMEOUT = 5.0
 _BUFFER = 64 * 1024
 """Bytes that wait for a slow reader before its peer is read no further."""
 

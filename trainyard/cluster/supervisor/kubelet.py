@@ -124,7 +124,8 @@ class Kubelet:
             or (owner is not None and _program(pod) == program and owned(pod, owner))
         ]
         beside = _known(programs(owner["spec"]["template"])) if owner is not None else (program,)
-        placement = place(own, held, self._busy(beside) if own else (), SLOTS)
+        new = {pod["metadata"]["uid"] for pod in own}.difference(held.values())
+        placement = place(own, held, self._busy(beside) if new else (), SLOTS)
         self._remember(program, {slot: pod["metadata"]["uid"] for slot, pod in placement.slots.items()})
         return placement
 
@@ -213,10 +214,13 @@ class Kubelet:
         before, self._held[program] = self._held[program], held
         for slot in before.keys() | held.keys():
             file = self._folder.processes / slot_name(program, slot) / _POD
-            if slot not in held:
-                file.unlink(missing_ok=True)
-            elif before.get(slot) != held[slot]:
-                write_private(file, held[slot] + "\n")
+            try:
+                if slot not in held:
+                    file.unlink(missing_ok=True)
+                elif before.get(slot) != held[slot]:
+                    write_private(file, held[slot] + "\n")
+            except (OSError, TrainyardError) as error:
+                _log.warning("%s: %s", slot_name(program, slot), error)
 
 
 def _known(names: Sequence[str]) -> tuple[str, ...]:

@@ -17,12 +17,13 @@ from trainyard.kube import ApiError, Client, Object, Resource, TransportError
 from trainyard.policy.admission import TENANT_LABEL
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
-from trainyard.quickstart.smoke import SMOKE_RUNTIME
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import TenantSettings
 
 __all__ = ["await_admission", "wait_for_tenants"]
 
+_PLAIN_RUNTIME = "torch-distributed"
+"""Tried where the tenant may use it: it needs nothing but its name."""
 _PATIENCE = 120.0
 _PAUSE = 0.25
 _FIX = "see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing"
@@ -131,7 +132,7 @@ def _requests(
     allowed = [each for each in runtimes if {"*", each["metadata"]["name"]} & set(settings.runtimes)]
     if not allowed:
         return
-    runtime = min(allowed, key=lambda each: (each["metadata"]["name"] != SMOKE_RUNTIME, each["metadata"]["name"]))
+    runtime = min(allowed, key=lambda each: (each["metadata"]["name"] != _PLAIN_RUNTIME, each["metadata"]["name"]))
     metadata = {"name": _NAME, "namespace": tenant}
     reference = {"runtimeRef": {"name": runtime["metadata"]["name"]}, "activeDeadlineSeconds": 60}
     yield (

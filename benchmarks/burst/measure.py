@@ -1,29 +1,25 @@
-"""A burst of TrainJobs, from the first create to the last JobSet: Trainyard's controller and, where given, a peer's.
+"""One controller under a burst of TrainJobs, from the first create to the last JobSet.
 
-Each runs on a fresh control plane of the same kind, with nothing else acting on the objects (no JobSet controller,
-no webhooks), so the figure is the controller's own. Prints one line a controller and the ratio.
-
-    python -m benchmarks.burst [--jobs 1000] [--peer 'PROGRAM {kubeconfig}']
+Nothing else acts on the objects (no JobSet controller, no webhooks), so the figure is the controller's own.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import yaml
 
-from benchmarks.recording import ROOT, publish
+from benchmarks.recording import ROOT
 from trainyard import upstream
 from trainyard.api import crds
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
@@ -36,27 +32,23 @@ CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "Cust
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 POD_GROUP_CRD = "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"
 IN_FLIGHT = 32
+Figures = dict[str, Any]
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--peer", help="command of another controller; {kubeconfig} is replaced")
-    options = parser.parse_args()
-    ours = f"{sys.executable} -m trainyard controller run --no-webhooks --health-port 0 --metrics-port 0 "
-    contenders = {"trainyard": ours + "--kubeconfig {kubeconfig}"}
-    if options.peer:
-        contenders["peer"] = options.peer
-    results = {name: _contend(name, command, options.jobs) for name, command in contenders.items()}
-    if options.peer:
-        first, second = results["trainyard"], results["peer"]
-        compared = ("seconds", "cpu_seconds", "resident_mib")
-        results["ratio"] = {key: round(first[key] / second[key], 2) for key in compared}
-    publish("burst", results)
+def contend(name: str, command: Sequence[str], jobs: int, environment: Mapping[str, str] | None = None) -> Figures:
+    """Return the figures of one controller on a control plane of its own.
 
-
-def _contend(name: str, command: str, jobs: int) -> dict[str, Any]:
+    Parameters
+    ----------
+    name
+        Names the namespace.
+    command
+        Its command; ``{kubeconfig}`` in an argument or a variable is replaced.
+    jobs
+        TrainJobs in the burst.
+    environment
+        Variables of its process.
+    """
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | {"TRAINYARD_STATE_HOME": folder}
         try:
@@ -65,8 +57,9 @@ def _contend(name: str, command: str, jobs: int) -> dict[str, Any]:
             kubeconfig = status["kubeconfig"]
             asyncio.run(_install(kubeconfig))
             with Path(folder, "controller.log").open("w") as log:
-                controller = shlex.split(command.format(kubeconfig=kubeconfig))
-                process = subprocess.Popen(controller, cwd=ROOT, stdout=log, stderr=log)
+                arguments = [part.replace("{kubeconfig}", kubeconfig) for part in command]
+                variables = {key: part.replace("{kubeconfig}", kubeconfig) for key, part in (environment or {}).items()}
+                process = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log, env=os.environ | variables)
                 try:
                     return asyncio.run(_measure(name, kubeconfig, psutil.Process(process.pid), jobs))
                 finally:
@@ -145,7 +138,3 @@ async def _seen(client: Client, namespace: str, count: int) -> None:
             names.add(event.object["metadata"]["name"])
             if len(names) >= count:
                 return
-
-
-if __name__ == "__main__":
-    main()

@@ -9,9 +9,8 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.support import ROOT
+from trainyard.live.admission import await_admission
 from trainyard.problem import TrainyardError
-from trainyard.quickstart.admission import await_admission
-from trainyard.quickstart.smoke import SMOKE_RUNTIME
 from trainyard.settings import load_stack
 from trainyard.settings.stack import StackSettings
 
@@ -34,7 +33,7 @@ def installed(api: FakeApi) -> None:
     pod = {"containers": [{"name": "node", "image": "registry.example/torch:1"}]}
     job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
     spec = {"template": {"spec": {"replicatedJobs": [job]}}}
-    api.put(RUNTIMES, {"metadata": {"name": SMOKE_RUNTIME}, "spec": spec})
+    api.put(RUNTIMES, {"metadata": {"name": "torch-distributed"}, "spec": spec})
 
 
 def refusing(api: FakeApi, answers: list[str], kind: str = "trainjobs", status: int = 403) -> list[str]:

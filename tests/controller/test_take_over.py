@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.controller.harness import (
+    CLUSTER_RUNTIMES,
+    JOB_SETS,
+    POD_GROUPS,
+    TRAIN_JOBS,
+    change,
+    conditions,
+    controller,
+    job_set_status,
+    runtime,
+    train_job,
+)
+from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller.ownership import TRAIN_JOB_LABEL
+
+Body = dict[str, Any]
+JOB_SET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"
+
+
+async def made_by_another_version(api: FakeApi, **job_set_spec: Any) -> Body:
+    """Let a TrainJob be created, then take off everything that tells its objects from those of upstream."""
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
+        body = api.find(plural, "job", "team")
+        assert body is not None
+        body["metadata"] = {**body["metadata"], "labels": {}, "annotations": {}}
+        body["spec"] = {**body["spec"], **(job_set_spec if plural == "jobsets" else {})}
+        api.put(path, body)
+    stored = api.find("trainjobs", "job", "team")
+    assert stored is not None
+    api.put(TRAIN_JOBS, {**stored, "status": {}})
+    api.writes.clear()
+    found = api.find("jobsets", "job", "team")
+    assert found is not None
+    return found
+
+
+async def test_a_running_job_of_another_version_goes_on_and_its_end_is_recorded(api: FakeApi) -> None:
+    before = await made_by_another_version(api, ttlSecondsAfterFinished=60)
+    async with controller(api) as process:
+        await process.settle()
+        taken = api.find("jobsets", "job", "team")
+        assert taken is not None
+        assert taken["metadata"]["uid"] == before["metadata"]["uid"]
+        assert taken["metadata"]["labels"][TRAIN_JOB_LABEL] == "job"
+        assert "ttlSecondsAfterFinished" not in taken["spec"]
+        assert taken["spec"]["replicatedJobs"] == before["spec"]["replicatedJobs"]
+        assert not [write for write in api.writes if write[0] == "POST"], "nothing is created"
+        change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Completed", "AllJobsCompleted", "over"))
+        await process.settle()
+    assert conditions(api) == {"Complete": ("True", "AllJobsCompleted")}
+    ended = api.find("jobsets", "job", "team")
+    assert ended is not None
+    assert ended["spec"]["ttlSecondsAfterFinished"] == 60
+
+
+async def test_a_running_job_of_another_version_is_stopped_by_its_first_write_to_it(api: FakeApi) -> None:
+    await made_by_another_version(api, ttlSecondsAfterFinished=60)
+    change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+    async with controller(api) as process:
+        await process.settle()
+    stopped = api.find("jobsets", "job", "team")
+    assert stopped is not None
+    assert stopped["spec"]["suspend"] is True
+    assert conditions(api) == {"Suspended": ("True", "Suspended")}
+
+
+async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: FakeApi) -> None:
+    others = {
+        "alone": {},
+        "of-a-job": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "controller": True}]},
+        "labeled": {"labels": {TRAIN_JOB_LABEL: "job"}},
+    }
+    kept = []
+    for name, metadata in others.items():
+        poison = {"replicatedJobs": [{"name": "a", "template": {}}]}
+        body = {"metadata": {"name": name, "namespace": "team", **metadata}, "spec": poison}
+        kept.append(api.put(JOB_SETS, {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", **body}))
+    async with controller(api) as process:
+        await process.settle()
+        assert process.view.job_sets.store.keys() == [("team", "labeled")]
+    assert api.writes == []
+    for body in kept:
+        assert api.find("jobsets", body["metadata"]["name"], "team") == body
+    lists = [accept for path, accept in api.accepts if path.endswith("/jobsets")]
+    assert any("PartialObjectMetadataList" in accept for accept in lists)
+
+
+async def test_a_label_that_is_refused_keeps_nothing_else_from_being_done(api: FakeApi) -> None:
+    await made_by_another_version(api)
+    api.put(TRAIN_JOBS, train_job("second"))
+
+    def refuse(fake: FakeApi, request: Any) -> Any:
+        if request.method == "PATCH" and request.path == JOB_SET:
+            return error(403, "Forbidden", "admission webhook says no")
+        return None
+
+    api.fault = refuse
+    async with controller(api) as process:
+        await eventually(lambda: api.find("jobsets", "second", "team"))
+        assert "Failed" not in conditions(api)
+        api.fault = None
+        await eventually(lambda: TRAIN_JOB_LABEL in api.find("jobsets", "job", "team")["metadata"]["labels"])  # type: ignore[index]
+        await process.settle()
+    assert len([body for body in api.of("jobsets") if body["metadata"]["name"] == "job"]) == 1
+
+
+async def test_a_label_that_somebody_takes_off_is_put_back_and_the_job_goes_on(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        body = api.find("jobsets", "job", "team")
+        assert body is not None
+        uid = body["metadata"]["uid"]
+        stored = api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}})
+        version = stored["metadata"]["resourceVersion"]
+        # A filtered watch ends with the object as it was, at the version that took it out.
+        api._tell("DELETED", JOB_SETS, {**body, "metadata": {**body["metadata"], "resourceVersion": version}})
+        await eventually(lambda: TRAIN_JOB_LABEL in api.find("jobsets", "job", "team")["metadata"]["labels"])  # type: ignore[index]
+        await process.settle()
+    body = api.find("jobsets", "job", "team")
+    assert body is not None
+    assert body["metadata"]["uid"] == uid
+    assert "Failed" not in conditions(api)

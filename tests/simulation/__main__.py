@@ -1,0 +1,85 @@
+"""Play random histories against the controller in virtual time.
+
+python -m tests.simulation --seeds 100000          # all, on every core
+python -m tests.simulation --seed 4711 --shortest  # one, with as few steps as show the same
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.histories import drawn, played, shortest
+from tests.simulation.invariants import Violation
+
+_SHOWN = 3
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="number of histories")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--seed", type=int, help="play this one only")
+    parser.add_argument("--shortest", action="store_true", help="leave out steps that do not matter")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    if options.seed is not None:
+        return _one(options.seed, shorten=options.shortest)
+    return _many(range(options.first, options.first + options.seeds), options.processes)
+
+
+def _one(seed: int, *, shorten: bool) -> int:
+    history = drawn(seed)
+    found = played(history)
+    if found and shorten:
+        history = shortest(history, found[0].invariant)
+        found = played(history)
+    print(history)
+    for violation in found:
+        print(violation)
+    return 1 if found else 0
+
+
+def _many(seeds: range, processes: int) -> int:
+    started = time.perf_counter()
+    counts: Counter[str] = Counter()
+    broken: list[tuple[int, Violation]] = []
+    with contextlib.ExitStack() as stack:
+        found_in: Iterable[tuple[int, list[Violation]]] = map(_violations, seeds)
+        if processes > 1:
+            pool = stack.enter_context(ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")))
+            found_in = pool.map(_violations, seeds, chunksize=50)
+        for seed, found in found_in:
+            counts.update(violation.invariant for violation in found)
+            broken += [(seed, violation) for violation in found]
+            for violation in found:
+                print(f"--seed {seed}: {violation}", flush=True)
+    for invariant, count in counts.most_common():
+        print(f"{count:6} × {invariant}")
+        seeds_of_it = sorted(seed for seed, violation in broken if violation.invariant == invariant)
+        print(f"         --seed {', '.join(map(str, seeds_of_it[:_SHOWN]))}")
+    print(f"{len(seeds)} histories, {len({seed for seed, _ in broken})} broken, {time.perf_counter() - started:.0f} s")
+    return 1 if broken else 0
+
+
+def _violations(seed: int) -> tuple[int, list[Violation]]:
+    return seed, played(drawn(seed))
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The order of sets is part of a history.
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
+    sys.exit(main())

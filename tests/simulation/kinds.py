@@ -1,0 +1,57 @@
+"""The kinds that the model serves, and how the API server treats each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainyard.controller import resources
+from trainyard.kube.events import EVENTS
+from trainyard.kube.leader import LEASES
+from trainyard.kube.resource import Resource
+
+__all__ = ["KINDS", "Kind", "kind_of"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One served kind.
+
+    Parameters
+    ----------
+    status
+        Whether it has a status subresource.
+    counts
+        Whether it has a generation.
+    owned
+        Whether anybody applies it, so that the managers of its fields are kept.
+    """
+
+    resource: Resource
+    status: bool = False
+    counts: bool = True
+    owned: bool = True
+
+
+KINDS = (
+    Kind(resources.TRAIN_JOBS, status=True),
+    Kind(resources.TRAINING_RUNTIMES),
+    Kind(resources.CLUSTER_TRAINING_RUNTIMES),
+    Kind(resources.TENANT_POLICIES),
+    Kind(resources.PLATFORMS),
+    Kind(resources.JOB_SETS, status=True),
+    Kind(resources.POD_GROUPS),
+    Kind(resources.QUEUES, status=True),
+    Kind(resources.COMMANDS),
+    Kind(resources.CONFIG_MAPS, counts=False),
+    Kind(resources.SECRETS, counts=False),
+    Kind(resources.NAMESPACES, counts=False),
+    Kind(resources.PRIORITY_CLASSES, counts=True),
+    Kind(EVENTS, counts=False, owned=False),
+    Kind(LEASES, counts=False, owned=False),
+)
+_BY_PATH = {kind.resource.path(): kind for kind in KINDS}
+
+
+def kind_of(group_version: str, plural: str) -> Kind | None:
+    """Return the kind served at ``/api/v1`` or ``/apis/group/version``, None where there is none."""
+    return _BY_PATH.get(f"{group_version}/{plural}")

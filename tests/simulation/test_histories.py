@@ -1,0 +1,42 @@
+"""A slice of the histories; `make simulate-controller` plays 100,000."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.simulation.histories import History, Step, drawn, played, shortest
+from tests.simulation.invariants import Violation
+
+_SLICE = 400
+
+
+def test_a_slice_of_the_histories_breaks_no_invariant() -> None:
+    """In a process of its own: the order of sets is part of a history."""
+    command = [sys.executable, "-m", "tests.simulation", "--seeds", str(_SLICE), "--processes", "1"]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_seed_gives_one_history() -> None:
+    assert drawn(4711) == drawn(4711)
+    assert drawn(4711).steps != drawn(4712).steps
+
+
+def test_a_quiet_history_holds() -> None:
+    steps = (Step("create TrainJob", "a", ("gang", False, None)), Step("advance", value=5.0))
+    assert played(History(1, 1, steps)) == []
+
+
+def test_a_history_is_shortened_to_the_steps_that_matter() -> None:
+    steps = tuple(Step("advance", value=float(number)) for number in range(20))
+
+    def play(history: History) -> list[Violation]:
+        broken = {3.0, 11.0} <= {step.value for step in history.steps}
+        return [Violation("it holds", "", 0.0)] if broken else []
+
+    found = shortest(History(1, 2, steps), "it holds", play)
+    assert ([step.value for step in found.steps], found.replicas) == ([3.0, 11.0], 1)
