@@ -170,6 +170,8 @@ def test_without_the_policy_server_jobs_stop_and_none_starts(scene: Scene, launc
 def test_a_quota_that_is_lifted_lets_the_job_go_on(scene: Scene, shared: Replica) -> None:
     hard = {"hard": {"count/jobsets.jobset.x-k8s.io": "0"}}
     scene.create(QUOTAS, {"metadata": {"name": "none"}, "spec": hard})
+    counted = {"status": {**hard, "used": hard["hard"]}}
+    scene.api.patch(QUOTAS, "none", scene.namespace, counted, subresource="status")
     body = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, **foreign_content(JOB_SETS)}
     body["metadata"] = {"name": "probe", "namespace": scene.namespace}
     path = JOB_SETS.path(namespace=scene.namespace)
