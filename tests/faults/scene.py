@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -17,7 +19,7 @@ from trainyard.controller.resources import JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRA
 from trainyard.kube import Resource
 from trainyard.kube.kinds import NAMESPACES
 
-__all__ = ["PATIENCE", "Scene", "foreign_content", "poked_and_quiet", "runtime", "shipped"]
+__all__ = ["PATIENCE", "Scene", "foreign_content", "poked_and_quiet", "runtime", "shipped", "within"]
 
 Body = dict[str, Any]
 PATIENCE = 30.0
@@ -61,6 +63,15 @@ def runtime(
         "metadata": {"name": name},
         "spec": content,
     }
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Check that a block takes no longer; `awaited` alone is patient with a loaded machine."""
+    started = time.monotonic()
+    yield
+    elapsed = time.monotonic() - started
+    assert elapsed < seconds, f"took {elapsed:.1f} s, not {seconds:g}"
 
 
 def shipped(name: str) -> Body:

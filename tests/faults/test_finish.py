@@ -10,7 +10,7 @@ import pytest
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.proxy import on
-from tests.faults.scene import Scene, poked_and_quiet
+from tests.faults.scene import Scene, poked_and_quiet, within
 from tests.support import awaited
 from trainyard.controller.resources import (
     CLUSTER_TRAINING_RUNTIMES,
@@ -215,7 +215,8 @@ def test_a_job_deleted_and_applied_again_goes_on_within_a_second_of_the_old_obje
     scene.awaited_event("JobSet job exists")
     awaited("the end of the old PodGroup", lambda: not _owned_by_another(scene))
     scene.api.patch(JOB_SETS, "job", scene.namespace, {"metadata": {"finalizers": None}})
-    new = scene.job_set(probe=lambda body: body["metadata"]["uid"] != old, timeout=3)
+    with within(3):
+        new = scene.job_set(probe=lambda body: body["metadata"]["uid"] != old)
     assert new["metadata"]["ownerReferences"][0]["uid"] == (scene.job() or {})["metadata"]["uid"]
 
 
@@ -240,4 +241,5 @@ def test_a_snapshot_made_for_an_earlier_job_of_the_name_is_not_used(scene: Scene
     scene.submit()
     scene.awaited_event("snapshot")
     scene.api.patch(CONFIG_MAPS, "job-runtime-snapshot", scene.namespace, {"metadata": {"finalizers": None}})
-    scene.job_set(timeout=3)
+    with within(3):
+        scene.job_set()
