@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.histories import drawn, played, shortest
+from tests.simulation.histories import drawn, played, shortest, violations_of
 from tests.simulation.invariants import Violation
 
 _SHOWN = 3
@@ -53,10 +53,10 @@ def _many(seeds: range, processes: int) -> int:
     counts: Counter[str] = Counter()
     broken: list[tuple[int, Violation]] = []
     with contextlib.ExitStack() as stack:
-        found_in: Iterable[tuple[int, list[Violation]]] = map(_violations, seeds)
+        found_in: Iterable[tuple[int, list[Violation]]] = map(violations_of, seeds)
         if processes > 1:
             pool = stack.enter_context(ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")))
-            found_in = pool.map(_violations, seeds, chunksize=50)
+            found_in = pool.map(violations_of, seeds, chunksize=50)
         for seed, found in found_in:
             counts.update(violation.invariant for violation in found)
             broken += [(seed, violation) for violation in found]
@@ -68,10 +68,6 @@ def _many(seeds: range, processes: int) -> int:
         print(f"         --seed {', '.join(map(str, seeds_of_it[:_SHOWN]))}")
     print(f"{len(seeds)} histories, {len({seed for seed, _ in broken})} broken, {time.perf_counter() - started:.0f} s")
     return 1 if broken else 0
-
-
-def _violations(seed: int) -> tuple[int, list[Violation]]:
-    return seed, played(drawn(seed))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from tests.simulation.world import NAMESPACE, PRIORITY_CLASS, RUNTIMES, World, r
 from trainyard.controller import resources
 from trainyard.controller.ownership import TRAIN_JOB_LABEL
 
-__all__ = ["History", "Step", "drawn", "played", "shortest"]
+__all__ = ["History", "Step", "drawn", "played", "shortest", "violations_of"]
 
 _JOBS = ("a", "b")
 _QUIET_SECONDS = 200.0
@@ -407,3 +407,8 @@ def _errors_to(monitor: Monitor):  # type: ignore[no-untyped-def]
         logger.removeHandler(monitor)
         logger.setLevel(before[0])
         logger.propagate = before[1]
+
+
+def violations_of(seed: int) -> tuple[int, list[Violation]]:
+    """Return a seed and what its history breaks; a process of a pool finds it by its name."""
+    return seed, played(drawn(seed))

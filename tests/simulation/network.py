@@ -217,8 +217,8 @@ class _Session:
             )
         except RefusedError as error:
             return _Response(error.status, orjson.dumps(error.body()), reason=error.reason)
-        total = timeout.total if timeout is not None else None
-        async with asyncio.timeout(total):
+        limits = [timeout.total, timeout.sock_read] if timeout is not None else []
+        async with asyncio.timeout(min((each for each in limits if each is not None), default=None)):
             return await link.request(call)
 
     async def close(self) -> None:
