@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from tests.compatibility.servers import Server, install, job_definitions
+from tests.support import awaited
 from trainyard.api import crds
 from trainyard.cluster import ports, process
 from trainyard.cluster.certificates import ensure_certificates
@@ -158,6 +159,8 @@ class Bench:
         for name in names:
             part = self.parts[name]
             part.spec.log.parent.mkdir(parents=True, exist_ok=True)
+            # A killed process may hold its port a moment longer than its entry in the process table.
+            awaited(f"the ports of {name}", lambda part=part: all(map(ports.is_free, part.ports.values())))
             _, self.records[name] = process.start(part.spec)
             deadline = time.monotonic() + _STARTED
             while problem := probe(part.probe):

@@ -112,6 +112,9 @@ class History:
         url = self._url + resource.path(namespace=self._namespace)
         timeout = aiohttp.ClientTimeout(total=None)
         async with session.get(url, params=query, timeout=timeout) as answer:
+            if answer.status == 410:
+                return await self._relist(session, resource)
+            answer.raise_for_status()  # a server that is starting: try again
             async for line in answer.content:
                 event = json.loads(line)
                 if event["type"] == "ERROR":
@@ -123,6 +126,7 @@ class History:
 
     async def _relist(self, session: aiohttp.ClientSession, resource: Resource) -> str:
         async with session.get(self._url + resource.path(namespace=self._namespace)) as answer:
+            answer.raise_for_status()
             body = await answer.json()
         alive = {item["metadata"]["uid"] for item in body["items"]}
         events = self.events[resource.kind]
