@@ -168,8 +168,8 @@ class _Player:
         if self._rng.random() < 0.8:
             self._remove_foreign()
         for process in world.processes:
-            process.link.crash_after = None
             process.start()
+            process.link.spare()
         monitor.blocked = dict.fromkeys(monitor.blocked, world.loop.time())
         await world.advance(monitor.recovery)
         monitor.check_fixpoint()

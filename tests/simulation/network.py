@@ -112,6 +112,7 @@ class Link:
         self.cut = False
         self.dead = False
         self.crash_after: int | None = None
+        self._spared = False
         self.on_crash: Callable[[], None] = lambda: None
 
     async def request(self, call: Call) -> _Response:
@@ -142,6 +143,11 @@ class Link:
         self.crash_after -= 1
         return self.crash_after <= 0
 
+    def spare(self) -> None:
+        """Let the process live from now on, whatever is still on its way."""
+        self.crash_after = None
+        self._spared = True
+
     def _crash(self) -> None:
         self.crash_after = None
         self.dead = True
@@ -153,7 +159,7 @@ class Link:
             self._fail(answer, "connection reset")
             return
         response = self._answered(call)
-        if crash:
+        if crash and not self._spared:
             self._crash()
             return
         if self.cut or self.dead:
