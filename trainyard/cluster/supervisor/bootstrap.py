@@ -6,11 +6,13 @@ from typing import Any
 
 from trainyard.kube import Client, Resource
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from trainyard.kube.leader import LEASES
 
-__all__ = ["bootstrap", "objects"]
+__all__ = ["bootstrap", "objects", "release_nodes"]
 
 _STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 
+_NODE_LEASES = "kube-node-lease"
 _LABELS = {"app.kubernetes.io/managed-by": "trainyard-cluster"}
 _READ = ["get", "list", "watch"]
 _RULES: dict[str, list[dict[str, Any]]] = {
@@ -82,3 +84,13 @@ async def bootstrap(client: Client) -> None:
     """Apply the objects as the administrator."""
     for resource, body in objects():
         await client.apply(resource, body, field_manager="trainyard-cluster")
+
+
+async def release_nodes(client: Client) -> None:
+    """Delete the leases that a KWOK left which has ended.
+
+    The next one would wait until they expire, and never act on pods that are bound to the nodes meanwhile.
+    """
+    for lease in await client.list(LEASES, namespace=_NODE_LEASES):
+        metadata = lease["metadata"]
+        await client.delete(LEASES, metadata["name"], namespace=_NODE_LEASES, uid=metadata["uid"])

@@ -20,7 +20,7 @@ from trainyard.cluster.ports import taken
 from trainyard.cluster.process import HEARTBEAT, rotate
 from trainyard.cluster.stages import HOST_PROCESS_LABEL
 from trainyard.cluster.state import ClusterState, load_state
-from trainyard.cluster.supervisor.bootstrap import bootstrap
+from trainyard.cluster.supervisor.bootstrap import bootstrap, release_nodes
 from trainyard.cluster.supervisor.keeper import Keeper
 from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
@@ -28,6 +28,7 @@ from trainyard.kube.kinds import DEPLOYMENTS, PODS
 
 __all__ = ["run"]
 
+_KWOK = "kwok"
 _BEAT = 5.0
 _FILES = 16384
 """Open files asked for: each forwarded connection is two."""
@@ -66,10 +67,13 @@ async def _supervise(folder: ClusterFolder, state: ClusterState) -> None:
         loop.add_signal_handler(number, ended.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
     processes = control_plane(folder, state)
-    tasks = [loop.create_task(_beat(folder)), loop.create_task(_platform(folder, state, processes))]
+    prepared = asyncio.Event()
+    tasks = [loop.create_task(_beat(folder)), loop.create_task(_platform(folder, state, processes, prepared))]
     probes = {process.spec.name: process.probe for process in processes}
     for process in processes:
-        keeper = Keeper(folder.processes, process.spec.name, ready_to_start=partial(_may_start, process, probes))
+        keeper = Keeper(
+            folder.processes, process.spec.name, ready_to_start=partial(_may_start, process, probes, prepared)
+        )
         keeper.want(process.spec)
         tasks.append(loop.create_task(keeper.run()))
     waiter = loop.create_task(_until(ended))
@@ -88,9 +92,11 @@ async def _until(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _may_start(process: ControlPlaneProcess, probes: dict[str, Probe]) -> str | None:
+async def _may_start(process: ControlPlaneProcess, probes: dict[str, Probe], prepared: asyncio.Event) -> str | None:
     if why := await taken(process.ports):
         return why
+    if process.spec.name == _KWOK and not prepared.is_set():
+        return "waits for its rights and its nodes"
     if process.after is not None and (why := await asyncio.to_thread(probe, probes[process.after])):
         return f"waits for {process.after}, which {why}"
     return None
@@ -104,14 +110,17 @@ async def _beat(folder: ClusterFolder) -> None:
         await asyncio.sleep(_BEAT)
 
 
-async def _platform(folder: ClusterFolder, state: ClusterState, processes: tuple[ControlPlaneProcess, ...]) -> None:
+async def _platform(
+    folder: ClusterFolder, state: ClusterState, processes: tuple[ControlPlaneProcess, ...], prepared: asyncio.Event
+) -> None:
     kubelet = Kubelet(folder, state, connections=_connections())
     running = asyncio.create_task(kubelet.run())
-    apiserver = next(process.probe for process in processes if process.spec.name == "kube-apiserver")
+    probes = {process.spec.name: process.probe for process in processes}
     try:
         while True:
             try:
-                if await asyncio.to_thread(probe, apiserver) is None:
+                if await asyncio.to_thread(probe, probes["kube-apiserver"]) is None:
+                    await _prepare(folder, probes[_KWOK], prepared)
                     await _session(folder, kubelet)
             except _API_FAILURES as error:
                 _log.warning("the API server: %s", error)
@@ -132,9 +141,16 @@ def _connections() -> int:
     return max(wanted, soft) // 8
 
 
-async def _session(folder: ClusterFolder, kubelet: Kubelet) -> None:
+async def _prepare(folder: ClusterFolder, kwok: Probe, prepared: asyncio.Event) -> None:
+    """Give the programs their rights and, before KWOK is started, the nodes that its predecessor held."""
     async with Client.from_kubeconfig(folder.kubeconfig, user_agent="trainyard-cluster") as administrator:
         await bootstrap(administrator)
+        if not prepared.is_set() and await asyncio.to_thread(probe, kwok) is not None:
+            await release_nodes(administrator)
+    prepared.set()
+
+
+async def _session(folder: ClusterFolder, kubelet: Kubelet) -> None:
     wake = kubelet.changed
     async with Client.from_kubeconfig(folder.kubeconfigs / "supervisor", user_agent="trainyard-supervisor") as client:
         watches = [asyncio.create_task(_watch(client, resource, wake.set)) for resource in (DEPLOYMENTS, PODS)]
