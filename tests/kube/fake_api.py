@@ -128,7 +128,7 @@ class FakeApi:
                 return answer
         path, namespace, name, sub = parse_path(request.path)
         if path.rsplit("/", 1)[-1] in self.unserved:
-            return error(404, "NotFound", "the server could not find the requested resource")
+            return web.Response(status=404, text="404 page not found\n")
         if request.method == "GET":
             if name:
                 body = self.objects.get((path, namespace, name))

@@ -279,7 +279,7 @@ def _with_keys(body: Object, inputs: Inputs) -> Object:
 
 def _explained(error: ApiError, resource: Resource) -> Exception:
     """Return a kind that is not served as a refusal, any other error as it is."""
-    if not (error.not_found and "could not find the requested resource" in error.message):
+    if not error.not_found or error.message.startswith("namespaces "):
         return error
     what = f"{resource.kind} of {resource.api_version} is not served"
     return RefusedError((Problem("", what, "install its CustomResourceDefinition"),))

@@ -100,6 +100,8 @@ class Observed:
         PodGroups that belong to it, with their resources.
     inputs
         What rendering needs; None where it was not asked for or could not be read.
+    records
+        Whether the API server keeps the record of the JobSet: without it a JobSet is never deleted to be made again.
     """
 
     train_job: Object
@@ -108,6 +110,7 @@ class Observed:
     confirmed_absent: bool = False
     pod_groups: tuple[tuple[Resource, Object], ...] = ()
     inputs: Inputs | None = None
+    records: bool = True
 
     @property
     def suspended(self) -> bool:
@@ -298,10 +301,11 @@ def _built(observed: Observed, inputs: Inputs, build: Build) -> Action:
         return Nothing()
     same = job_sets.same_frozen(rendered, stored)
     active = job_sets.active_replicated_jobs(observed.job_set)
-    if not same and not active:
+    if not same and not active and observed.records:
         return Remake(stored, _FROZEN_CHANGED)
     patch = job_sets.resume_patch(rendered, stored, observed.train_job, changes=same)
-    unchanged = "" if same else f"{_FROZEN_CHANGED}, and {', '.join(active)} still has running pods"
+    why = f"{', '.join(active)} still has running pods" if active else "status.jobSet is not served here"
+    unchanged = "" if same else f"{_FROZEN_CHANGED}, and {why}"
     return Resume(result.objects, inputs, stored, patch, unchanged)
 
 

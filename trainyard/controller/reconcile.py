@@ -182,6 +182,8 @@ class Reconciler:
                 action = decide(self._observe(step, inputs))
         if isinstance(action, lifecycle.Remake):
             await self._record_remake(step, action)
+            if not self._record_served:
+                action = decide(self._observe(step, observed.inputs))
         effect = await self._executor.execute(observed, action)
         if effect.writes:
             step.found = None
@@ -201,6 +203,7 @@ class Reconciler:
             confirmed_absent=step.confirmed_absent,
             pod_groups=self._view.pod_groups_of(job),
             inputs=inputs,
+            records=self._record_served,
         )
 
     async def _confirm(self, step: _Pass) -> None:
@@ -249,9 +252,10 @@ class Reconciler:
         uid = uid_of(action.job_set)
         if statuses.remake_of(step.train_job) == uid:
             return
-        self._events.normal(step.train_job, _REMADE, f"the JobSet is created again: {action.reason}")
         stored = step.train_job.get("status") or {}
         await self._patch_status(step, statuses.with_remake(stored, uid, action.reason))
+        if self._record_served:
+            self._events.normal(step.train_job, _REMADE, f"the JobSet is created again: {action.reason}")
 
     async def _write_status(self, step: _Pass) -> bool:
         """Bring the status up to date; return whether that recorded the end of the TrainJob."""
