@@ -222,7 +222,7 @@ def _serving_certificate(server: Server, folder: Path) -> bytes:
         ip_addresses=("127.0.0.1",),
         server=True,
     )
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "tls.crt").write_bytes(pair.certificate)
     (folder / "tls.key").write_bytes(pair.key)
     return authority.certificate
