@@ -41,7 +41,7 @@ def ended(platform: LiveCluster, folder: Path) -> Iterator[Runs]:
     runtimes = [*catalogue(platform), *own_runtimes(), *cell_runtimes()]
     require(platform.apply(*runtimes, *claims()))
     try:
-        with watching(every, folder / "pods.json"):
+        with watching(every, folder):
             later = {name for name, cell in MADE.items() if cell.gang == "coscheduling"}
             submit(every, set(every.runs) - later)
             resume(every)

@@ -6,7 +6,7 @@ import copy
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from tests.support import LiveCluster, awaited, require
+from trainyard.controller.ownership import TRAIN_JOB_LABEL
 from trainyard.data import data_folder
 from trainyard.runtimes import load_catalogue
 
@@ -106,15 +107,17 @@ class Runs:
         self._objects: dict[tuple[str, str], Object] = {}
 
     def record(self, stream: str) -> None:
-        """Take the pods that a watch printed."""
+        """Take the pods and PodGroups that watches printed."""
         position = 0
         while (position := _next(stream, position)) < len(stream):
             try:
-                pod, position = _DECODER.raw_decode(stream, position)
+                body, position = _DECODER.raw_decode(stream, position)
             except json.JSONDecodeError:
                 return
-            if pod["kind"] == "Pod":
-                self._pods[pod["metadata"]["uid"]] = pod
+            if body["kind"] == "Pod":
+                self._pods[body["metadata"]["uid"]] = body
+            elif body["kind"] == "PodGroup":
+                self._objects["podgroup", body["metadata"]["name"]] = body
 
     def observe(self) -> None:
         """Read everything that the namespaces of the TrainJobs hold."""
@@ -170,22 +173,34 @@ class Runs:
 
 
 @contextmanager
-def watching(runs: Runs, file: Path) -> Iterator[None]:
-    """Record every pod of the cluster, also of those that are gone afterwards."""
-    with file.open("w") as sink:
-        command = ["kubectl", "get", "pods", "-A", "-l", _JOB_SET, "--watch", "-o", "json"]
-        process = subprocess.Popen(command, env=runs.platform.env, stdout=sink, stderr=subprocess.DEVNULL)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait()
-            runs.record(file.read_text())
+def watching(runs: Runs, folder: Path) -> Iterator[None]:
+    """Record every pod and PodGroup of a TrainJob, also those that are gone afterwards."""
+    with ExitStack() as ends:
+        for kind, label in (("pods", _JOB_SET), ("podgroups.scheduling.volcano.sh", TRAIN_JOB_LABEL)):
+            file = folder / f"{kind}.json"
+            sink = ends.enter_context(file.open("w"))
+            command = ["kubectl", "get", kind, "-A", "-l", label, "--watch", "-o", "json"]
+            process = subprocess.Popen(command, env=runs.platform.env, stdout=sink, stderr=subprocess.DEVNULL)
+            ends.callback(_recorded, runs, process, file)
+        yield
+
+
+def _recorded(runs: Runs, process: subprocess.Popen[bytes], file: Path) -> None:
+    process.terminate()
+    process.wait()
+    runs.record(file.read_text())
 
 
 def submit(runs: Runs, names: set[str]) -> None:
-    """Create TrainJobs."""
-    require(runs.platform.apply(*(runs.runs[name].body() for name in sorted(names))))
+    """Create TrainJobs; the API server answers 409 where others have counted on the same quota too often meanwhile."""
+    for name in sorted(names):
+        body = runs.runs[name].body()
+
+        def created(body: Object = body) -> bool:
+            answer = runs.platform.apply(body)
+            return "on resourcequotas" not in answer.stderr and bool(require(answer))
+
+        awaited(f"TrainJob {name} to be counted", created)
 
 
 def await_end(

@@ -287,7 +287,8 @@ def test_ray_is_a_cluster_that_ends_with_its_driver(runs: Runs, name: str) -> No
 def test_plain_nodes_run_as_they_are(runs: Runs) -> None:
     assert runs.counts("plain") == {"node": 2}
     assert runs.container("plain", "node")["command"] == ["python", "train.py"]
-    assert set(runs.env("plain", "node")) == {"JOB_COMPLETION_INDEX"}
+    reports = {f"KUBEFLOW_TRAINER_SERVER_{what}" for what in ("URL", "CA_CERT", "TOKEN")}
+    assert set(runs.env("plain", "node")) == {"JOB_COMPLETION_INDEX", *reports}
 
 
 def test_spark_workers_meet_at_the_driver(runs: Runs) -> None:

@@ -17,15 +17,23 @@ def rack_of(platform: LiveCluster, node: str) -> str:
     return str(platform.get("node", node)["metadata"]["labels"]["topology.trainyard.dev/rack"])
 
 
+def pod_group(platform: LiveCluster, name: str) -> dict[str, Any]:
+    """Return the PodGroup of a job that runs; it goes with the end of the job."""
+    return awaited(f"PodGroup {name}", lambda: platform.get("podgroup", name, "-n", "vision"))
+
+
 def test_a_gang_lands_in_one_rack_and_completes(platform: LiveCluster) -> None:
     require(platform.apply(train_job("gang", "vision", "torch-distributed-gang")))
+    group = pod_group(platform, "gang")
     condition = platform.condition("gang", "vision", "Complete")
     assert condition["reason"] == "AllJobsCompleted"
     pods = platform.pods("gang", "vision")
     assert len(pods) == 2
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"volcano"}
     assert len({rack_of(platform, pod["spec"]["nodeName"]) for pod in pods}) == 1
-    group = platform.get("podgroup", "gang", "-n", "vision")
+    awaited(
+        "the PodGroup to go, so that its queue can close", lambda: not platform.get("podgroup", "gang", "-n", "vision")
+    )
     assert group["spec"]["minMember"] == 2
     assert group["spec"]["queue"] == "vision"
     assert group["spec"]["minResources"]["nvidia.com/gpu"] == "16"
@@ -54,19 +62,20 @@ def test_a_trainer_waits_for_its_dataset_without_holding_up_the_gang(platform: L
         "dataset", "vision", "torch-with-dataset", initializer={"dataset": {"storageUri": "hf://tatsu-lab/alpaca"}}
     )
     require(platform.apply(job))
+    group = pod_group(platform, "dataset")
     platform.condition("dataset", "vision", "Complete", timeout=120)
     pods = platform.pods("dataset", "vision")
     by_job: dict[str, list[dict[str, Any]]] = {}
     for pod in pods:
         by_job.setdefault(pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"], []).append(pod)
-    assert {name: len(group) for name, group in by_job.items()} == {"dataset-initializer": 1, "node": 2}
+    assert {name: len(members) for name, members in by_job.items()} == {"dataset-initializer": 1, "node": 2}
     initializer = by_job["dataset-initializer"][0]
     assert "scheduling.k8s.io/group-name" not in initializer["metadata"].get("annotations", {}) or (
         initializer["metadata"]["annotations"]["scheduling.k8s.io/group-name"] != "dataset"
     )
     finished = initializer["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
     assert all(pod["metadata"]["creationTimestamp"] >= finished for pod in by_job["node"])
-    assert platform.get("podgroup", "dataset", "-n", "vision")["spec"]["minMember"] == 2
+    assert group["spec"]["minMember"] == 2
 
 
 def test_a_gang_too_big_for_its_queue_waits_whole_and_runs_once_the_queue_is_raised(platform: LiveCluster) -> None:
