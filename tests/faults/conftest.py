@@ -82,9 +82,11 @@ def standing(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def shared(standing: Replica) -> Replica:
+def shared(standing: Replica, control_plane: Bench) -> Replica:
     """One controller for the tests of a module, where the fault is in the objects."""
     if not standing.controller.alive:
+        # A test may have made the ServiceAccount again, which ends every token of before.
+        standing.token_file.write_text(control_plane.token())
         standing.controller.start()
     return standing
 

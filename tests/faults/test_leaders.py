@@ -126,10 +126,10 @@ def test_a_replica_whose_watches_hang_does_not_act_on_what_it_saw(scene: Scene, 
             scene.condition("Failed", "before", reason="JobSetMissing")
             first.controller.kill()
             awaited("the second replica's lead", lambda: leads(scene, second), timeout=60)
-            scene.submit("after")
-            scene.job_set("after", timeout=40)
-            assert scene.find(JOB_SETS, "job") is None
-            assert scene.find(JOB_SETS, "before") is None
+        scene.submit("after")
+        scene.job_set("after", timeout=60)
+        assert scene.find(JOB_SETS, "job") is None
+        assert scene.find(JOB_SETS, "before") is None
     poked_and_quiet(scene, second.proxy)
     assert scene.find(JOB_SETS, "job") is None
 
