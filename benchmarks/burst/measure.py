@@ -22,7 +22,7 @@ import yaml
 from benchmarks.recording import ROOT
 from trainyard import upstream
 from trainyard.api import crds
-from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
+from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
 from trainyard.kube import Client, Resource
 from trainyard.settings.versions import component_release, supported_versions
 
@@ -85,6 +85,7 @@ async def _install(kubeconfig: str) -> None:
         while True:
             try:
                 await client.apply(CLUSTER_TRAINING_RUNTIMES, runtime, field_manager="burst")
+                await asyncio.gather(*(client.page(resource) for resource in (TRAIN_JOBS, JOB_SETS, POD_GROUPS)))
                 return
             except Exception:
                 await asyncio.sleep(0.5)
