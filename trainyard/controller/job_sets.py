@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from trainyard.api.constants import COSCHEDULING_LABEL, GROUP_NAME_ANNOTATION
-from trainyard.controller.ownership import TRAIN_JOB_LABEL, labeled
+from trainyard.controller.ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
 from trainyard.kube import Object, uid_of
 
 __all__ = [
@@ -38,16 +38,6 @@ TTL_ANNOTATION: Final = "trainyard.dev/ttl-seconds-after-finished"
 _TTL: Final = "ttlSecondsAfterFinished"
 _MUTABLE_METADATA: Final = ("labels", "annotations")
 _MUTABLE_POD_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
-_METADATA: Final = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "ownerReferences",
-)
 
 
 def summary(body: Object) -> Object:
@@ -56,7 +46,7 @@ def summary(body: Object) -> Object:
     annotations = _mapping(metadata.get("annotations"))
     labels = _mapping(metadata.get("labels"))
     spec = _mapping(body.get("spec"))
-    kept: Object = {name: metadata[name] for name in _METADATA if name in metadata}
+    kept = kept_metadata(body)
     kept["labels"] = {name: labels[name] for name in (TRAIN_JOB_LABEL,) if name in labels}
     kept["annotations"] = {name: annotations[name] for name in (FROZEN_DIGEST, TTL_ANNOTATION) if name in annotations}
     status = _mapping(body.get("status"))

@@ -9,10 +9,21 @@ from trainyard.api.constants import GROUP, TRAIN_JOB
 from trainyard.kube import Object, Resource, controller_of, uid_of
 from trainyard.problem import TrainyardError
 
-__all__ = ["TRAIN_JOB_LABEL", "OccupiedError", "labeled", "owner_train_job", "owns", "require_owner"]
+__all__ = ["TRAIN_JOB_LABEL", "OccupiedError", "kept_metadata", "labeled", "owner_train_job", "owns", "require_owner"]
 
 TRAIN_JOB_LABEL: Final = "trainyard.dev/train-job"
 """Label of JobSets and PodGroups of TrainJobs, with the TrainJob's name: the controller watches only these."""
+
+_METADATA: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "ownerReferences",
+)
 
 
 class OccupiedError(TrainyardError):
@@ -65,6 +76,11 @@ def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
         fix=f"Delete the {resource.kind} or rename the TrainJob",
         leaving=predecessor or bool(body["metadata"].get("deletionTimestamp")),
     )
+
+
+def kept_metadata(body: Object) -> Object:
+    """Return what the controller keeps in memory of an object's metadata: identity, versions, owners."""
+    return {name: body["metadata"][name] for name in _METADATA if name in body["metadata"]}
 
 
 def labeled(body: Object, train_job: Object) -> Object:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.controller.level_triggered import keep
 from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
 from trainyard.policy.facts import (
@@ -72,16 +73,7 @@ class PolicyFacts:
     async def _work(self) -> None:
         sources = (self._namespaces, self._tenant_policies, self._platforms)
         await asyncio.gather(*(informer.wait_settled() for informer in sources))
-        while True:
-            self._changed.clear()
-            wait = None if await self.step() else self._backoff.next()
-            if wait is None:
-                self._backoff.reset()
-            try:
-                async with asyncio.timeout(wait):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+        await keep(self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
         """Write what has changed; return whether all of it is known and could be written."""

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from trainyard.api.constants import PLATFORM_NAME
+from trainyard.controller.level_triggered import keep
 from trainyard.controller.resources import COMMANDS, QUEUES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
 
@@ -72,22 +73,14 @@ class QueueStates:
 
     async def _work(self) -> None:
         await asyncio.gather(self._queues.wait_settled(), self._platforms.wait_settled())
-        while True:
-            self._changed.clear()
-            wait: float | None = None
-            try:
-                if await self.step():
-                    self._backoff.reset()
-                else:
-                    wait = self._backoff.next()
-            except (ApiError, TransportError) as error:
-                wait = self._backoff.next()
-                _LOG.warning("states of queues: %s; again in %.1f s", error, wait)
-            try:
-                async with asyncio.timeout(wait):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+        await keep(self._tried, self._changed, self._backoff)
+
+    async def _tried(self) -> bool:
+        try:
+            return await self.step()
+        except (ApiError, TransportError) as error:
+            _LOG.warning("states of queues: %s; tried again", error)
+            return False
 
     async def step(self) -> bool:
         """Send the commands that are missing; return whether nothing is under way any more.

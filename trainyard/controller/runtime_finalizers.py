@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from trainyard.controller.level_triggered import keep
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Key, Object, TransportError, uid_of
 
 __all__ = ["RESOURCE_IN_USE", "RuntimeFinalizers"]
@@ -45,18 +46,7 @@ class RuntimeFinalizers:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        while True:
-            self._changed.clear()
-            wait: float | None = None
-            if await self.step():
-                self._backoff.reset()
-            else:
-                wait = self._backoff.next()
-            try:
-                async with asyncio.timeout(wait):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+        await keep(self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
         """Take the finalizer off every runtime that has it; return whether none is left."""

@@ -17,7 +17,7 @@ from trainyard.api.constants import (
 )
 from trainyard.controller import resources
 from trainyard.controller.job_sets import active_replicated_jobs, summary
-from trainyard.controller.ownership import TRAIN_JOB_LABEL, owns, require_owner
+from trainyard.controller.ownership import TRAIN_JOB_LABEL, kept_metadata, owns, require_owner
 from trainyard.controller.status import runtime_reference
 from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, version_of
 from trainyard.problem import TrainyardError
@@ -233,20 +233,8 @@ def _platform(body: Object | None) -> Platform | None:
         return None
 
 
-_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "ownerReferences",
-)
-
-
 def _metadata_only(body: Object) -> Object:
-    metadata = {name: body["metadata"][name] for name in _METADATA if name in body["metadata"]}
+    metadata = kept_metadata(body)
     return {"apiVersion": body.get("apiVersion"), "kind": body.get("kind"), "metadata": metadata}
 
 
