@@ -70,14 +70,16 @@ def train_job(name: str = "job", **spec: Any) -> Body:
 class Controller:
     """One process of the controller."""
 
-    def __init__(self, api: FakeApi, clock: Clock, gate: Gate | None = None) -> None:
+    def __init__(self, api: FakeApi, clock: Clock, gate: Gate | None = None, *, record_seconds: float = 0.1) -> None:
         self.api = api
         self.client = api.client(patience=0)
         self.view = ClusterView(self.client, namespaces=gate is not None)
         policies = Policies(self.view, gate) if gate is not None else None
         self.events = EventRecorder(self.client, component="trainjob_controller", clock=clock)
         self.metrics = Metrics()
-        reconciler = Reconciler(self.client, self.view, self.events, policies=policies, clock=clock)
+        reconciler = Reconciler(
+            self.client, self.view, self.events, policies=policies, clock=clock, record_seconds=record_seconds
+        )
         self.manager = Manager(self.view, reconciler, self.metrics, workers=4)
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -114,8 +116,10 @@ class Controller:
 
 
 @asynccontextmanager
-async def controller(api: FakeApi, clock: Clock | None = None, gate: Gate | None = None) -> AsyncIterator[Controller]:
-    process = Controller(api, clock or Clock(), gate)
+async def controller(
+    api: FakeApi, clock: Clock | None = None, gate: Gate | None = None, **options: float
+) -> AsyncIterator[Controller]:
+    process = Controller(api, clock or Clock(), gate, **options)
     await process.start()
     try:
         yield process

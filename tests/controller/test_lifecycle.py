@@ -101,6 +101,7 @@ def observed(
     suspend: bool = False,
     confirmed: bool = False,
     gang: bool = True,
+    created: str | None = None,
 ) -> Observed:
     job = job_of(record, end, suspend=suspend)
     state = JOB_SETS[job_set]
@@ -114,7 +115,7 @@ def observed(
     }[given]
     groups = ((POD_GROUPS, {"metadata": {"name": "job", "namespace": "team", "uid": "g"}}),) if gang else ()
     kept = None if whole is None else summary(whole)
-    return Observed(job, NOW, kept, confirmed, groups, inputs)
+    return Observed(job, NOW, kept, confirmed, groups, inputs, created=created)
 
 
 def everything() -> Iterator[Observed]:
@@ -125,6 +126,10 @@ def everything() -> Iterator[Observed]:
         if confirmed and JOB_SETS[job_set] is not None:
             continue
         yield observed(record, end, job_set, given, suspend=suspend, confirmed=confirmed, gang=gang)
+        if record in ("nothing", "remake"):
+            yield observed(
+                record, end, job_set, given, suspend=suspend, confirmed=confirmed, gang=gang, created=JOB_SET_UID
+            )
 
 
 ALL = list(everything())
@@ -163,6 +168,7 @@ def test_a_job_set_is_created_only_where_none_was_recorded_or_a_remake_is() -> N
             status = each.train_job.get("status") or {}
             record = status.get("jobSet") or {}
             assert each.job_set is None
+            assert each.created is None
             assert record.get("remake") or (not record and not status.get("jobsStatus"))
 
 
@@ -171,7 +177,8 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         status = each.train_job.get("status") or {}
         marked = bool(status.get("jobsStatus")) or "uid" in (status.get("jobSet") or {})
         remade = "remake" in (status.get("jobSet") or {})
-        lost = each.job_set is None and marked and not remade and not finished(each.train_job)
+        marked = (marked and not remade) or each.created is not None
+        lost = each.job_set is None and marked and not finished(each.train_job)
         failed = condition({"status": each.wanted_status}, "Failed")
         if lost and each.confirmed_absent:
             assert failed is not None
@@ -234,6 +241,7 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("remake", job_set="suspended"), lifecycle.Remake),
         (observed("remake", given="rendered"), lifecycle.Create),
         (observed("recorded", given="rendered"), lifecycle.Nothing),
+        (observed("nothing", given="rendered", created=JOB_SET_UID), lifecycle.Nothing),
         (observed("recorded", job_set="leaving", suspend=True), lifecycle.Nothing),
         (observed("counts", job_set="of upstream"), lifecycle.TakeOver),
         (observed("counts", job_set="of upstream", suspend=True), lifecycle.Suspend),

@@ -121,6 +121,54 @@ async def test_killed_after_any_write_a_new_process_reaches_the_same_fixpoint(
         assert await life(after) == whole
 
 
+async def test_a_job_set_that_is_deleted_before_it_is_recorded_is_missing_and_not_created_again(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api, record_seconds=60.0) as process:
+        await eventually(lambda: api.find("jobsets", "job", "team") is not None)
+        await process.settle()
+        assert "status" not in api.of("trainjobs")[0]
+        api.remove(JOB_SETS, "team", "job")
+        await process.settle()
+        assert conditions(api) == {"Failed": ("True", "JobSetMissing")}
+        assert api.find("jobsets", "job", "team") is None
+
+
+async def test_the_record_goes_with_the_first_status_that_is_written_anyway(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api, record_seconds=60.0) as process:
+        await process.settle()
+        counts = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
+        change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [counts]})
+        await process.settle()
+        [job_set] = api.of("jobsets")
+        assert api.of("trainjobs")[0]["status"] == {
+            "jobsStatus": [counts],
+            "jobSet": {"uid": job_set["metadata"]["uid"]},
+        }
+        assert api.writes == CREATES
+
+
+async def test_records_are_kept_again_after_the_definition_that_prunes_them_was_replaced(api: FakeApi) -> None:
+    clock = Clock()
+    api.pruned["trainjobs"] = {"jobSet"}
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api, clock) as process:
+        await process.settle()
+        assert "jobSet" not in api.of("trainjobs")[0].get("status", {})
+        writes = len(api.writes)
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+        assert len(api.writes) == writes, "what is pruned is not written at every look"
+        api.pruned.clear()
+        clock.now += datetime.timedelta(minutes=11)
+        process.manager.queue.add(("team", "job"))
+        await process.settle()
+        assert api.of("trainjobs")[0]["status"]["jobSet"] == {"uid": api.of("jobsets")[0]["metadata"]["uid"]}
+
+
 async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> None:
     clock = Clock()
     api.put(CLUSTER_RUNTIMES, runtime())

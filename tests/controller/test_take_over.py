@@ -130,3 +130,32 @@ async def test_a_label_that_somebody_takes_off_is_put_back_and_the_job_goes_on(a
     assert body is not None
     assert body["metadata"]["uid"] == uid
     assert "Failed" not in conditions(api)
+
+
+async def test_a_held_job_set_that_is_found_on_creating_is_taken_over_and_resumes(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    job = {**train_job(), "metadata": {"name": "job", "namespace": "team", "uid": "of-the-job"}}
+    owner = {
+        "apiVersion": job["apiVersion"],
+        "kind": "TrainJob",
+        "name": "job",
+        "uid": "of-the-job",
+        "controller": True,
+    }
+    metadata = {"name": "job", "namespace": "team", "ownerReferences": [owner]}
+    async with controller(api) as process:
+        api.put(
+            JOB_SETS,
+            {
+                "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                "kind": "JobSet",
+                "metadata": metadata,
+                "spec": {"suspend": True},
+                "status": {"replicatedJobsStatus": [{"name": "node", "suspended": 1}]},
+            },
+        )
+        api.put(TRAIN_JOBS, job)
+        await process.settle()
+        await eventually(
+            lambda: (body := api.find("jobsets", "job", "team")) is not None and not body["spec"]["suspend"]
+        )

@@ -27,13 +27,14 @@ from trainyard.settings.versions import supported_versions
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("volcano"), exhaustive]
 PROGRAM = "vc-controller-manager"
 KINDS = ("batch.volcano.sh_jobs", "batch.volcano.sh_cronjobs", "bus.volcano.sh_commands")
+CONFIGURATIONS = ("config.volcano.sh_colocationconfigurations",)
 MORE = ("scheduling.volcano.sh_queues", "shard.volcano.sh_nodeshards", "topology.volcano.sh_hypernodes")
 FLOWS = ("flow.volcano.sh_jobflows", "flow.volcano.sh_jobtemplates")
 
 
 def definitions() -> list[dict[str, Any]]:
     version = supported_versions("volcano")[0]
-    paths = [f"config/crd/volcano/bases/{name}.yaml" for name in (*KINDS, *MORE)]
+    paths = [f"config/crd/volcano/bases/{name}.yaml" for name in (*KINDS, *MORE, *CONFIGURATIONS)]
     paths += [f"config/crd/jobflow/bases/{name}.yaml" for name in FLOWS]
     return [yaml.safe_load(upstream.read("volcano", version, path)) for path in paths]
 

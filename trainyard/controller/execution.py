@@ -33,6 +33,7 @@ from trainyard.render import Rejected, key_kind, render
 
 __all__ = ["Effect", "Executor", "RefusedError"]
 
+_CREATED = "create JobSet"
 _POD_GROUPS = {resource.api_version: resource for resource in (POD_GROUPS, COSCHEDULING_POD_GROUPS)}
 
 
@@ -140,13 +141,16 @@ class Executor:
             if not await create_snapshot(self._client, snapshot):
                 return Effect(again=True, snapshot_exists=True)
             writes.append("create ConfigMap")
-        first = not inputs.from_snapshot
+        first, found = not inputs.from_snapshot, False
         for body in others:
             if body["kind"] != JOB_SETS.kind:
                 writes += await self._put(observed, inputs, body, first=first)
             elif not action.restore:
-                writes.append(await self._create_job_set(job, body))
-        return Effect(tuple(writes), created=not action.restore)
+                made = await self._create_job_set(job, body)
+                writes += made
+                found = made != [_CREATED]
+        # A JobSet that was there already may be suspended, or run, against what the TrainJob says.
+        return Effect(tuple(writes), again=found, created=not action.restore)
 
     async def _resume(self, observed: Observed, action: lifecycle.Resume) -> Effect:
         job, writes = observed.train_job, []
@@ -213,7 +217,7 @@ class Executor:
         self._view.fold(answer)
         return [f"patch {resource.kind}"]
 
-    async def _create_job_set(self, job: Object, body: Object) -> str:
+    async def _create_job_set(self, job: Object, body: Object) -> list[str]:
         try:
             stored = await self._client.create(JOB_SETS, as_created(body, job), field_manager=FIELD_MANAGER)
         except ApiError as error:
@@ -222,9 +226,11 @@ class Executor:
             stored = await self._owned(JOB_SETS, job)
             if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
                 await self._patch_job_set(stored, take_over_patch(stored, job))
-                return "take over JobSet"
+                return ["take over JobSet"]
+            self._view.fold(stored)
+            return []
         self._view.fold(stored)
-        return "create JobSet"
+        return [_CREATED]
 
     async def _owned(self, resource: Resource, job: Object) -> Object:
         """Return an object of a TrainJob, read past the cache.

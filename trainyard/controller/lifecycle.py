@@ -102,6 +102,8 @@ class Observed:
         What rendering needs; None where it was not asked for or could not be read.
     records
         Whether the API server keeps the record of the JobSet: without it a JobSet is never deleted to be made again.
+    created
+        uid of the JobSet that this process created and has not recorded yet.
     """
 
     train_job: Object
@@ -111,6 +113,12 @@ class Observed:
     pod_groups: tuple[tuple[Resource, Object], ...] = ()
     inputs: Inputs | None = None
     records: bool = True
+    created: str | None = None
+
+    @property
+    def awaits_job_set(self) -> bool:
+        """Return whether a JobSet was created and is not to be created again."""
+        return self.created is not None or statuses.awaits_job_set(self.train_job)
 
     @property
     def suspended(self) -> bool:
@@ -120,7 +128,7 @@ class Observed:
     @property
     def wanted_status(self) -> dict[str, Any]:
         """Return the status that the TrainJob should have."""
-        missing = self.confirmed_absent and statuses.awaits_job_set(self.train_job)
+        missing = self.confirmed_absent and self.awaits_job_set
         return statuses.status_of(self.train_job, self.job_set, now=self.now, missing=missing)
 
 
@@ -239,7 +247,7 @@ def needs_confirmation(observed: Observed) -> bool:
         reconciled(job)
         and not statuses.finished(job)
         and observed.job_set is None
-        and statuses.awaits_job_set(job)
+        and observed.awaits_job_set
         and not observed.confirmed_absent
     )
 
@@ -250,7 +258,7 @@ def build_of(observed: Observed) -> Build | None:
     if not reconciled(job) or statuses.finished(job) or statuses.finished({"status": observed.wanted_status}):
         return None
     if job_set is None:
-        return None if statuses.awaits_job_set(job) else Build.CREATE
+        return None if observed.awaits_job_set else Build.CREATE
     if job_set["metadata"].get("deletionTimestamp") or statuses.remake_of(job) == uid_of(job_set):
         return None
     if observed.suspended or _take_over(job_set, job) is not None:

@@ -19,7 +19,7 @@ from trainyard.controller.policies import Policies, told
 from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.view import ClusterView
-from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
+from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, key_of, uid_of
 from trainyard.policy.gate import unavailable
 from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
@@ -33,7 +33,8 @@ _LEAVING_SECONDS = 0.5
 _LEAVING_FOR = datetime.timedelta(minutes=2)
 _PATIENCE = datetime.timedelta(seconds=5)
 _TOLD_AGAIN = datetime.timedelta(minutes=1)
-_RECORD_SECONDS = 0.1
+_RECORD_SECONDS = 1.0
+_PRUNED_FOR = datetime.timedelta(minutes=10)
 _DELETING_SECONDS = 5.0
 _LEAST_SECONDS = 1.0
 _LONGEST_SECONDS = 86_400.0
@@ -106,6 +107,9 @@ class Reconciler:
         Wall clock (UTC).
     uniform
         Randomness of the time between two looks at a blocked TrainJob.
+    record_seconds
+        Seconds after which a JobSet is recorded by a write of its own. JobSet's controller is usually faster, and the
+        record then goes with the first counts of pods.
     """
 
     def __init__(
@@ -117,6 +121,7 @@ class Reconciler:
         policies: Policies | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         uniform: Callable[[], float] = random.random,
+        record_seconds: float = _RECORD_SECONDS,
     ) -> None:
         self._client = client
         self._view = view
@@ -126,12 +131,21 @@ class Reconciler:
         self._uniform = uniform
         self._told: dict[Key, tuple[str, datetime.datetime]] = {}
         self._refusals: dict[Key, Backoff] = {}
-        self._record_served = True
+        self._record_seconds = record_seconds
+        self._pruned_at: datetime.datetime | None = None
+        self._created: dict[Key, tuple[str, str]] = {}
+        """uids of the TrainJob and of the JobSet that was created for it and is not recorded yet."""
+
+    @property
+    def _records(self) -> bool:
+        """Whether the API server keeps records of JobSets, as far as is known; asked again every ten minutes."""
+        return self._pruned_at is None or self._clock() - self._pruned_at >= _PRUNED_FOR
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a TrainJob that is gone."""
         self._told.pop(key, None)
         self._refusals.pop(key, None)
+        self._created.pop(key, None)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Take one TrainJob as far as it can go now; its status is written whatever else is refused.
@@ -162,7 +176,8 @@ class Reconciler:
                 return self._failed(key, step, failure)
             if not (effect.again or ended):
                 break
-        self.forget(key)
+        self._told.pop(key, None)
+        self._refusals.pop(key, None)
         return Outcome(after=self._next_look(step), writes=tuple(step.writes))
 
     async def _advance(self, step: _Pass) -> Effect:
@@ -182,14 +197,15 @@ class Reconciler:
                 action = decide(self._observe(step, inputs))
         if isinstance(action, lifecycle.Remake):
             await self._record_remake(step, action)
-            if not self._record_served:
+            if not self._records:
                 action = decide(self._observe(step, observed.inputs))
         effect = await self._executor.execute(observed, action)
         if effect.writes:
             step.found = None
         step.writes += effect.writes
         step.use_snapshot = step.use_snapshot or effect.snapshot_exists
-        step.created = step.created or effect.created
+        if effect.created:
+            self._note_created(step)
         if effect.note:
             self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes as it is: {effect.note}")
         return effect
@@ -203,8 +219,20 @@ class Reconciler:
             confirmed_absent=step.confirmed_absent,
             pod_groups=self._view.pod_groups_of(job),
             inputs=inputs,
-            records=self._record_served,
+            records=self._records,
+            created=self._created_for(job),
         )
+
+    def _note_created(self, step: _Pass) -> None:
+        """Remember the JobSet until it is recorded: somebody may delete it before that."""
+        step.created = True
+        job_set = self._view.job_set(step.train_job)
+        if job_set is not None:
+            self._created[key_of(step.train_job)] = uid_of(step.train_job), uid_of(job_set)
+
+    def _created_for(self, job: Object) -> str | None:
+        train_job_uid, job_set_uid = self._created.get(key_of(job), ("", ""))
+        return job_set_uid if train_job_uid == uid_of(job) else None
 
     async def _confirm(self, step: _Pass) -> None:
         """Look past the cache whether the recorded JobSet is gone: a label or a stale watch may hide it."""
@@ -254,7 +282,7 @@ class Reconciler:
             return
         stored = step.train_job.get("status") or {}
         await self._patch_status(step, statuses.with_remake(stored, uid, action.reason))
-        if self._record_served:
+        if self._records:
             self._events.normal(step.train_job, _REMADE, f"the JobSet is created again: {action.reason}")
 
     async def _write_status(self, step: _Pass) -> bool:
@@ -264,7 +292,7 @@ class Reconciler:
             return False
         wanted = self._observe(step).wanted_status
         patch = statuses.status_patch(job.get("status") or {}, wanted)
-        if not self._record_served:
+        if not self._records:
             patch.pop("jobSet", None)
         if not patch or (step.created and set(patch) == {"jobSet"}):
             return False
@@ -290,7 +318,10 @@ class Reconciler:
         )
         if "jobSet" in patch["status"] and "jobSet" not in (stored.get("status") or {}):
             # The CustomResourceDefinition is another project's: counts of pods stand in for the record.
-            self._record_served = False
+            self._pruned_at = self._clock()
+        record = (stored.get("status") or {}).get("jobSet") or {}
+        if record.get("uid") == self._created_for(job) or statuses.finished(stored):
+            self._created.pop(key_of(job), None)
         self._view.train_jobs.fold(stored)
         step.train_job = stored
         step.writes.append("patch status")
@@ -306,8 +337,8 @@ class Reconciler:
         if job_set is not None and not statuses.finished(job):
             if job_set["metadata"].get("deletionTimestamp"):
                 due.append(_DELETING_SECONDS)
-            if self._record_served and not statuses.records(job, job_set):
-                due.append(_RECORD_SECONDS)
+            if self._records and not statuses.records(job, job_set):
+                due.append(self._record_seconds)
         return min(min(due), _LONGEST_SECONDS) if due else None
 
     def _failed(self, key: Key, step: _Pass, error: Exception) -> Outcome:
