@@ -273,3 +273,12 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+def test_what_was_asked_for_later_keeps_its_lane() -> None:
+    clock = [0.0]
+    queue: WorkQueue[str] = WorkQueue(clock=lambda: clock[0])
+    queue.add_after("later", 1.0, lane=1)
+    clock[0] = 2.0
+    queue.add("new")
+    assert [queue.pop(), queue.pop()] == ["new", "later"]

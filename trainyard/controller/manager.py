@@ -132,7 +132,7 @@ class Manager:
         self.queue.forget(key)
         self._block(key, outcome.blocked)
         if outcome.after is not None:
-            self.queue.add_after(key, outcome.after)
+            self.queue.add_after(key, outcome.after, lane=_BULK)  # nothing happened to it: what did goes first
         result = "success" if outcome.after is None else "requeue_after"
         self._metrics.reconciles.labels(CONTROLLER, result).inc()
         if outcome.writes:

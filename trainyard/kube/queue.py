@@ -58,7 +58,7 @@ class WorkQueue(Generic[K]):
         self._lanes: list[OrderedDict[K, None]] = [OrderedDict() for _ in range(lanes)]
         self._waiting: dict[K, int] = {}
         self._processing: set[K] = set()
-        self._delayed: list[tuple[float, int, K]] = []
+        self._delayed: list[tuple[float, int, K, int]] = []
         self._due: dict[K, float] = {}
         self._order = itertools.count()
         self._backoffs: dict[K, Backoff] = {}
@@ -121,16 +121,16 @@ class WorkQueue(Generic[K]):
             self._wake()
         return True
 
-    def add_after(self, key: K, delay: float) -> None:
-        """Ask for work on a key after a delay in seconds; the earliest of several times counts."""
+    def add_after(self, key: K, delay: float, *, lane: int = 0) -> None:
+        """Ask for work on a key after a delay in seconds; the earliest of several times counts, with its lane."""
         if delay <= 0:
-            self.add(key)
+            self.add(key, lane=lane)
             return
         due = self._clock() + delay
         if not self.enabled or due >= self._due.get(key, float("inf")):
             return
         self._due[key] = due
-        heapq.heappush(self._delayed, (due, next(self._order), key))
+        heapq.heappush(self._delayed, (due, next(self._order), key, lane))
         self._compact()
         self._arm()
 
@@ -209,10 +209,10 @@ class WorkQueue(Generic[K]):
     def _promote(self) -> None:
         now = self._clock()
         while self._delayed and self._delayed[0][0] <= now:
-            due, _, key = heapq.heappop(self._delayed)
+            due, _, key, lane = heapq.heappop(self._delayed)
             if self._due.get(key) == due:
                 del self._due[key]
-                self.add(key)
+                self.add(key, lane=lane)
 
     def _compact(self) -> None:
         """Drop the times that no longer count, once they are the larger part."""
