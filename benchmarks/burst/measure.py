@@ -52,10 +52,10 @@ def contend(name: str, command: Sequence[str], jobs: int, environment: Mapping[s
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | {"TRAINYARD_STATE_HOME": folder}
         try:
-            _trainyard(env, "cluster", "up", "--name", NAME)
-            status = json.loads(_trainyard(env, "cluster", "status", "--name", NAME, "-o", "json"))
+            trainyard(env, "cluster", "up", "--name", NAME)
+            status = json.loads(trainyard(env, "cluster", "status", "--name", NAME, "-o", "json"))
             kubeconfig = status["kubeconfig"]
-            asyncio.run(_install(kubeconfig))
+            asyncio.run(install(kubeconfig))
             with Path(folder, "controller.log").open("w") as log:
                 arguments = [part.replace("{kubeconfig}", kubeconfig) for part in command]
                 variables = {key: part.replace("{kubeconfig}", kubeconfig) for key, part in (environment or {}).items()}
@@ -66,15 +66,17 @@ def contend(name: str, command: Sequence[str], jobs: int, environment: Mapping[s
                     process.terminate()
                     process.wait(30)
         finally:
-            _trainyard(env, "cluster", "down", "--name", NAME, "--delete")
+            trainyard(env, "cluster", "down", "--name", NAME, "--delete")
 
 
-def _trainyard(env: dict[str, str], *arguments: str) -> str:
+def trainyard(env: dict[str, str], *arguments: str) -> str:
+    """Return what a command of Trainyard prints."""
     command = [sys.executable, "-m", "trainyard", *arguments]
     return subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-async def _install(kubeconfig: str) -> None:
+async def install(kubeconfig: str) -> None:
+    """Install the definitions and the runtime that the jobs need."""
     release = component_release("jobset", supported_versions("jobset")[0])
     jobset = yaml.safe_load(upstream.read("jobset", release.version, JOBSET_CRD))
     pod_group = yaml.safe_load(upstream.read("volcano", supported_versions("volcano")[0], POD_GROUP_CRD))

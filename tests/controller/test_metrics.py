@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from trainyard.controller.metrics import Blocked, Metrics
+from trainyard.controller.resources import TRAIN_JOBS
+from trainyard.kube import Client, Connection, EventRecorder, Informer
 
 
 def test_blocked_train_jobs_are_counted_by_reason_with_the_age_of_the_oldest() -> None:
@@ -25,3 +27,17 @@ def test_blocked_train_jobs_are_counted_by_reason_with_the_age_of_the_oldest() -
     assert sample("trainyard_blocked_trainjobs", "RuntimeNotFound") == 1
     assert sample("trainyard_blocked_trainjob_oldest_seconds", "RuntimeNotFound") == 0
     assert b'trainyard_blocked_trainjobs{reason="RuntimeNotFound"} 1.0' in metrics.text()
+
+
+async def test_events_that_are_not_written_and_errors_of_informers_are_counted() -> None:
+    client = Client(Connection("http://127.0.0.1:1"))
+    recorder, informer = EventRecorder(client, component="test"), Informer(client, TRAIN_JOBS)
+    metrics = Metrics()
+    metrics.watch_events(recorder)
+    metrics.watch_informers([informer])
+    recorder.dropped, recorder.limited, informer.errors = 3, 2, 1
+    value = metrics.registry.get_sample_value
+    assert value("trainyard_events_not_written_total", {"reason": "dropped"}) == 3
+    assert value("trainyard_events_not_written_total", {"reason": "limited"}) == 2
+    assert value("trainyard_informer_errors_total", {"resource": str(TRAIN_JOBS)}) == 1
+    await client.close()

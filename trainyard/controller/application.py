@@ -93,6 +93,7 @@ class Controller:
         self._view = ClusterView(self._client, known, namespaces=gate is not None, authority=authority)
         self._policies = Policies(self._view, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
+        self._metrics.watch_events(self._events)
         reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
         self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)
         self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)

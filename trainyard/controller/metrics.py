@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from trainyard.kube import Informer
+from trainyard.kube import EventRecorder, Informer
 
 __all__ = ["CONTROLLER", "Blocked", "Metrics"]
 
@@ -125,6 +125,10 @@ class Metrics:
         """
         self.registry.register(_Blocked(blocked, clock))
 
+    def watch_events(self, recorder: EventRecorder) -> None:
+        """Report at each scrape how many events were not written."""
+        self.registry.register(_Events(recorder))
+
     def watch_depth(self, name: str, depth: Callable[[], int]) -> None:
         """Report a queue's depth at each scrape."""
         self.depth.labels(name).set_function(depth)
@@ -154,6 +158,18 @@ class _Blocked(Collector):
         return [jobs, oldest]
 
 
+class _Events(Collector):
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def collect(self) -> list[Metric]:
+        """Return the events that were not written, by reason."""
+        lost = CounterMetricFamily("trainyard_events_not_written", "Events that were not written", labels=["reason"])
+        lost.add_metric(["dropped"], self._recorder.dropped)
+        lost.add_metric(["limited"], self._recorder.limited)
+        return [lost]
+
+
 class _Informers(Collector):
     def __init__(self, informers: Sequence[Informer]) -> None:
         self._informers = informers
@@ -164,11 +180,13 @@ class _Informers(Collector):
         versions: dict[str, int] = {}
         lists: dict[tuple[str, str], int] = {}
         skips: dict[str, int] = {}
+        errors: dict[str, int] = {}
         for informer in self._informers:
             resource = str(informer.resource)
             sizes[resource] = sizes.get(resource, 0) + len(informer.store)
             versions[resource] = max(versions.get(resource, 0), informer.store.observed)
             skips[resource] = skips.get(resource, 0) + informer.store.skips
+            errors[resource] = errors.get(resource, 0) + informer.errors
             for reason, count in informer.relists.items():
                 lists[resource, reason] = lists.get((resource, reason), 0) + count
         objects = GaugeMetricFamily("trainyard_informer_objects", "Objects held", labels=["resource"])
@@ -179,10 +197,14 @@ class _Informers(Collector):
         skipped = CounterMetricFamily(
             "trainyard_informer_skipped_objects", "Objects that could not be read and were skipped", labels=["resource"]
         )
+        failed = CounterMetricFamily(
+            "trainyard_informer_errors", "Unexpected errors, each followed by a new list", labels=["resource"]
+        )
         for resource, size in sizes.items():
+            failed.add_metric([resource], errors[resource])
             skipped.add_metric([resource], skips[resource])
             objects.add_metric([resource], size)
             version.add_metric([resource], versions[resource])
         for (resource, reason), count in lists.items():
             relists.add_metric([resource, reason], count)
-        return [objects, version, relists, skipped]
+        return [objects, version, relists, skipped, failed]
