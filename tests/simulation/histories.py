@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.simulation.api_server import Event
 from tests.simulation.faults import FAULTS
 from tests.simulation.invariants import Monitor, Violation
 from tests.simulation.process import virtual_clocks
@@ -350,12 +351,22 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
 }
 
 
-def played(history: History) -> list[Violation]:
-    """Play a history to its end and return the invariants that did not hold."""
+def played(history: History, hear: Callable[[float, Event], None] | None = None) -> list[Violation]:
+    """Play a history to its end and return the invariants that did not hold.
+
+    Parameters
+    ----------
+    history
+        What happens.
+    hear
+        Called with the virtual time and what was written, for each write.
+    """
 
     async def main(loop: VirtualTimeLoop) -> list[Violation]:
         world = World(loop, history.seed, replicas=history.replicas)
         monitor = Monitor(world)
+        if hear is not None:
+            world.server.listeners.append(lambda event: hear(loop.time(), event))
         player = _Player(world, monitor, history)
         with _errors_to(monitor), world.network.installed(), virtual_clocks(loop):
             for process in world.processes:

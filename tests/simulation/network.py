@@ -44,7 +44,8 @@ class Network:
         self.links: dict[str, Link] = {}
         self.refusals: dict[str, Callable[[Call], RefusedError | None]] = {}
         self.down = False
-        self.watches: dict[Any, set[_Watch]] = {}
+        self.watches: dict[Any, dict[_Watch, None]] = {}
+        """By kind, in the order in which they began: a set's would differ from run to run."""
         server.listeners.append(self._on_event)
 
     def link(self, host: str) -> Link:
@@ -263,14 +264,14 @@ class _Watch:
         self._bookmark = network.loop.time() + _BOOKMARK_SECONDS
         self._news: asyncio.Future[None] | None = None
         self.cut = False
-        network.watches.setdefault(call.kind, set()).add(self)
+        network.watches.setdefault(call.kind, {})[self] = None
 
     def wake(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
     def close(self) -> None:
-        self._link.network.watches[self._call.kind].discard(self)
+        self._link.network.watches[self._call.kind].pop(self, None)
 
     async def readany(self) -> bytes:
         """Return the next bytes, none at the end."""

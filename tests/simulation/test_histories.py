@@ -26,6 +26,18 @@ def test_a_seed_gives_one_history() -> None:
     assert drawn(4711).steps != drawn(4712).steps
 
 
+def test_a_seed_gives_the_same_writes_at_the_same_times_in_every_process() -> None:
+    script = (
+        "from tests.simulation.histories import drawn, played\n"
+        "played(drawn(9), hear=lambda time, event: print(f'{time:.9f} {event.call}'))\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    command = [sys.executable, "-c", script]
+    heard = {subprocess.check_output(command, env=environment, text=True) for _ in range(3)}
+    assert len(heard) == 1
+    assert heard.pop().count("\n") > 100
+
+
 def test_a_quiet_history_holds() -> None:
     steps = (Step("create TrainJob", "a", ("gang", False, None)), Step("advance", value=5.0))
     assert played(History(1, 1, steps)) == []
