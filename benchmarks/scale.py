@@ -35,6 +35,13 @@ from trainyard.kube import Client
 NAME = "scale"
 _PROBE_SECONDS = 0.05
 _QUIET_SECONDS = 5.0
+_ROOMY = """
+from trainyard.cluster import sizing
+sizing._MEMORY |= {"kube-apiserver": (6000, 400), "etcd": (3000, 100), "kube-controller-manager": (2000, 100)}
+from trainyard.cli import main
+main()
+"""
+"""The command with an API server that has memory for that many objects: its limit suits a laptop otherwise."""
 
 
 class Controller:
@@ -105,7 +112,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | {"TRAINYARD_STATE_HOME": folder}
         try:
-            trainyard(env, "cluster", "up", "--name", NAME)
+            subprocess.run(
+                [sys.executable, "-c", _ROOMY, "cluster", "up", "--name", NAME], cwd=ROOT, env=env, check=True
+            )
             status = json.loads(trainyard(env, "cluster", "status", "--name", NAME, "-o", "json"))
             publish("scale", asyncio.run(_measured(status["kubeconfig"], Path(folder), jobs)))
         finally:
