@@ -282,3 +282,11 @@ def test_what_was_asked_for_later_keeps_its_lane() -> None:
     clock[0] = 2.0
     queue.add("new")
     assert [queue.pop(), queue.pop()] == ["new", "later"]
+
+
+def test_a_flood_of_urgent_keys_does_not_stop_the_others() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("deadline", lane=1)
+    for number in range(1000):
+        queue.add(f"new-{number}")
+    assert "deadline" in [queue.pop() for _ in range(8)]
