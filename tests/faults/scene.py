@@ -16,6 +16,7 @@ from tests.faults.history import History, conditions, violations
 from tests.faults.proxy import Proxy
 from tests.support import ROOT, awaited
 from trainyard.controller.resources import JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
+from trainyard.controller.status import finished, records
 from trainyard.kube import Resource
 from trainyard.kube.kinds import NAMESPACES
 
@@ -234,6 +235,7 @@ def poked_and_quiet(scene: Scene, proxy: Proxy) -> None:
     number = next(_POKES)
     names = [body["metadata"]["name"] for body in scene.api.list(TRAIN_JOBS, scene.namespace)]
     names = [name for name in names if not name.startswith(_SENTINEL)]
+    awaited("the records of the JobSets", lambda: not _unrecorded(scene))
     sentinel(scene, f"{_SENTINEL}-{number}-before")
     since = len(proxy.calls)
     for name in names:
@@ -243,6 +245,20 @@ def poked_and_quiet(scene: Scene, proxy: Proxy) -> None:
     written = [call for call in proxy.writes(since=since) if call.namespace == scene.namespace]
     changes = [call for call in written if not call.target.startswith(_SENTINEL) and call.status < 400]
     assert not changes, "\n".join(map(str, changes))
+
+
+def _unrecorded(scene: Scene) -> list[str]:
+    """Return the TrainJobs that are not over and whose own JobSet is not recorded yet."""
+    job_sets = {body["metadata"]["name"]: body["metadata"] for body in scene.api.list(JOB_SETS, scene.namespace)}
+    found = []
+    for body in scene.api.list(TRAIN_JOBS, scene.namespace):
+        metadata = job_sets.get(body["metadata"]["name"])
+        if metadata is None or metadata.get("deletionTimestamp") or finished(body):
+            continue
+        ours = any(owner["uid"] == body["metadata"]["uid"] for owner in metadata.get("ownerReferences") or ())
+        if ours and not records(body, {"metadata": metadata}):
+            found.append(body["metadata"]["name"])
+    return found
 
 
 def sentinel(scene: Scene, name: str) -> None:

@@ -131,15 +131,22 @@ def test_a_controller_killed_while_it_remakes_a_jobset(scene: Scene, launch: Lau
             "the other JobSet",
             lambda: (body := scene.find(JOB_SETS, "job")) is not None and "image:2" in str(body["spec"]),
         )
-        until(replica, "its record", lambda: _recorded(scene))
+        # The record kills the controller too, a moment after it can be read.
+        until(replica, "its record", lambda: _recorded(scene) and _killed_by_record(scene, deaths))
     assert ("DELETE", "jobsets") in {(call.method, call.plural) for call in deaths}
-    if not replica.controller.alive:
-        replica.controller.start()
+    replica.controller.kill()
+    replica.controller.start()
     poked_and_quiet(scene, replica.proxy)
     scene.history.catch_up()
     assert len(scene.history.uids("JobSet", "job")) == 2
     scene.play(outcome="Completed")
     scene.condition("Complete")
+
+
+def _killed_by_record(scene: Scene, deaths: list[Call]) -> bool:
+    job_set = scene.find(JOB_SETS, "job")
+    uid = "" if job_set is None else job_set["metadata"]["uid"]
+    return any(call.plural == "trainjobs" and uid in str(call.body) for call in deaths)
 
 
 def _recorded(scene: Scene) -> bool:

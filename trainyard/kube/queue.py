@@ -30,9 +30,9 @@ class WorkQueue(Generic[K]):
     """The contract of client-go's work queue, for one event loop.
 
     A key that is added while it waits is there once; one that is added while it is worked on is handed out again
-    afterwards. Lanes have priority: lane 0 is served before lane 1, but for every eighth key, which comes from the least
-    urgent lane that has one: who floods the first lane does not stop the others. A disabled queue takes nothing in and
-    holds nothing: what a process does not work on, as it does not lead, costs no memory.
+    afterwards. Lanes have priority: lane 0 is served before lane 1, but for every eighth key, which comes from the
+    least urgent lane that has one: who floods the first lane does not stop the others. A disabled queue takes nothing
+    in and holds nothing: what a process does not work on, as it does not lead, costs no memory.
 
     Parameters
     ----------
