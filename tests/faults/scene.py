@@ -243,7 +243,9 @@ def poked_and_quiet(scene: Scene, proxy: Proxy) -> None:
         scene.api.patch(TRAIN_JOBS, name, scene.namespace, patch)
     sentinel(scene, f"{_SENTINEL}-{number}-after")
     written = [call for call in proxy.writes(since=since) if call.namespace == scene.namespace]
-    changes = [call for call in written if not call.target.startswith(_SENTINEL) and call.status < 400]
+    others = [call for call in written if not call.target.startswith(_SENTINEL)]
+    awaited("the answers to what was written", lambda: all(call.status for call in others))
+    changes = [call for call in others if call.status < 400]
     assert not changes, "\n".join(map(str, changes))
 
 

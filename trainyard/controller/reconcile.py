@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -34,6 +35,7 @@ _LEAVING_FOR = datetime.timedelta(minutes=2)
 _PATIENCE = datetime.timedelta(seconds=5)
 _TOLD_AGAIN = datetime.timedelta(minutes=1)
 _RECORD_SECONDS = 1.0
+_SOON = 0.1
 _PRUNED_FOR = datetime.timedelta(minutes=10)
 _DELETING_SECONDS = 5.0
 _LEAST_SECONDS = 1.0
@@ -86,8 +88,17 @@ class _Pass:
     found: Object | None = None
     confirmed_absent: bool = False
     use_snapshot: bool = False
-    created: bool = False
     writes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Created:
+    """A JobSet that this process created and that is not recorded yet."""
+
+    train_job: str
+    job_set: str
+    record_at: float
+    """Monotonic seconds at which the record is written by itself."""
 
 
 class Reconciler:
@@ -133,8 +144,7 @@ class Reconciler:
         self._refusals: dict[Key, Backoff] = {}
         self._record_seconds = record_seconds
         self._pruned_at: datetime.datetime | None = None
-        self._created: dict[Key, tuple[str, str]] = {}
-        """uids of the TrainJob and of the JobSet that was created for it and is not recorded yet."""
+        self._created: dict[Key, _Created] = {}
 
     @property
     def _records(self) -> bool:
@@ -212,6 +222,7 @@ class Reconciler:
 
     def _observe(self, step: _Pass, inputs: Inputs | None = None) -> Observed:
         job = step.train_job
+        created = self._created_for(job)
         return Observed(
             train_job=job,
             now=self._clock(),
@@ -220,19 +231,19 @@ class Reconciler:
             pod_groups=self._view.pod_groups_of(job),
             inputs=inputs,
             records=self._records,
-            created=self._created_for(job),
+            created=None if created is None else created.job_set,
         )
 
     def _note_created(self, step: _Pass) -> None:
         """Remember the JobSet until it is recorded: somebody may delete it before that."""
-        step.created = True
-        job_set = self._view.job_set(step.train_job)
+        job, job_set = step.train_job, self._view.job_set(step.train_job)
         if job_set is not None:
-            self._created[key_of(step.train_job)] = uid_of(step.train_job), uid_of(job_set)
+            record_at = time.monotonic() + self._record_seconds
+            self._created[key_of(job)] = _Created(uid_of(job), uid_of(job_set), record_at)
 
-    def _created_for(self, job: Object) -> str | None:
-        train_job_uid, job_set_uid = self._created.get(key_of(job), ("", ""))
-        return job_set_uid if train_job_uid == uid_of(job) else None
+    def _created_for(self, job: Object) -> _Created | None:
+        created = self._created.get(key_of(job))
+        return created if created is not None and created.train_job == uid_of(job) else None
 
     async def _confirm(self, step: _Pass) -> None:
         """Look past the cache whether the recorded JobSet is gone: a label or a stale watch may hide it."""
@@ -294,7 +305,9 @@ class Reconciler:
         patch = statuses.status_patch(job.get("status") or {}, wanted)
         if not self._records:
             patch.pop("jobSet", None)
-        if not patch or (step.created and set(patch) == {"jobSet"}):
+        created = self._created_for(job)
+        alone = set(patch) == {"jobSet"} and created is not None and time.monotonic() < created.record_at
+        if not patch or alone:
             return False
         before = statuses.finished(job)
         await self._patch_status(step, wanted)
@@ -320,7 +333,8 @@ class Reconciler:
             # The CustomResourceDefinition is another project's: counts of pods stand in for the record.
             self._pruned_at = self._clock()
         record = (stored.get("status") or {}).get("jobSet") or {}
-        if record.get("uid") == self._created_for(job) or statuses.finished(stored):
+        created = self._created_for(job)
+        if (created is not None and record.get("uid") == created.job_set) or statuses.finished(stored):
             self._created.pop(key_of(job), None)
         self._view.train_jobs.fold(stored)
         step.train_job = stored
@@ -338,7 +352,8 @@ class Reconciler:
             if job_set["metadata"].get("deletionTimestamp"):
                 due.append(_DELETING_SECONDS)
             if self._records and not statuses.records(job, job_set):
-                due.append(self._record_seconds)
+                created = self._created_for(job)
+                due.append(max(_SOON, created.record_at - time.monotonic()) if created is not None else _SOON)
         return min(min(due), _LONGEST_SECONDS) if due else None
 
     def _failed(self, key: Key, step: _Pass, error: Exception) -> Outcome:
