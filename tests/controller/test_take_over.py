@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
+    CONFIG_MAPS,
     JOB_SETS,
     POD_GROUPS,
     TRAIN_JOBS,
@@ -159,3 +160,29 @@ async def test_a_held_job_set_that_is_found_on_creating_is_taken_over_and_resume
         await eventually(
             lambda: (body := api.find("jobsets", "job", "team")) is not None and not body["spec"]["suspend"]
         )
+
+
+async def test_a_job_set_without_the_label_is_stopped_and_its_end_recorded_while_the_snapshots_name_is_taken(
+    api: FakeApi,
+) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    job = {**train_job(), "metadata": {"name": "job", "namespace": "team", "uid": "of-the-job"}}
+    owner = {
+        "apiVersion": job["apiVersion"],
+        "kind": "TrainJob",
+        "name": "job",
+        "uid": "of-the-job",
+        "controller": True,
+    }
+    metadata = {"name": "job", "namespace": "team", "ownerReferences": [owner]}
+    foreign = {"kind": "ConfigMap", "metadata": {"name": "job-runtime-snapshot", "namespace": "team"}}
+    async with controller(api) as process:
+        api.put(CONFIG_MAPS, foreign)
+        body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}}
+        api.put(JOB_SETS, body)
+        api.put(TRAIN_JOBS, {**job, "spec": {**job["spec"], "suspend": True}})
+        await eventually(lambda: bool((api.find("jobsets", "job", "team") or {})["spec"].get("suspend")))
+        change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Completed", "AllJobsCompleted", "over"))
+        await process.settle()
+        assert conditions(api)["Complete"] == ("True", "AllJobsCompleted")
+    assert api.find("configmaps", "job-runtime-snapshot", "team")["metadata"].get("ownerReferences") is None  # type: ignore[index]

@@ -113,7 +113,7 @@ class Executor:
         match action:
             case lifecycle.Suspend(job_set, patch):
                 await self._patch_job_set(job_set, patch)
-                return Effect(("suspend JobSet",))
+                return Effect(("suspend JobSet",), again=True)
             case lifecycle.TakeOver(job_set, patch):
                 await self._patch_job_set(job_set, patch)
                 return Effect(("take over JobSet",), again=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import random
 import time
@@ -181,6 +182,8 @@ class Reconciler:
                 effect = await self._advance(step)
             except (RefusedError, TrainyardError, ApiError, TransportError, DecisionUnavailableError) as error:
                 failure = error
+                if await self._unseen(step, error):
+                    continue
             ended = await self._write_status(step)
             if failure is not None:
                 return self._failed(key, step, failure)
@@ -253,6 +256,15 @@ class Reconciler:
             step.found = summary(stored)
         else:
             step.confirmed_absent = True
+
+    async def _unseen(self, step: _Pass, error: Exception) -> bool:
+        """Return whether a refused create hid a JobSet of the TrainJob: without its label no watch shows it."""
+        refused = isinstance(error, RefusedError | TrainyardError)
+        if not refused or self._observe(step).job_set is not None or step.confirmed_absent:
+            return False
+        with contextlib.suppress(ApiError, TransportError):
+            await self._confirm(step)
+        return step.found is not None
 
     async def _inputs(self, step: _Pass, observed: Observed, build: Build) -> Inputs:
         """Return what rendering needs; what the user has to change comes back as problems."""
