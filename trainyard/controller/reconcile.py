@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import random
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -20,8 +19,9 @@ from trainyard.controller.ownership import OccupiedError, owns
 from trainyard.controller.policies import Policies, told
 from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
 from trainyard.controller.snapshots import stored_runtime
+from trainyard.controller.unrecorded import Unrecorded
 from trainyard.controller.view import ClusterView
-from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, key_of, uid_of
+from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
 from trainyard.policy.gate import unavailable
 from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
@@ -92,16 +92,6 @@ class _Pass:
     writes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Created:
-    """A JobSet that this process created and that is not recorded yet."""
-
-    train_job: str
-    job_set: str
-    record_at: float
-    """Monotonic seconds at which the record is written by itself."""
-
-
 class Reconciler:
     """Reconciles TrainJobs.
 
@@ -143,9 +133,8 @@ class Reconciler:
         self._uniform = uniform
         self._told: dict[Key, tuple[str, datetime.datetime]] = {}
         self._refusals: dict[Key, Backoff] = {}
-        self._record_seconds = record_seconds
         self._pruned_at: datetime.datetime | None = None
-        self._created: dict[Key, _Created] = {}
+        self._unrecorded = Unrecorded(record_seconds)
 
     @property
     def _records(self) -> bool:
@@ -156,7 +145,7 @@ class Reconciler:
         """Drop what is remembered of a TrainJob that is gone."""
         self._told.pop(key, None)
         self._refusals.pop(key, None)
-        self._created.pop(key, None)
+        self._unrecorded.forget(key)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Take one TrainJob as far as it can go now; its status is written whatever else is refused.
@@ -217,15 +206,14 @@ class Reconciler:
             step.found = None
         step.writes += effect.writes
         step.use_snapshot = step.use_snapshot or effect.snapshot_exists
-        if effect.created:
-            self._note_created(step)
+        if effect.created and (made := self._view.job_set(step.train_job)) is not None:
+            self._unrecorded.add(step.train_job, made)
         if effect.note:
             self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes as it is: {effect.note}")
         return effect
 
     def _observe(self, step: _Pass, inputs: Inputs | None = None) -> Observed:
         job = step.train_job
-        created = self._created_for(job)
         return Observed(
             train_job=job,
             now=self._clock(),
@@ -234,19 +222,8 @@ class Reconciler:
             pod_groups=self._view.pod_groups_of(job),
             inputs=inputs,
             records=self._records,
-            created=None if created is None else created.job_set,
+            created=self._unrecorded.uid(job),
         )
-
-    def _note_created(self, step: _Pass) -> None:
-        """Remember the JobSet until it is recorded: somebody may delete it before that."""
-        job, job_set = step.train_job, self._view.job_set(step.train_job)
-        if job_set is not None:
-            record_at = time.monotonic() + self._record_seconds
-            self._created[key_of(job)] = _Created(uid_of(job), uid_of(job_set), record_at)
-
-    def _created_for(self, job: Object) -> _Created | None:
-        created = self._created.get(key_of(job))
-        return created if created is not None and created.train_job == uid_of(job) else None
 
     async def _confirm(self, step: _Pass) -> None:
         """Look past the cache whether the recorded JobSet is gone: a label or a stale watch may hide it."""
@@ -317,9 +294,7 @@ class Reconciler:
         patch = statuses.status_patch(job.get("status") or {}, wanted)
         if not self._records:
             patch.pop("jobSet", None)
-        created = self._created_for(job)
-        alone = set(patch) == {"jobSet"} and created is not None and time.monotonic() < created.record_at
-        if not patch or alone:
+        if not patch or (set(patch) == {"jobSet"} and self._unrecorded.wait(job)):
             return False
         before = statuses.finished(job)
         await self._patch_status(step, wanted)
@@ -344,10 +319,7 @@ class Reconciler:
         if "jobSet" in patch["status"] and "jobSet" not in (stored.get("status") or {}):
             # The CustomResourceDefinition is another project's: counts of pods stand in for the record.
             self._pruned_at = self._clock()
-        record = (stored.get("status") or {}).get("jobSet") or {}
-        created = self._created_for(job)
-        if (created is not None and record.get("uid") == created.job_set) or statuses.finished(stored):
-            self._created.pop(key_of(job), None)
+        self._unrecorded.written(stored)
         self._view.train_jobs.fold(stored)
         step.train_job = stored
         step.writes.append("patch status")
@@ -364,8 +336,7 @@ class Reconciler:
             if job_set["metadata"].get("deletionTimestamp"):
                 due.append(_DELETING_SECONDS)
             if self._records and not statuses.records(job, job_set):
-                created = self._created_for(job)
-                due.append(max(_SOON, created.record_at - time.monotonic()) if created is not None else _SOON)
+                due.append(max(_SOON, self._unrecorded.wait(job)))
         return min(min(due), _LONGEST_SECONDS) if due else None
 
     def _failed(self, key: Key, step: _Pass, error: Exception) -> Outcome:
