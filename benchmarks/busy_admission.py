@@ -12,31 +12,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
-import os
 import statistics
-import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from benchmarks.burst.measure import NAMESPACES, install, trainyard
+from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs, train_job
 from benchmarks.recording import publish
-from benchmarks.scale import controller, create, train_job
+from benchmarks.scale import controller
 from trainyard.cluster import ports
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection
 from trainyard.controller.resources import JOB_SETS
+from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.kube import Client
 
 NAME = "busy"
 SYSTEM = "trainyard-system"
-PATHS = {
-    "defaults": "/mutate-trainer-kubeflow-org-v1alpha1-trainjob",
-    "validation": "/validate-trainer-kubeflow-org-v1alpha1-trainjob",
-}
+PATHS = {"defaults": MUTATE_TRAIN_JOB, "validation": f"{VALIDATE_PREFIX}trainjob"}
 _IDLE_REVIEWS = 1000
 _PAUSE_SECONDS = 0.01
 
@@ -46,19 +40,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--jobs", type=int, default=2000)
     jobs = parser.parse_args().jobs
-    with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"TRAINYARD_STATE_HOME": folder}
-        try:
-            trainyard(env, "cluster", "up", "--name", NAME)
-            status = json.loads(trainyard(env, "cluster", "status", "--name", NAME, "-o", "json"))
-            publish("busy_admission", asyncio.run(_measured(status["kubeconfig"], Path(folder), jobs)))
-        finally:
-            with contextlib.suppress(subprocess.CalledProcessError):
-                trainyard(env, "cluster", "down", "--name", NAME, "--delete")
+    with control_plane(NAME) as (kubeconfig, folder):
+        publish("busy_admission", asyncio.run(_measured(kubeconfig, folder, jobs)))
 
 
 async def _measured(kubeconfig: str, folder: Path, jobs: int) -> dict[str, Any]:
-    await install(kubeconfig)
     port = ports.allocate(str(folder / "webhook"), {}, set()).popitem()[1]
     served = Certificate(secret=SERVING_SECRET, namespace=SYSTEM, dns_names=("localhost",), ip_addresses=("127.0.0.1",))
     configuration = Configuration(
@@ -68,8 +54,7 @@ async def _measured(kubeconfig: str, folder: Path, jobs: int) -> dict[str, Any]:
     file.write_text(configuration.as_yaml())
     async with Client.from_kubeconfig(kubeconfig, timeout=60.0) as client:
         for name in (SYSTEM, NAME):
-            home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await client.apply(NAMESPACES, home, field_manager=NAME)
+            await create_namespace(client, name)
         options = ("--config", str(file), "--webhook-port", str(port))
         async with controller(kubeconfig, folder / "controller.log", *options), aiohttp.ClientSession() as session:
             server = f"https://127.0.0.1:{port}"
@@ -107,7 +92,7 @@ async def _ready(session: aiohttp.ClientSession, server: str) -> None:
 
 
 async def _burst(client: Client, jobs: int) -> None:
-    await create(client, NAME, jobs, suspend=False)
+    await create_train_jobs(client, NAME, range(jobs))
     while len(await client.list(JOB_SETS, namespace=NAME, limit=0)) < jobs:  # noqa: ASYNC110 - another process works
         await asyncio.sleep(1)
 
@@ -123,7 +108,7 @@ async def _review(session: aiohttp.ClientSession, url: str) -> float:
         "namespace": NAME,
         "name": "reviewed",
         "userInfo": {"username": "somebody"},
-        "object": train_job("reviewed", NAME, suspend=False),
+        "object": train_job("reviewed", NAME),
     }
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     started = time.monotonic()

@@ -11,11 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -26,22 +22,15 @@ import aiohttp
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.burst.measure import IN_FLIGHT, NAMESPACES, install, trainyard
+from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs
 from benchmarks.recording import ROOT, publish
 from trainyard.cluster import ports
-from trainyard.controller.resources import JOB_SETS, TRAIN_JOBS
+from trainyard.controller.resources import JOB_SETS
 from trainyard.kube import Client
 
 NAME = "scale"
 _PROBE_SECONDS = 0.05
 _QUIET_SECONDS = 5.0
-_ROOMY = """
-from trainyard.cluster import sizing
-sizing._MEMORY |= {"kube-apiserver": (6000, 400), "etcd": (3000, 100), "kube-controller-manager": (2000, 100)}
-from trainyard.cli import main
-main()
-"""
-"""The command with an API server that has memory for that many objects: its limit suits a laptop otherwise."""
 
 
 class Controller:
@@ -109,28 +98,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--jobs", type=int, default=50_000)
     jobs = parser.parse_args().jobs
-    with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"TRAINYARD_STATE_HOME": folder}
-        try:
-            subprocess.run(
-                [sys.executable, "-c", _ROOMY, "cluster", "up", "--name", NAME], cwd=ROOT, env=env, check=True
-            )
-            status = json.loads(trainyard(env, "cluster", "status", "--name", NAME, "-o", "json"))
-            publish("scale", asyncio.run(_measured(status["kubeconfig"], Path(folder), jobs)))
-        finally:
-            with contextlib.suppress(subprocess.CalledProcessError):
-                trainyard(env, "cluster", "down", "--name", NAME, "--delete")
+    with control_plane(NAME, roomy=True) as (kubeconfig, folder):
+        publish("scale", asyncio.run(_measured(kubeconfig, folder, jobs)))
 
 
 async def _measured(kubeconfig: str, folder: Path, jobs: int) -> dict[str, Any]:
-    await install(kubeconfig)
     async with Client.from_kubeconfig(kubeconfig, timeout=60.0) as client:
-        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}}
-        await client.apply(NAMESPACES, home, field_manager=NAME)
+        await create_namespace(client, NAME)
         async with controller(kubeconfig, folder / "first.log", "--no-webhooks") as first:
             await first.quiet()
             empty = _resident(first)
-            await create(client, NAME, jobs, suspend=True)
+            await create_train_jobs(client, NAME, range(jobs), suspend=True)
             while await _count(client) < jobs:  # noqa: ASYNC110 - another process makes them
                 await asyncio.sleep(2)
             await first.quiet()
@@ -158,27 +136,6 @@ def _resident(controller: Controller) -> float:
 async def _count(client: Client) -> int:
     page = await client.request("GET", JOB_SETS.path(namespace=NAME), resource=JOB_SETS, query={"limit": "1"})
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
-
-
-async def create(client: Client, namespace: str, jobs: int, *, suspend: bool) -> None:
-    """Create TrainJobs, many at a time."""
-    limit = asyncio.Semaphore(IN_FLIGHT)
-
-    async def one(number: int) -> None:
-        async with limit:
-            await client.create(TRAIN_JOBS, train_job(f"job-{number}", namespace, suspend=suspend))
-
-    await asyncio.gather(*(one(number) for number in range(jobs)))
-
-
-def train_job(name: str, namespace: str, *, suspend: bool) -> dict[str, Any]:
-    """Return a TrainJob of two nodes."""
-    return {
-        "apiVersion": TRAIN_JOBS.api_version,
-        "kind": TRAIN_JOBS.kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"runtimeRef": {"name": "torch-distributed-1.0"}, "trainer": {"numNodes": 2}, "suspend": suspend},
-    }
 
 
 if __name__ == "__main__":
