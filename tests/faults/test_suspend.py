@@ -7,10 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults.bench import RefusedError
 from tests.faults.conftest import Replica, exhaustive
 from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, runtime
+from tests.support import awaited
 from trainyard.controller.resources import CONFIG_MAPS, JOB_SETS, POD_GROUPS, PRIORITY_CLASSES, TRAINING_RUNTIMES
+from trainyard.kube import Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("shared")]
 NOTES = "faults.trainyard.dev/rendered-by"
@@ -43,9 +46,20 @@ def priority_class_deleted(scene: Scene) -> None:
 
 def pod_group_deleted_and_taken(scene: Scene) -> None:
     """A PodGroup of somebody else has the job's name."""
-    if scene.find(POD_GROUPS, "job") is not None:
-        scene.api.delete(POD_GROUPS, "job", scene.namespace)
-    scene.foreign(POD_GROUPS)
+    awaited("the name for somebody else", lambda: taken(scene, POD_GROUPS))
+
+
+def taken(scene: Scene, resource: Resource) -> bool:
+    """Delete what has the job's name and take the name, unless the controller is quicker."""
+    if scene.find(resource, "job") is not None:
+        scene.api.delete(resource, "job", scene.namespace)
+    try:
+        scene.foreign(resource)
+    except RefusedError as error:
+        if error.answer.status != 409:
+            raise
+        return False
+    return True
 
 
 def rendered_by_another_version(scene: Scene) -> None:

@@ -24,6 +24,7 @@ from trainyard.controller.ownership import TRAIN_JOB_LABEL
 __all__ = ["History", "Step", "drawn", "played", "shortest", "violations_of"]
 
 _JOBS = ("a", "b")
+_DEADLINES = (3, 20, 40)
 _QUIET_SECONDS = 200.0
 _LONGEST = 2**63 - 1
 _EMPHASIS = 15.0
@@ -85,7 +86,7 @@ def _step(rng: random.Random, weights: Mapping[str, float], faults: list[str]) -
     job = rng.choice(_JOBS)
     match what:
         case "create TrainJob" | "delete and create TrainJob":
-            deadline = rng.choices((None, 3, 20, 40, _LONGEST), (12, 1, 1, 1, 1))[0]
+            deadline = rng.choices((None, *_DEADLINES, _LONGEST), (12, 1, 1, 1, 1))[0]
             return Step(what, job, (rng.choice(RUNTIMES), rng.random() < 0.3, deadline))
         case "begin" if not faults or rng.random() < 0.6:
             name = rng.choice(list(FAULTS))
@@ -174,6 +175,8 @@ class _Player:
         monitor.blocked = dict.fromkeys(monitor.blocked, world.loop.time())
         await world.advance(monitor.recovery)
         monitor.check_fixpoint()
+        # A job that could be resumed only now has its deadline ahead of it.
+        await world.advance(max(_DEADLINES))
         await self._quiet()
         for name in _JOBS:
             world.end_job_set(name, self._rng.choice(("Completed", "Failed")))
