@@ -1,8 +1,8 @@
 """A scenario on a real control plane: PodGroups and pods as the platform makes them, and knowing when it is at rest.
 
 The scheduler says nowhere that it is done. A control does: a pod without requests in a gang of its own, submitted
-after everything else. When it is bound, a whole scheduling session has seen all the rest. Four of them in a row
-without any other change mean that there is nothing more to come: an eviction that is on its way shows until then.
+after everything else. When it is bound, a whole scheduling session has seen all the rest. Several of them in a row
+without any other change mean that there is nothing more to come, see `sessions_at_rest`.
 
 A gang that loses a pod starts again as a whole, as JobSet starts it; one that still has enough members gets new pods
 for the lost ones.
@@ -26,12 +26,14 @@ from trainyard.controller.resources import POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Change, Client, Informer
 from trainyard.kube.kinds import NODES, PODS
 from trainyard.problem import TrainyardError
+from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.fleet import delete_pods
 from trainyard.simulate.installation import kill, until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE, Job
 from trainyard.simulate.names import Names
 from trainyard.simulate.replay import Settled
+from trainyard.simulate.rest import sessions_at_rest
 
 __all__ = ["LiveWorld", "live_world"]
 
@@ -39,7 +41,6 @@ _ROLE, _JOB = "trainyard.dev/simulated", "trainyard.dev/simulated-job"
 _GROUP = "scheduling.k8s.io/group-name"
 _CONTROL_PATIENCE = 60.0
 _ROUNDS = 60
-_QUIET = 4
 
 
 @dataclass
@@ -67,6 +68,8 @@ class LiveWorld:
         Looks at the cluster's processes.
     complaint
         Returns what the scheduler last complained of.
+    preempts
+        Whether the scheduler's configuration has action preempt.
     """
 
     def __init__(
@@ -76,9 +79,11 @@ class LiveWorld:
         pods: Informer,
         status: Callable[[], ClusterStatus],
         complaint: Callable[[], str],
+        *,
+        preempts: bool = False,
     ) -> None:
         self._client, self._fabric, self._pods = client, fabric, pods
-        self._status, self._complaint = status, complaint
+        self._status, self._complaint, self._preempts = status, complaint, preempts
         self._gangs: dict[str, _Gang] = {}
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._changes = 0
@@ -177,7 +182,7 @@ class LiveWorld:
         )
 
     async def settle(self) -> Settled:
-        """Wait until four controls in a row were placed without any other change.
+        """Wait until so many controls in a row were placed without any other change that nothing more is to come.
 
         Raises
         ------
@@ -185,12 +190,12 @@ class LiveWorld:
             The scheduler places nothing, or never comes to rest.
         """
         quiet = 0
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS + self._sessions()):
             before = self._changes
             await self._run_control()
             await self._replace_lost()
             quiet = quiet + 1 if self._changes == before and self._at_rest() else 0
-            if quiet == _QUIET:
+            if quiet >= self._sessions():
                 placed = {
                     name: {pod.removesuffix(self._mark): node for pod, node in self._placed(gang)}
                     for name, gang in self._gangs.items()
@@ -203,11 +208,17 @@ class LiveWorld:
             fix="jobs take each other's place in turn: give them priorities or queues that decide who stays",
         )
 
+    def _sessions(self) -> int:
+        """Return the number of sessions without a change after which there is none to come."""
+        waiting = any(len(self._placed(gang)) < gang.job.pods for gang in self._gangs.values())
+        queues = {gang.job.queue for gang in self._gangs.values()} | {DEFAULT}
+        return sessions_at_rest(len(queues) if self._preempts and waiting else 0)
+
     async def _run_control(self) -> None:
         name = f"control-{next(self._controls)}{self._mark}"
         event = asyncio.Event()
         self._control = (name, event)
-        group = {"minMember": 1, "queue": "default"}
+        group = {"minMember": 1, "queue": DEFAULT}
         await self._create_group(_group(name, DEFAULT_NAMESPACE, group))
         spec = {"nodeSelector": {"trainyard.dev/platform": "true"}}
         await self._client.create(PODS, _pod(name, DEFAULT_NAMESPACE, name, {_ROLE: "control"}, {}, spec))
@@ -295,13 +306,15 @@ async def live_world(
     fabric: FabricSettings,
     status: Callable[[], ClusterStatus],
     complaint: Callable[[], str] = lambda: "",
+    *,
+    preempts: bool = False,
 ) -> AsyncIterator[LiveWorld]:
     """Watch the pods of a control plane that was prepared, for one replay."""
     informer = Informer(client, PODS, label_selector=_ROLE)
     task = asyncio.create_task(informer.run())
     try:
         await informer.wait_synced()
-        yield LiveWorld(client, fabric, informer, status, complaint)
+        yield LiveWorld(client, fabric, informer, status, complaint, preempts=preempts)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

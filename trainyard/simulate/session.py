@@ -13,6 +13,7 @@ from trainyard.cluster.process import telling_line
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, SilentProgress
+from trainyard.scheduler.stack import in_force
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.fleet import clear, prepare
 from trainyard.simulate.installation import install
@@ -100,7 +101,11 @@ class Session:
         async def work(client: Client) -> Replay:
             await self.prepare(client, scenario)
             try:
-                async with live_world(client, scenario.settings.fabric, self.status, self._complaint) as world:
+                settings = scenario.settings
+                preempts = any(action.name == "preempt" for action in in_force(settings).actions)
+                async with live_world(
+                    client, settings.fabric, self.status, self._complaint, preempts=preempts
+                ) as world:
                     return await replay(scenario, world, progress)
             finally:
                 await clear(client)
