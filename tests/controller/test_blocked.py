@@ -161,3 +161,38 @@ async def test_a_job_set_that_cannot_be_stopped_is_told_and_stopped_once_it_can(
         assert api.objects[JOB_SETS, "team", "job"]["spec"]["suspend"] is False
         api.fault = None
         await eventually(lambda: api.objects[JOB_SETS, "team", "job"]["spec"]["suspend"])
+
+
+async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is renewed, probes and webhooks are answered, however many jobs are looked at."""
+    api.put(CLUSTER_RUNTIMES, runtime())
+    for number in range(40):
+        api.put(TRAIN_JOBS, train_job(f"job-{number}", suspend=True))
+    turns = 0
+    looked: list[int] = []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with controller(api) as process:
+        await process.settle()
+        reconciler = process.manager._reconciler
+        reconcile = reconciler.reconcile
+
+        async def noted(key: tuple[str, str]) -> Any:
+            looked.append(turns)
+            return await reconcile(key)
+
+        monkeypatch.setattr(reconciler, "reconcile", noted)
+        task = asyncio.create_task(others())
+        for key in list(process.view.train_jobs.store.keys()):
+            process.manager.queue.add(key)
+        await eventually(lambda: len(looked) >= 40)
+        task.cancel()
+    workers = process.manager._workers
+    assert max(looked.count(turn) for turn in looked) <= workers

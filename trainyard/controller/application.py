@@ -240,9 +240,9 @@ class Controller:
         return StatusServer(self._view, tokens, writer, self._metrics, clock=time.monotonic)
 
     async def _tune(self) -> None:
-        """Keep the garbage collector from walking the caches again and again."""
-        await self._view.wait_settled()
+        """Exempt the caches from garbage collection: a full one takes a second with 50,000 TrainJobs."""
         gc.collect()
+        await self._view.wait_settled()
         gc.freeze()
 
     def _checks(self) -> dict[str, Callable[[], bool]]:

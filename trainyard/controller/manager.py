@@ -114,6 +114,8 @@ class Manager:
                 self._metrics.reconcile_seconds.labels(CONTROLLER).observe(elapsed)
                 self._metrics.work_seconds.labels(CONTROLLER).observe(elapsed)
                 self.queue.done(key)
+            # A job that needs no write waits for nothing: thousands in a row would keep the loop from the lease.
+            await asyncio.sleep(0)
 
     async def _one(self, key: Key) -> None:
         try:
