@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import until_its_last_test
 from tests.faults.bench import Bench, bench, kubeconfig
+from tests.faults.clock import Clock
 from tests.faults.processes import Controller
 from tests.faults.proxy import Proxy
 from tests.faults.scene import Scene
@@ -98,3 +99,8 @@ def scene(control_plane: Bench, request: pytest.FixtureRequest) -> Iterator[Scen
     found = Scene(control_plane, f"{words}-{next(_SCENES)}")
     yield found
     found.close()
+
+
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(tmp_path, monkeypatch)

@@ -21,7 +21,8 @@ class _Meta(type(_REAL)):  # type: ignore[misc]
 class _Shifted(_REAL, metaclass=_Meta):
     @classmethod
     def now(cls, tz: datetime.tzinfo | None = None) -> "datetime.datetime":
-        return _REAL.now(tz) + datetime.timedelta(seconds=_offset())
+        # Of its own class: libraries in C check for what is called datetime.datetime.
+        return cls.fromisoformat((_REAL.now(tz) + datetime.timedelta(seconds=_offset())).isoformat())
 
 
 def _time() -> float:

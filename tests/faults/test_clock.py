@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.faults.bench import HOME
+from tests.faults.clock import Clock
 from tests.faults.conftest import Launch, Replica, exhaustive
 from tests.faults.history import conditions
 from tests.faults.scene import Scene, poked_and_quiet
@@ -19,29 +18,6 @@ from trainyard.kube.leader import LEASES
 
 pytestmark = pytest.mark.cluster
 HOUR = 3600
-
-
-class Clock:
-    """The clock of one controller."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.modules = folder / "clock"
-        self.modules.mkdir()
-        shutil.copy(Path(__file__).with_name("shifted_clock.py"), self.modules / "sitecustomize.py")
-        self._offset = folder / "offset"
-        self.jump(0)
-        monkeypatch.setenv("FAULTS_CLOCK_OFFSET", str(self._offset))
-
-    def jump(self, seconds: int) -> None:
-        """Be wrong by so many seconds from now on."""
-        replacement = self._offset.with_suffix(".new")
-        replacement.write_text(str(seconds))
-        replacement.replace(self._offset)
-
-
-@pytest.fixture
-def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(tmp_path, monkeypatch)
 
 
 def written_at(scene: Scene, name: str) -> datetime.datetime:

@@ -11,12 +11,15 @@ from tests.simulation.api_server import Event, Stored
 from tests.simulation.cluster_controllers import condition_of, terminal
 from tests.simulation.world import NAMESPACE, World, owner_of
 from trainyard.controller import resources
+from trainyard.controller.ownership import TRAIN_JOB_LABEL
 
 __all__ = ["Monitor", "Violation"]
 
 _CHILDREN = (resources.JOB_SETS, resources.POD_GROUPS, resources.CONFIG_MAPS, resources.SECRETS)
 _TERMINAL = ("Complete", "Failed")
 _SLACK = 10.0
+_UNANSWERED = 30.0
+"""Seconds after which a request that went unanswered counts as failed; the wait for the next attempt follows."""
 _TAKE_OVER = 25.0
 """Seconds until another replica leads."""
 
@@ -60,12 +63,14 @@ class Monitor(logging.Handler):
         self._lost: set[str] = set()
         """JobSets that somebody else deleted before the controller could record them."""
         self._ended_job_sets: set[str] = set()
+        self._versions: dict[str, int] = {}
+        """Version in which each JobSet was created."""
         world.server.listeners.append(self._on_event)
 
     @property
     def recovery(self) -> float:
         """Seconds within which everything is as it should be once nothing blocks it."""
-        return 60.0 + _SLACK + (_TAKE_OVER if self.world.elects else 0.0)
+        return 60.0 + _UNANSWERED + _SLACK + (_TAKE_OVER if self.world.elects else 0.0)
 
     def report(self, invariant: str, detail: str) -> None:
         """Note a violation, each invariant once."""
@@ -134,6 +139,7 @@ class Monitor(logging.Handler):
         if event.old is None:
             self._created(event, run, ours)
             run.job_sets.append(uid)
+            self._versions[uid] = event.version
         elif event.new is not None and terminal(event.new.body):
             self._ended_job_sets.add(uid)
         if event.call.verb == "delete" and ours and not run.remakes and run.ended_at is None:
@@ -152,7 +158,8 @@ class Monitor(logging.Handler):
         late = run.ended_at is not None and run.ended_at > event.call.sent
         if run.ended_at is not None and not late:
             self.report("a job that ended never runs again", f"{run.name}: JobSet created after the end")
-        before = [uid for uid in run.job_sets if uid not in self._lost]
+        # A create that was sent before another one arrived cannot know of what that one made.
+        before = [uid for uid in run.job_sets if uid not in self._lost and self._versions[uid] <= event.call.sent]
         if not before:
             return
         if any(uid in self._ended_job_sets for uid in before):
@@ -208,12 +215,13 @@ class Monitor(logging.Handler):
         if self._finished(stored):
             if pod_group is not None:
                 yield "the PodGroup of a finished job is deleted", "it is still there"
-            ttl = job_set is not None and job_set.body["spec"].get("ttlSecondsAfterFinished")
+            # Whoever takes the label away hides the JobSet until another replica leads.
             if (
                 job_set is not None
                 and terminal(job_set.body)
+                and TRAIN_JOB_LABEL in (job_set.metadata.get("labels") or {})
                 and spec["runtimeRef"]["name"] == "short-lived"
-                and not ttl
+                and not job_set.body["spec"].get("ttlSecondsAfterFinished")
             ):
                 yield "the TTL of a finished job is honored", "the JobSet has none"
             return
