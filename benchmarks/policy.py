@@ -32,11 +32,11 @@ from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
 from trainyard.policy.check.world import World
-from trainyard.policy.judge import Surroundings
-from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.adapter import OpaClient
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.prefilter import Mentions
+from trainyard.policy.review import Surroundings
 from trainyard.settings import StackSettings, load_stack
 
 NAME = "policy-check"
@@ -322,7 +322,7 @@ def tenants_cost(sources: Sources, count: int) -> dict[str, float]:
 
 def hold(count: int) -> None:
     """Hold what a controller's informers hold of so many tenants, and print this process's memory."""
-    from trainyard.controller.view import ClusterView
+    from trainyard.controller.cluster_cache import ClusterView
     from trainyard.policy.stack import tenant_policy
     from trainyard.settings.tenancy import TenantSettings
 

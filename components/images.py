@@ -1,4 +1,4 @@
-"""The container images: defaults by name, and the parts that the settings replace."""
+"""Container images: defaults by name, and the parts that settings replace."""
 
 from __future__ import annotations
 

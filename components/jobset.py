@@ -12,7 +12,8 @@ from typing import Any
 import pulumi
 import yaml
 
-from components.access import (
+from components.objects import Component, KubernetesObject
+from components.rbac import (
     cluster_role,
     cluster_role_binding,
     role,
@@ -20,7 +21,6 @@ from components.access import (
     service_account,
     service_account_subject,
 )
-from components.objects import Component, KubernetesObject
 from components.target import Target
 from components.webhooks import awaited, outside_of, retargeted
 from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service

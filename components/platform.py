@@ -1,4 +1,4 @@
-"""What the platform offers, as objects that policies and the controller read; and the priority classes."""
+"""The Platform object, which policies and the controller read, and the PriorityClasses."""
 
 from __future__ import annotations
 

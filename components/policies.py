@@ -1,4 +1,4 @@
-"""The admission policies: every rule of the catalogue as ValidatingAdmissionPolicy and bindings."""
+"""Admission policies: each rule as a ValidatingAdmissionPolicy with its bindings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pulumi
 
 from components.objects import Component, KubernetesObject
-from trainyard.data import checkout, data_folder
+from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions
 from trainyard.policy.stack import policy_settings
@@ -41,7 +41,7 @@ class Policies(Component):
     ) -> None:
         super().__init__("policies", name, opts)
         edges = list(after)
-        folders = [data_folder("policies"), *(checkout() / folder for folder in settings.policies.folders)]
+        folders = [data_folder("policies"), *(project_root() / folder for folder in settings.policies.folders)]
         if settings.policies.reports:
             for definition in report_definitions():
                 self.child(definition)

@@ -16,11 +16,11 @@ from typing import Any
 from components.target import Target
 from components.workload import ConfigVolume, Container, ScratchVolume
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
-from trainyard.data import checkout, data_folder
+from trainyard.data import data_folder, project_root
 from trainyard.policy import load_rules
-from trainyard.policy.admission import rule_state
 from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
 from trainyard.policy.stack import policy_settings
+from trainyard.policy.validating_admission_policies import rule_state
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
@@ -66,7 +66,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     TrainyardError
         A rule is wrong, or all of them do not fit into a ConfigMap.
     """
-    folders = [checkout() / folder for folder in settings.policies.folders]
+    folders = [project_root() / folder for folder in settings.policies.folders]
     rules = load_rules(data_folder("policies"), *folders)
     policies = policy_settings(settings, rules)
     bundle = build_bundle(*folders, rules=rules)

@@ -1,4 +1,4 @@
-"""The tenant queue tree: each queue after its parent, so that it is made top-down and removed leaf first."""
+"""The tenant queue tree: parents are created before their children and deleted after them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pulumi
 
-from components.convergence import Convergence, PatchedQueue
+from components.hooks.queues import Convergence, PatchedQueue
 from components.objects import Component, KubernetesObject, waiting_for
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects

@@ -1,4 +1,4 @@
-"""Writes components/upstream.lock anew: ``python -m components.relock``. Review the change like code."""
+"""Regenerate components/upstream.lock: ``python -m components.relock``. Review the diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training runtimes of the catalogue, as ClusterTrainingRuntimes.
+"""ClusterTrainingRuntimes of the catalog.
 
 A released version is final, and the API server holds everybody to it. Its images may still come from another mirror, or
 get the digest that was locked later: then the object is replaced. Jobs that have started keep their snapshot.
@@ -16,7 +16,7 @@ from components.objects import Component, declare
 from components.webhooks import TrustedWebhooks
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
-from trainyard.data import checkout, data_folder
+from trainyard.data import data_folder, project_root
 from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalogue
 from trainyard.settings.platform import RuntimeSettings
 
@@ -73,4 +73,4 @@ def _released(manifest: Mapping[str, Any]) -> bool:
 
 def catalogue_folders(settings: RuntimeSettings) -> list[Path]:
     """Return the shipped catalogue and the team's own."""
-    return [data_folder("runtimes"), *(checkout() / folder for folder in settings.folders)]
+    return [data_folder("runtimes"), *(project_root() / folder for folder in settings.folders)]

@@ -1,4 +1,4 @@
-"""What surrounds the components of one stack: its settings, its cluster, the provider and the conventions."""
+"""Context of one stack's components: settings, cluster, provider and conventions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pulumi
 import pulumi_kubernetes
 
 from components import jobset, volcano
-from components.absence import NOWHERE, access_or_nowhere
-from components.convergence import Convergence, live_queues, refuse_changes
-from components.engine import Engine
+from components.hooks.queues import Convergence, live_queues, refuse_changes
 from components.objects import Conventions, conventions
-from components.standing import STACK_LABEL, LiveObjects, Ownership, look
+from components.offline import OFFLINE_KUBECONFIG, access_or_offline
+from components.ownership import STACK_LABEL, LiveObjects, Ownership, look
+from components.pulumi_internals import Engine
 from components.target import Target
 from components.trainer import certificate
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.controller.configuration import Certificate
 from trainyard.problem import Problem, TrainyardError
-from trainyard.proof import stack_queues
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
+from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
 
 __all__ = ["Stack", "open_stack", "prove"]
@@ -110,9 +110,9 @@ def _opened() -> Iterator[Stack]:
     settings = _settings(name)
     queues = prove(settings)
     cluster = cluster_name(settings, name)
-    access = access_or_nowhere(provider(settings.cluster, cluster), cluster, settings)
+    access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access)
-    live = _live(access, name, settings) if access.kubeconfig != NOWHERE else None
+    live = _live(access, name, settings) if access.kubeconfig != OFFLINE_KUBECONFIG else None
     ownership = None
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)

@@ -1,4 +1,4 @@
-"""Where the components are installed: what differs between clusters, and nothing else."""
+"""Target cluster: everything that differs between clusters."""
 
 from __future__ import annotations
 

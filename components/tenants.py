@@ -1,4 +1,4 @@
-"""Tenants: a namespace each, with its limits, roles and default queue.
+"""Tenants: a namespace each, with limits, roles and a default queue.
 
 A tenant's namespace comes after everything that its jobs need. So it is removed first, with every TrainJob in it,
 while the controllers that clean up after jobs are still there.
@@ -11,7 +11,8 @@ from typing import Any
 
 import pulumi
 
-from components.access import (
+from components.objects import FORCED_ANNOTATION, Component, KubernetesObject
+from components.rbac import (
     cluster_role,
     cluster_role_binding,
     group,
@@ -19,13 +20,12 @@ from components.access import (
     role_binding,
     service_account_subject,
 )
-from components.objects import FORCED_ANNOTATION, Component, KubernetesObject
 from components.trainer import TRAINER_SERVICE
 from components.workload import namespace
 from trainyard.controller.permissions import KEYS_ROLE
-from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.facts import tenant_facts
 from trainyard.policy.stack import default_queue, namespace_labels, tenant_policy
+from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings

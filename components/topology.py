@@ -1,4 +1,4 @@
-"""The network fabric as HyperNodes: made from the racks upward and removed from the top down.
+"""The network fabric as HyperNodes: created from the racks upward, deleted from the top down.
 
 The order is not a matter of taste: deleting a HyperNode that its parent still lists stops the scheduler of
 Volcano 1.14.1 at the next gang that asks for a topology.
@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 
 import pulumi
 
+from components.hooks.hypernodes import Rewiring
 from components.objects import Component, KubernetesObject
-from components.rewiring import Rewiring
 from trainyard.cluster import ClusterAccess
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings import StackSettings

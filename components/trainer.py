@@ -14,7 +14,10 @@ from typing import Any
 import pulumi
 
 import trainyard
-from components.access import (
+from components.flow_control import flow_schemas, priority_levels
+from components.objects import Component, KubernetesObject
+from components.policy_server import PolicyServerParts
+from components.rbac import (
     cluster_role,
     cluster_role_binding,
     group,
@@ -23,9 +26,6 @@ from components.access import (
     service_account,
     service_account_subject,
 )
-from components.flow_control import flow_schemas, priority_levels
-from components.objects import Component, KubernetesObject
-from components.policy_server import PolicyServerParts
 from components.target import Target
 from components.webhooks import awaited
 from components.workload import ConfigVolume, Workload, deployment, namespace, service

@@ -14,8 +14,8 @@ from typing import Any
 
 import pulumi
 
-from components.access import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.objects import Component, KubernetesObject
+from components.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.target import Target
 from components.webhooks import outside_of, retargeted
 from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service

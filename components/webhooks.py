@@ -1,4 +1,4 @@
-"""Webhook configurations: reached by URL or by Service as the cluster needs, the caBundle left to the controller."""
+"""Webhook configurations: by URL or by Service, with the caBundle left to the controller."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from components.hooks.base import Preparation, applied
 from components.objects import waiting_for
-from components.preparation import Preparation, applied
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Resource
 

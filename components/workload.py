@@ -1,4 +1,4 @@
-"""The platform's Deployments: one shape, so that every one of them is restricted, probed and placed alike."""
+"""Deployments of the platform: one shape, restricted, probed and scheduled alike."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where what is shipped is (rules, runtimes, sources): beside the package in a checkout, inside it in a wheel."""
+"""Shipped data (rules, runtimes, sources): beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["checkout", "data_folder"]
+__all__ = ["data_folder", "project_root"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -15,7 +15,7 @@ def data_folder(name: str) -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
-def checkout() -> Path:
+def project_root() -> Path:
     """Return the project folder: the nearest one at or above the working directory, else the one of this checkout."""
     for folder in (Path.cwd(), *Path.cwd().parents):
         if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():

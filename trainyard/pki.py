@@ -1,4 +1,4 @@
-"""Certificates: an authority and what it signs. Keys are ECDSA P-256; nothing here touches the disk or a cluster."""
+"""X.509 certificates: an authority and what it signs. Keys are ECDSA P-256; no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every check reports: one finding a person can act on, and the error that carries findings."""
+"""Findings of checks, and the error that carries them."""
 
 from __future__ import annotations
 

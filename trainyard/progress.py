@@ -1,4 +1,4 @@
-"""Progress of long work: what runs, for how long, and how long it will still take.
+"""Progress of long operations: current step, elapsed and estimated remaining time.
 
 The work reports to a `Progress`; the command line decides how it looks. How long finished steps took is kept,
 so that the next run can say how much time is left.

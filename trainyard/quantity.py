@@ -1,4 +1,4 @@
-"""Kubernetes quantities as exact fractions: what sums, shares and comparisons are computed with."""
+"""Kubernetes quantities as exact fractions, for sums, shares and comparisons."""
 
 from __future__ import annotations
 

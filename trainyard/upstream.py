@@ -1,4 +1,4 @@
-"""Upstream manifests, read from where they are pinned and never copied into this repository.
+"""Upstream manifests, read from pinned modules and never copied into this repository.
 
 A file is taken from the first place that has it: the folder or URL named by ``TRAINYARD_UPSTREAM``, the Go module
 cache, or the module that ``go mod download`` fetches. Wherever it comes from, its SHA-256 must be the locked one.
@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.problem import TrainyardError
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
 
@@ -40,7 +40,7 @@ _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
 
 def lock_file() -> Path:
     """Return the file that holds the SHA-256 of every upstream file."""
-    return checkout() / "components" / "upstream.lock"
+    return project_root() / "components" / "upstream.lock"
 
 
 def read(component: str, version: str, path: str, *, lock: Path | None = None) -> str:
@@ -230,7 +230,7 @@ def _go_mod_download(component: str, release: ComponentRelease) -> None:
         )
     result = subprocess.run(  # noqa: S603
         [go, "mod", "download", release.module],
-        cwd=checkout() / "toolchain" / group,
+        cwd=project_root() / "toolchain" / group,
         env={**os.environ, "GOMODCACHE": str(_module_cache())},
         capture_output=True,
         text=True,

@@ -13,7 +13,7 @@ from benchmarks.admission.templates import gatekeeper_objects, webhook_rules
 from trainyard.cluster.go import find_go
 from trainyard.cluster.health import Probe
 from trainyard.cluster.toolchain import program_path
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.policy import load_rules
 from trainyard.settings.platform import PolicySettings
 
@@ -82,7 +82,7 @@ def _await_enforced(session: Any, templates: int, constraints: int) -> None:
 
 
 def _definitions() -> list[Body]:
-    go, sources = find_go(), checkout() / "toolchain" / GROUP
+    go, sources = find_go(), project_root() / "toolchain" / GROUP
     go.run(sources, "mod", "download", MODULE)
     module = Path(go.run(sources, "list", "-m", "-f", "{{.Dir}}", MODULE).strip())
     texts = [file.read_text() for file in sorted((module / _CRDS).glob("*.yaml"))]

@@ -11,7 +11,7 @@ from trainyard.cluster.health import Probe
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, Listener, PolicyServer
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
 from trainyard.settings.platform import PolicySettings
@@ -55,7 +55,7 @@ def run_controller(machine: Machine, plane: Plane, *, policies: bool) -> None:
     apply(plane, _webhooks(webhook))
     arguments = [sys.executable, "-m", "trainyard", "controller", "run", "--config", home / "config.yaml"]
     command = [*arguments, "--kubeconfig", plane.folder.kubeconfig, "--log-level", "warning"]
-    own = {"PYTHONPATH": str(checkout())}
+    own = {"PYTHONPATH": str(project_root())}
     machine.run(plane, program(plane, "controller", command, own), Probe(health, "/readyz"))
     with plane.session() as session:
         path = f"/apis/{_ADMISSION}/validatingwebhookconfigurations/{_VALIDATOR}"

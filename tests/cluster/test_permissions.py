@@ -14,12 +14,12 @@ import aiohttp
 import pytest
 import yaml
 
-from components.access import cluster_role, cluster_role_binding, role, role_binding, service_account_subject
 from components.flow_control import flow_schemas, priority_levels
+from components.rbac import cluster_role, cluster_role_binding, role, role_binding, service_account_subject
 from tests.compatibility import servers
 from tests.kube.fake_api import eventually
+from trainyard.controller.certificate_controller import Issuer
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
-from trainyard.controller.issuer import Issuer
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, keys_fix, namespaced_rules
 from trainyard.kube import ApiError, Client, Resource

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.convergence import Convergence
+from components.hooks.queues import Convergence
 from tests.queues.random_trees import Tree, applied, random_tree
 from tests.queues.trees import gpus
 from tests.support import LiveCluster, awaited, require

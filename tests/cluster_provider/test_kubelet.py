@@ -16,8 +16,8 @@ from trainyard.cluster.ports import HOST, PORT_NAMES, SLOTS, allocate
 from trainyard.cluster.process import NOT_INSTALLED, alive, read_record, stop
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import kubelet as module
+from trainyard.cluster.supervisor.host_programs import Recipe, RunContext
 from trainyard.cluster.supervisor.kubelet import Kubelet
-from trainyard.cluster.supervisor.recipes import Recipe, RunContext
 from trainyard.problem import TrainyardError
 
 PROGRAM, SIDECAR = "jobset", "opa"

@@ -29,7 +29,7 @@ from trainyard.cluster.process import (
     telling_line,
     write_record,
 )
-from trainyard.cluster.supervisor.keeper import Keeper
+from trainyard.cluster.supervisor.process_supervisor import Keeper
 from trainyard.problem import TrainyardError
 
 

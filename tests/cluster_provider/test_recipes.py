@@ -11,7 +11,7 @@ import yaml
 
 import trainyard
 from trainyard.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.cluster.supervisor.recipes import RECIPES, RunContext, with_flags
+from trainyard.cluster.supervisor.host_programs import RECIPES, RunContext, with_flags
 from trainyard.problem import TrainyardError
 
 PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)

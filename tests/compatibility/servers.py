@@ -22,7 +22,7 @@ from trainyard.cluster.go import find_go
 from trainyard.cluster.health import Probe, probe
 from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import Toolchain, program_path
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.kube import ApiError, Client, Resource, TransportError
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import without_descriptions
@@ -137,7 +137,7 @@ def jobset(server: Server, version: str) -> Iterator[None]:
 
 def module(group: str, name: str) -> Path:
     """Return the folder of a Go module that a group of the toolchain pins."""
-    go, sources = find_go(), checkout() / "toolchain" / group
+    go, sources = find_go(), project_root() / "toolchain" / group
     go.run(sources, "mod", "download", name)
     return Path(go.run(sources, "list", "-m", "-f", "{{.Dir}}", name).strip())
 

@@ -14,7 +14,7 @@ import yaml
 from components import volcano
 from components.jobset import custom_resource_definition
 from components.objects import declare
-from components.standing import CLUSTER_KINDS, NAMESPACED_KINDS
+from components.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 from tests.components.recording import PORTS, Recording
 from trainyard.policy.opa import verify_bundle
 from trainyard.problem import TrainyardError

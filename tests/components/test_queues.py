@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import components.convergence
-from components.convergence import PatchedQueue
+import components.hooks.queues
+from components.hooks.queues import PatchedQueue
 from components.stack import prove
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.trees import GPU, gpus, rules, stack
@@ -23,7 +23,7 @@ STANDING = ("root", "default")
 
 @pytest.fixture(scope="module")
 def patched(monkeypatch_module) -> Recording:
-    from components.standing import LiveObjects
+    from components.ownership import LiveObjects
 
     config = stack_config(protect=True)
     config["queues"] |= {"default": {"weight": 2, "state": "closed"}, "root": {"capability": gpus(64)}}
@@ -92,8 +92,8 @@ def preparation(name: str, **spec: Any) -> PatchedQueue:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(components.convergence, "AGAIN", 0.001)
-    monkeypatch.setattr(components.convergence, "LAG", 0.05)
+    monkeypatch.setattr(components.hooks.queues, "AGAIN", 0.001)
+    monkeypatch.setattr(components.hooks.queues, "LAG", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from components import preparation
+from components.hooks import base
 from components.webhooks import TrustedWebhooks
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.cluster import ClusterAccess
@@ -50,5 +50,5 @@ async def test_what_a_webhook_refuses_is_left_to_the_object_itself() -> None:
 
 
 async def test_a_webhook_that_never_answers_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "LAG", 0.3)
+    monkeypatch.setattr(base, "LAG", 0.3)
     assert 2 <= len(await asked(untrusted())) <= 4

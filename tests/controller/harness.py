@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.kube.fake_api import FakeApi, eventually
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.take_over import take_over
-from trainyard.controller.view import ClusterView
 from trainyard.kube import EventRecorder, Informer
 from trainyard.policy.gate import Gate
 

@@ -17,8 +17,8 @@ from cryptography.x509.oid import ExtensionOID, NameOID
 from tests.controller.harness import Clock
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard import pki
+from trainyard.controller.certificate_controller import Issuer
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
-from trainyard.controller.issuer import Issuer
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.serving import ServingCertificate
 from trainyard.kube import Backoff

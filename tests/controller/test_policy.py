@@ -24,8 +24,8 @@ from trainyard.controller.configuration import Configuration, PolicyServer
 from trainyard.controller.policies import policy_client
 from trainyard.controller.webhooks import VALIDATE_PREFIX
 from trainyard.policy.gate import Gate
-from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.policy.opa import sealed
+from trainyard.policy.review import DecisionUnavailableError
 from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings
 

@@ -16,10 +16,10 @@ from aiohttp import web
 from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, Clock, runtime, train_job
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies
 from trainyard.controller.serving import _file
-from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.policy.gate import Gate
 

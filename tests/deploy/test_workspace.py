@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.deploy.workspace import Program, _collection, _exists, _write_project
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
@@ -36,7 +36,7 @@ def test_the_program_keeps_the_error_that_is_meant_for_the_user(tmp_path: Path) 
 
 
 def test_pulumi_yaml_describes_every_setting() -> None:
-    project = yaml.safe_load((checkout() / "Pulumi.yaml").read_text())
+    project = yaml.safe_load((project_root() / "Pulumi.yaml").read_text())
     described = {key.removeprefix("trainyard:"): entry for key, entry in project["config"].items()}
     fields = {field.alias or name for name, field in StackSettings.model_fields.items()}
     assert set(described) == fields

@@ -12,7 +12,7 @@ from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.results import Report
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.check.world import World
-from trainyard.policy.judge import Surroundings
+from trainyard.policy.review import Surroundings
 from trainyard.settings import StackSettings
 from trainyard.settings.loader import load_stack
 from trainyard.settings.platform import PolicySettings

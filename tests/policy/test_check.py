@@ -9,7 +9,7 @@ import pytest
 
 from tests.policy.decisions import QUEUE, Decisions, checked, local_stack
 from trainyard.policy.check.results import Report
-from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.review import DecisionUnavailableError
 
 RUNTIME = """
 apiVersion: trainer.kubeflow.org/v1alpha1

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tests.policy.decisions import NOW, RULES
 from trainyard.policy import admission_objects
 from trainyard.policy.check.run import Rulebook, expired_exemptions
-from trainyard.policy.judge import Review, Surroundings, document_of
+from trainyard.policy.review import Review, Surroundings, document_of
 from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from trainyard.policy.gate import NO_DECISION, Gate, Ruling
-from trainyard.policy.judge import DecisionUnavailableError, Review
 from trainyard.policy.opa import OpaAddress, OpaClient, OpaServer, build_bundle
+from trainyard.policy.review import DecisionUnavailableError, Review
 from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings
 

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.policy.opa.local import SocketClient
+from trainyard.policy.review import DecisionUnavailableError
 
 WHOLE: dict[str, Any] = {
     "allowed": True, "violations": [], "warnings": [], "audits": [], "undecided": [], "exempted": [],

@@ -17,8 +17,8 @@ import pytest
 from tests.policy.equivalence.anatomy import places
 from tests.policy.rego.documents import case_documents
 from trainyard.cluster.toolchain import program_path
-from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.policy.opa import OpaClient, OpaServer, build_bundle
+from trainyard.policy.review import DecisionUnavailableError
 
 pytestmark = pytest.mark.cluster
 

@@ -16,9 +16,9 @@ from pulumi.runtime.proto import analyzer_pb2
 from tests.support import ROOT, environment, require, run
 from trainyard.deploy.analyzer import Analyzer
 from trainyard.deploy.events import EventLog
-from trainyard.policy.judge import Decision, Finding, Review
 from trainyard.policy.pack import NOT_KNOWN, WHOLE, Pack, Properties, Report, Resource, properties
 from trainyard.policy.pack.values import SUBSTITUTES, masked, overlaps, paths, substituted
+from trainyard.policy.review import Decision, Finding, Review
 from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
 from trainyard.settings.platform import PolicyState

@@ -16,11 +16,11 @@ from trainyard.cli.app import build
 from trainyard.problem import TrainyardError
 from trainyard.queues.amounts import units
 from trainyard.queues.model import Queue
-from trainyard.queues.occupancy import draw_occupancy, drawn_resources, occupancy
 from trainyard.queues.plan import Effect, Plan, plan
 from trainyard.queues.plan_report import as_json, as_markdown, as_text
-from trainyard.queues.sides import Side, file_side, live_side
+from trainyard.queues.snapshot import Side, file_side, live_side
 from trainyard.queues.tree import QueueTree
+from trainyard.queues.usage import draw_occupancy, drawn_resources, occupancy
 
 GOLDEN = Path(__file__).parent / "golden"
 BEFORE = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32), capability=gpus(48)), "old": Queue()}

@@ -17,7 +17,7 @@ from trainyard.policy import load_rules
 from trainyard.policy.check.results import Report
 from trainyard.policy.check.run import Rulebook
 from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes, refuse_faults
-from trainyard.policy.judge import Surroundings
+from trainyard.policy.review import Surroundings
 from trainyard.problem import TrainyardError
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
 from trainyard.settings.platform import PolicySettings

@@ -12,7 +12,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from trainyard.cli import runtime_life, runtimes
+from trainyard.cli import runtimes, runtimes_lifecycle
 from trainyard.problem import TrainyardError
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
 
@@ -31,7 +31,7 @@ def run(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:
 
 @pytest.fixture
 def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_life, "_refuse_faults", lambda *_: None)
+    monkeypatch.setattr(runtimes_lifecycle, "_refuse_faults", lambda *_: None)
 
 
 JOB = {
@@ -104,7 +104,7 @@ def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
         (["deprecate", "mine", "1.1", "--withdraw", "--remove-after", "2999-01-01"], "add either"),
         (["retire", "mine", "1.0"], "cannot be told"),
         (["impact", "mine"], "Which TrainJobs there are is not known"),
-        (["impact", "mine", "--jobs", "/nowhere.yaml"], "cannot be read"),
+        (["impact", "mine", "--jobs", "/offline-kubeconfig.yaml"], "cannot be read"),
         (["check", "--nothing"], None),
         (["list", "--python", "/nowhere.py"], "cannot be read"),
     ],

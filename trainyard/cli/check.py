@@ -1,4 +1,4 @@
-"""`trainyard check`: manifests judged by every rule, before a cluster sees them; or a cluster as it is."""
+"""`trainyard check`: check manifests, or the objects of a cluster, against every rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.cli.common import client_of, config_path, settings_of
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _usage(paths: list[str], *, cluster: bool, report: bool, changed_since: str 
 
 def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings | None, Path | None]:
     """Return the settings of the stack that is named or meant, and their file; None where there is no stack."""
-    if stack is None and config_file is None and not (checkout() / "stacks").is_dir():
+    if stack is None and config_file is None and not (project_root() / "stacks").is_dir():
         return None, None
     file = config_path(stack or _DEFAULT_STACK, config_file)
     return settings_of(stack or _DEFAULT_STACK, config_file), file

@@ -1,4 +1,4 @@
-"""What several command groups share: the stack's settings and how progress is shown."""
+"""Options shared by command groups: settings of the stack, and progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings, load_stack
 from trainyard.settings.loader import stack_file
@@ -62,7 +62,7 @@ def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
 
 def config_path(stack: str, config_file: Path | None = None) -> Path:
     """Return the settings file of a stack, or the one given instead."""
-    return config_file or stack_file(stack, checkout() / "stacks")
+    return config_file or stack_file(stack, project_root() / "stacks")
 
 
 def line_progress(console: Console) -> Progress:

@@ -1,4 +1,4 @@
-"""`trainyard convert`: jobs of the old operators as TrainJobs and runtimes, with a note for every field."""
+"""`trainyard convert`: convert legacy jobs to TrainJobs and runtimes, with a note for every field."""
 
 from __future__ import annotations
 

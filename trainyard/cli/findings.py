@@ -1,4 +1,4 @@
-"""How a check answers: findings for people or as JSON, and the exit code."""
+"""Output of checks: findings as text or JSON, and the exit code."""
 
 from __future__ import annotations
 

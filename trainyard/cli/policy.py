@@ -67,10 +67,10 @@ def _new(
     ] = None,
 ) -> None:
     """Make a rule folder that works as it is, to be edited."""
-    from trainyard.data import checkout, data_folder
+    from trainyard.data import data_folder, project_root
     from trainyard.policy.scaffold import new_rule
 
-    for path in new_rule(folder or checkout() / "policies", rule_id, slug, family, known=data_folder("policies")):
+    for path in new_rule(folder or project_root() / "policies", rule_id, slug, family, known=data_folder("policies")):
         typer.echo(path)
 
 

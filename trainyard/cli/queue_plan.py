@@ -1,4 +1,4 @@
-"""`trainyard queues plan`: what a change of the queue tree means for tenants and their jobs."""
+"""`trainyard queues plan`: effect of a queue tree change on tenants and their jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainyard.cli.common import PlanFormat, client_of, settings_of, text_of
 
 if TYPE_CHECKING:
     from trainyard.queues.plan import Plan
-    from trainyard.queues.sides import Side
+    from trainyard.queues.snapshot import Side
 
 __all__ = ["register"]
 
@@ -39,7 +39,7 @@ def _plan(
 ) -> None:
     """Say who gains and loses which share, and which jobs would start, wait or be taken back."""
     from trainyard.queues.plan_report import as_json, as_markdown, as_text
-    from trainyard.queues.sides import file_side
+    from trainyard.queues.snapshot import file_side
 
     after = file_side(text_of(new), new)
     if old == _LIVE:

@@ -1,4 +1,4 @@
-"""`trainyard queues show`: the queue tree of a file, or of a live cluster with what is used of it."""
+"""`trainyard queues show`: the queue tree of a file, or of a live cluster with its usage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.live.queues import LiveQueues
-    from trainyard.queues.occupancy import Occupancy
+    from trainyard.queues.usage import Occupancy
 
 __all__ = ["register"]
 
@@ -37,7 +37,7 @@ def _show(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Draw the queues: what is guaranteed, deserved, used, borrowed and waited for."""
-    from trainyard.queues.occupancy import draw_occupancy, drawn_resources
+    from trainyard.queues.usage import draw_occupancy, drawn_resources
 
     found = _of_file(file) if file is not None else _of_cluster(stack, kubeconfig, context)
     if output is Output.JSON:
@@ -48,15 +48,15 @@ def _show(
 
 
 def _of_file(file: str) -> list[Occupancy]:
-    from trainyard.queues.occupancy import occupancy
-    from trainyard.queues.sides import file_side
+    from trainyard.queues.snapshot import file_side
+    from trainyard.queues.usage import occupancy
 
     return occupancy(file_side(text_of(file), file), [], {})
 
 
 def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> list[Occupancy]:
     from trainyard.live.queues import read_shares
-    from trainyard.queues.occupancy import occupancy
+    from trainyard.queues.usage import occupancy
 
     async def read() -> LiveQueues:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:

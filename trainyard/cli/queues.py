@@ -1,4 +1,4 @@
-"""`trainyard queues`: the queue tree, proved."""
+"""`trainyard queues`: check the queue tree."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _check(
     ] = None,
 ) -> None:
     """Find what Volcano would refuse, or accept and mishandle; exit 1 where there is an error."""
-    from trainyard.proof import Wanted, check_files
     from trainyard.settings import load_stack
+    from trainyard.stack_checks import Wanted, check_files
 
     wanted = Wanted(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
     stack = load_stack(fabric) if fabric is not None else None

@@ -1,4 +1,4 @@
-"""`trainyard quickstart`: everything from nothing, ending with a TrainJob that completed."""
+"""`trainyard quickstart`: set everything up and run a TrainJob to completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trainyard render`: what a TrainJob becomes, without a cluster."""
+"""`trainyard render`: the objects of a TrainJob, without a cluster."""
 
 from __future__ import annotations
 

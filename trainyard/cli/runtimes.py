@@ -1,4 +1,4 @@
-"""`trainyard runtimes`: the catalogue, and the life of a runtime from new to retired."""
+"""`trainyard runtimes`: the catalog, and the life cycle of its runtimes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalogue_of", "places_of", "register"]
 
-_FURTHER = ("runtime_life", "runtime_reach")
+_FURTHER = ("runtimes_lifecycle", "runtimes_impact")
 """Modules of this package whose `register` adds commands to the group."""
 
 Folders = Annotated[

@@ -1,4 +1,4 @@
-"""`trainyard scheduler`: the Volcano scheduler's configuration, linted."""
+"""`trainyard scheduler`: lint the Volcano scheduler's configuration."""
 
 from __future__ import annotations
 

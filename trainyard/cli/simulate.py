@@ -1,4 +1,4 @@
-"""`trainyard simulate`: a scenario replayed on a control plane of its own, judged and drawn."""
+"""`trainyard simulate`: replay a scenario on its own control plane, check it and draw it."""
 
 from __future__ import annotations
 

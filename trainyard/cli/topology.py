@@ -1,4 +1,4 @@
-"""`trainyard topology`: the fabric of a stack, proved, compiled, shown, and taken from elsewhere."""
+"""`trainyard topology`: check, compile, show and import the fabric of a stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainyard.cli.findings import CheckFormat
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.topology.declare import Declared
+    from trainyard.topology.to_settings import Declared
 
 __all__ = ["register"]
 
@@ -93,7 +93,7 @@ def _compile(
 ) -> None:
     """Print the HyperNodes of the fabric, in the order to create them in."""
     from trainyard.topology import compile_fabric
-    from trainyard.topology.written import hyper_nodes_text, nodes_text
+    from trainyard.topology.serialize import hyper_nodes_text, nodes_text
 
     fabric = compile_fabric(_declared(file, from_, tiers, labels, qualify).settings)
     written = nodes_text if nodes else hyper_nodes_text
@@ -114,7 +114,7 @@ def _import(
     context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; its current one when absent.")] = None,
 ) -> None:
     """Print trainyard:fabric for a stack's settings, from another description of the fabric."""
-    from trainyard.topology.written import settings_text
+    from trainyard.topology.serialize import settings_text
 
     if file is None:
         declared = _live(from_, kubeconfig, context, tiers, labels, qualify)

@@ -1,4 +1,4 @@
-"""What every provider of a control plane offers."""
+"""Interface of control plane providers."""
 
 from __future__ import annotations
 

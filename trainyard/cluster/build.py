@@ -1,4 +1,4 @@
-"""Builds the programs of one toolchain folder into the cache: once, under a lock, resumable, with progress."""
+"""Build the programs of one toolchain folder into the cache: once, under a lock, resumable, with progress."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from trainyard.cluster.certificates import SERVICE_RANGE, read_pair
 from trainyard.cluster.files import ClusterFolder, private_folder, write_private
 from trainyard.cluster.health import Probe
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
+from trainyard.cluster.kwok_stages import stages_document
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.sizing import grace_seconds, lease_seconds, memory_limit
-from trainyard.cluster.stages import stages_document
 from trainyard.cluster.state import ClusterState
 
 __all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "server_url", "write_configuration"]

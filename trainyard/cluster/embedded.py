@@ -17,6 +17,7 @@ import psutil
 
 from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.certificates import ensure_certificates
+from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.controlplane import (
     CONTROL_PLANE_PROGRAMS,
     ControlPlaneProcess,
@@ -48,7 +49,6 @@ from trainyard.cluster.process import (
     write_record,
 )
 from trainyard.cluster.sizing import size_class
-from trainyard.cluster.sources import sources_digest
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.problem import TrainyardError

@@ -1,4 +1,4 @@
-"""A cluster that is already there: a kubeconfig context that must be named."""
+"""Provider of an existing cluster: a kubeconfig context that must be named."""
 
 from __future__ import annotations
 

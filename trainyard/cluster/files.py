@@ -1,4 +1,4 @@
-"""Where clusters and programs live on disk, and files that only their owner can read."""
+"""Folders of clusters and programs on disk, and files that only their owner can read."""
 
 from __future__ import annotations
 

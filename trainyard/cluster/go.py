@@ -1,4 +1,4 @@
-"""Finds the Go compiler and speaks to it."""
+"""The Go compiler: find it and run it."""
 
 from __future__ import annotations
 

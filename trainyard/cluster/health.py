@@ -1,4 +1,4 @@
-"""Asks a process whether it is healthy."""
+"""Health checks of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at the processes of an embedded control plane: records, pids, health endpoints, logs."""
+"""Status of the processes of an embedded control plane: records, pids, health endpoints, logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainyard.cluster.process import (
     telling_line,
 )
 from trainyard.cluster.state import ClusterState, load_state
-from trainyard.cluster.supervisor.recipes import RECIPES, Recipe, RunContext
+from trainyard.cluster.supervisor.host_programs import RECIPES, Recipe, RunContext
 
 __all__ = ["host_processes", "inspect", "log_file"]
 

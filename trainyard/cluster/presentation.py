@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Text tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that outlive the shell: started in a session of their own, recorded, and found again.
+"""Detached processes: start each in its own session, record it, and find it again.
 
 A process is known by its pid and its start time, never by its name.
 """

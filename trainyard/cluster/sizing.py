@@ -1,4 +1,4 @@
-"""What a large fleet asks of the embedded control plane: memory for its programs, and nodes that report less often."""
+"""Sizing of the embedded control plane for large fleets: memory limits and lease intervals."""
 
 from __future__ import annotations
 

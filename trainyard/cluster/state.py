@@ -1,4 +1,4 @@
-"""What a cluster decided once and keeps: its ports and the programs it runs."""
+"""Recorded state of a cluster: its ports and the programs it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The upstream programs: on PATH in the pinned version, else built once into the cache."""
+"""Upstream programs: on PATH in the pinned version, or built once into the cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from trainyard.cluster.build import Build
 from trainyard.cluster.files import cache_home
 from trainyard.cluster.go import Go, find_go
-from trainyard.data import checkout, data_folder
+from trainyard.data import data_folder, project_root
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program
@@ -157,7 +157,7 @@ class Toolchain:
 
 def _shipped() -> Path:
     """Return the sources: of the checkout; without one those of the policy server, which are inside the package."""
-    folder = checkout() / "toolchain"
+    folder = project_root() / "toolchain"
     return folder if folder.is_dir() else data_folder("toolchain")
 
 

@@ -1,4 +1,4 @@
-"""One controller process: what runs, in which order it starts, and how it stops."""
+"""One controller process: its parts, their start order and their shutdown."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
+from trainyard.controller.certificate_controller import Issuer
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.health import health_application, metrics_application
-from trainyard.controller.issuer import Issuer
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, policy_client, policy_gate
@@ -36,7 +37,6 @@ from trainyard.controller.trainer_status import (
     TokenReviewer,
     authority_of,
 )
-from trainyard.controller.view import ClusterView
 from trainyard.controller.webhooks import Admission, application
 from trainyard.kube import (
     Client,

@@ -1,6 +1,6 @@
-"""Webhook certificates: one authority, one certificate a webhook server, and everybody told whom to trust.
+"""Webhook certificates: one authority, one certificate per webhook server, and caBundles.
 
-Pure: what should be, given what is stored. `trainyard.controller.issuer` writes it.
+Pure: what should be, given what is stored. `trainyard.controller.certificate_controller` writes it.
 """
 
 from __future__ import annotations

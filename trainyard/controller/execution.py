@@ -1,4 +1,4 @@
-"""Carrying out what `trainyard.controller.lifecycle` decided: creates by POST, changes by patch with the uid.
+"""Execute the decisions of `trainyard.controller.lifecycle`: creates by POST, changes by patch with the uid.
 
 Nothing is ever applied with force, and what exists under a name is never taken over because it is there: its owner
 reference is read past the cache first.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED, SNAPSHOT_SUFFIX
 from trainyard.controller import lifecycle
 from trainyard.controller.attachments import ATTACHED, Attachments
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.job_sets import as_created, take_over_patch
 from trainyard.controller.keys import generate
 from trainyard.controller.lifecycle import Action, Inputs, Observed
@@ -26,7 +27,6 @@ from trainyard.controller.resources import (
     POD_GROUPS,
 )
 from trainyard.controller.snapshots import create_snapshot
-from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
 from trainyard.problem import Problem
 from trainyard.render import Rejected, key_kind, render

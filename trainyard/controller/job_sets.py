@@ -1,4 +1,4 @@
-"""The JobSet of a TrainJob: what is kept of it in memory, how it is created, and what may change later.
+"""The JobSet of a TrainJob: its cached form, its creation, and its mutable fields.
 
 JobSet lets a JobSet change its ``suspend`` and ``ttlSecondsAfterFinished`` at any time and, while it is suspended,
 labels, annotations, nodeSelector, tolerations and schedulingGates of pod templates; everything else is frozen

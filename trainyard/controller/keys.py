@@ -1,4 +1,4 @@
-"""Keys of a job, made once: for SSH between the pods of an MPI job, for CurveZMQ between the brokers of a Flux job.
+"""Keys of a job, generated once: SSH keys of MPI jobs, CurveZMQ keys of Flux jobs.
 
 They are random, unlike everything else about a job, so they are made here and not while rendering. They go into a
 Secret and nowhere else.

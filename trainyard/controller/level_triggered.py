@@ -1,4 +1,4 @@
-"""The loop of what the leader keeps beside TrainJobs: step until all is done, then wait for a change."""
+"""Level-triggered loop of the leader's other tasks: step until done, then wait for a change."""
 
 from __future__ import annotations
 

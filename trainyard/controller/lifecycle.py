@@ -1,4 +1,4 @@
-"""What happens to a TrainJob next, decided from what is observed and from nothing else: no clock, no I/O, no history.
+"""TrainJob lifecycle: decide the next step purely from the observed state; no clock, no I/O, no history.
 
 Three properties hold by the order of the cases below:
 

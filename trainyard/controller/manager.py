@@ -1,4 +1,4 @@
-"""From what changed to which TrainJobs to look at, and the workers that look."""
+"""Manager: map changed objects to TrainJobs to reconcile, and run the workers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.metrics import CONTROLLER, Metrics
 from trainyard.controller.reconcile import Blocked, Outcome, Reconciler
 from trainyard.controller.status import runtime_reference
-from trainyard.controller.view import ClusterView
 from trainyard.kube import (
     ApiError,
     Change,
@@ -27,7 +27,7 @@ from trainyard.kube import (
     WorkQueue,
     controller_of,
 )
-from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["Manager"]
 

@@ -1,4 +1,4 @@
-"""Metrics under the names that upstream's dashboards use, and a few that only make sense here."""
+"""Metrics: the names that upstream's dashboards use, and some of our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which objects belong to a TrainJob: the owner reference decides, the label only narrows the watch."""
+"""Ownership of objects by a TrainJob: the owner reference decides, the label only narrows the watch."""
 
 from __future__ import annotations
 

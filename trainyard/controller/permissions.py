@@ -1,4 +1,4 @@
-"""What the controller may do, as RBAC rules: nothing it does not use, and no Secret outside namespaces that grant it.
+"""RBAC rules of the controller: only what it uses, and no Secrets outside namespaces that grant them.
 
 Keys of MPI and Flux jobs are Secrets with names that upstream fixed, so RBAC can restrict them by namespace only. Where
 `KEYS_ROLE` is bound the controller may create one, and read its metadata to tell a job's own from a foreign one or one

@@ -1,4 +1,4 @@
-"""Policy decisions with what this process sees of the cluster: the platform, the tenant, the namespace."""
+"""Policy decisions from this process's cache: the platform, the tenant, the namespace."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from trainyard.api import Runtime
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.controller.attachments import ATTACHED
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.configuration import Configuration
-from trainyard.controller.view import ClusterView
 from trainyard.kube import Object
 from trainyard.policy.gate import Gate, Ruling
-from trainyard.policy.judge import Operation, Review
+from trainyard.policy.review import Operation, Review
 from trainyard.problem import Problem
 
 if TYPE_CHECKING:

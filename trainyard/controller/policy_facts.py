@@ -1,4 +1,4 @@
-"""The leader's side of policies: keeps on Namespaces what TenantPolicies and the Platform say.
+"""Policy facts, the leader's side: copies TenantPolicies and the Platform to annotations of Namespaces.
 
 The API server's policies read facts from annotations of Namespaces (`trainyard.policy.facts`). People write
 TenantPolicies and the Platform; whatever else stands in those annotations is replaced.

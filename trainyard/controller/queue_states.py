@@ -1,4 +1,4 @@
-"""The leader's side of closed queues: closes the queues that the platform names, and opens again what it closed.
+"""Queue states, the leader's side: closes the queues that the platform names, and reopens those it closed.
 
 A Volcano Queue has no field that closes it. A Command has to be sent; Volcano then refuses new jobs and waits for the
 ones in the queue. A queue that an operator closed by hand stays closed: only queues that carry our annotation are

@@ -12,6 +12,7 @@ from trainyard.api import Runtime, TrainJob, parse
 from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
 from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.execution import Effect, Executor, RefusedError
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import Build, Inputs, Observed, build_of, decide, needs_confirmation
@@ -20,10 +21,9 @@ from trainyard.controller.policies import Policies, told
 from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.unrecorded import Unrecorded
-from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
 from trainyard.policy.gate import unavailable
-from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.review import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
 
 __all__ = ["Blocked", "Outcome", "Reconciler"]

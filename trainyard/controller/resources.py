@@ -1,4 +1,4 @@
-"""The resources the controller reads and writes, and the names it gives to what it makes."""
+"""Resources that the controller reads and writes, and the names of the objects it creates."""
 
 from __future__ import annotations
 

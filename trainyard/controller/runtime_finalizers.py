@@ -1,4 +1,4 @@
-"""The leader's side of runtimes that upstream v2.2 and earlier protected: takes its finalizer off.
+"""Finalizers of upstream v2.2 and earlier on runtimes, the leader's side: remove them.
 
 Those controllers put ``trainer.kubeflow.org/resource-in-use`` on each runtime that a TrainJob names and take it off
 when the runtime is deleted and unused. Without them a runtime could never be deleted (v2.3 removes it too).

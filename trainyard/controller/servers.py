@@ -1,4 +1,4 @@
-"""The HTTP servers of one process, which end without losing a request.
+"""HTTP servers of one process, shut down without losing a request.
 
 Clients keep connections open. One that is closed while a request is on its way loses the request, so each connection
 ends with an answer that says so, before the listeners close.

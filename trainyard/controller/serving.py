@@ -1,4 +1,4 @@
-"""Every replica's side of webhook certificates: serve with what the Secret holds, and switch when it changes."""
+"""Serving certificates, every replica's side: load them from the Secret, and reload them on change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime a TrainJob was first rendered with, kept in a ConfigMap so that later edits do not reach the job.
+"""Runtime snapshots in ConfigMaps: later edits of a runtime do not change jobs that use it.
 
 Snapshots are read only when a job is (re)built, so they are neither watched nor cached cluster-wide, and created with
 POST, so that a ConfigMap of somebody else is never overwritten.

@@ -1,4 +1,4 @@
-"""From flags to a running controller."""
+"""Start a controller from command-line flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a TrainJob as a pure function of what was observed: upstream's conditions and the record of the JobSet.
+"""TrainJob status as a pure function of the observed state: upstream's conditions and the record of the JobSet.
 
 Clients rely on what is absent as much as on what is present: the SDK calls a job Running only while it has no condition
 at all, and the printed State is the type of the last condition of the list.

@@ -1,4 +1,4 @@
-"""A new leader's first work: label what TrainJobs own, because the watch goes by the label, then refresh the caches.
+"""Take-over by a new leader: label the objects that TrainJobs own, then refresh the caches.
 
 JobSets and PodGroups that upstream's controller or an earlier version of this one created do not carry the label, also
 while they run. Only metadata is listed, of all of them, so that nothing of other people's objects is kept.
@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.ownership import TRAIN_JOB_LABEL, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
-from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Backoff, Client, Informer, Object, Resource, TransportError, uid_of
 
 __all__ = ["take_over"]

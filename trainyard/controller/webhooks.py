@@ -14,16 +14,16 @@ from aiohttp import web
 
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, told
 from trainyard.controller.snapshots import stored_runtime
-from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import Ruling, unavailable
-from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.review import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
-from trainyard.render.updates import leaves_objects
+from trainyard.render.immutability import leaves_objects
 
 __all__ = ["MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
 

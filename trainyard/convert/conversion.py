@@ -1,4 +1,4 @@
-"""One old job becomes a TrainJob and a runtime, with a note for every field that is not simply there."""
+"""Convert one legacy job to a TrainJob and a runtime, with a note for every field that does not carry over."""
 
 from __future__ import annotations
 

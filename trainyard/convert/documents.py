@@ -1,4 +1,4 @@
-"""Texts with old jobs: every object is converted, passed by with a note, or refused with one message."""
+"""Documents with legacy jobs: each object is converted, skipped with a note, or rejected with one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The TrainJob and its runtime in the making."""
+"""Draft of a TrainJob and its runtime."""
 
 from __future__ import annotations
 

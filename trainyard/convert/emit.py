@@ -1,4 +1,4 @@
-"""From a draft to a TrainJob and a runtime of its own."""
+"""Convert a draft to a TrainJob and its own runtime."""
 
 from __future__ import annotations
 

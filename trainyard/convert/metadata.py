@@ -1,4 +1,4 @@
-"""Name, labels and annotations of the old job, and what in them speaks to a scheduler."""
+"""Name, labels and annotations of the legacy job, including those that a scheduler reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one field of an old job."""
+"""Note about the conversion of one field."""
 
 from __future__ import annotations
 

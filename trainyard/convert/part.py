@@ -1,4 +1,4 @@
-"""The pods of one role of an old job: their template, how many there are, and what happens when they fail."""
+"""Pods of one role of a legacy job: template, number, and behavior on failure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
-from trainyard.render.bodies import copied
 from trainyard.render.hosts import MOST_PODS
+from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, faults
 
 __all__ = ["Part", "drop_empty_metadata", "read_part", "set_trainer"]

@@ -1,4 +1,4 @@
-"""Masters and workers whose programs are told a rank.
+"""Masters and workers that receive a rank.
 
 Where both have one template they are the nodes of one replicatedJob, of which the first was the master: the framework
 of the trainer API then says who is who. Where they differ, they stay two replicatedJobs, and every pod is a Job of its

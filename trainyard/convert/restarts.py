@@ -1,4 +1,4 @@
-"""What happens when a pod fails: the restart policies of the old operators as those of Jobs."""
+"""Restart policies of the legacy operators as those of Jobs."""
 
 from __future__ import annotations
 

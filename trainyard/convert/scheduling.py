@@ -1,4 +1,4 @@
-"""Gang, queue, priority and scheduler of the old job."""
+"""Gang, queue, priority and scheduler of the legacy job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An old job while it is read: what was taken from it, and what is left.
+"""Reader of a legacy job: which fields were read, and which are left.
 
 Everything that a converter reads is taken by its path. What nobody took is found at the end and noted as lost, so that
 no field disappears because nobody thought of it.
@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard.api import Body
 from trainyard.convert.note import Note, Severity
 from trainyard.problem import TrainyardError
-from trainyard.render.bodies import copied
+from trainyard.render.pod_editing import copied
 
 __all__ = ["Path", "Source", "dotted", "parts_of", "shown"]
 

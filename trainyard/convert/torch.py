@@ -1,4 +1,4 @@
-"""Variables of PyTorch programs: those that torchrun reads, and those that programs read which it does not start."""
+"""Environment variables of PyTorch programs, started by torchrun or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables that the old operator set: given to the programs that read them, and noted where commands name them."""
+"""Environment variables of the legacy operator: set for programs that read them, noted where commands name them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
 from trainyard.convert.note import Note, Severity
 from trainyard.convert.part import Part
 from trainyard.convert.source import Source
-from trainyard.render.bodies import field_ref_env, prepend_env
+from trainyard.render.pod_editing import field_ref_env, prepend_env
 
 __all__ = [
     "GLOBAL_INDEX_FIELD",

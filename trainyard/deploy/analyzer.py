@@ -1,4 +1,4 @@
-"""The program that Pulumi's engine starts for ``policies/pack``: it serves the rules over the engine's own protocol.
+"""Policy analyzer for ``policies/pack``: serves the rules over the Pulumi engine's protocol.
 
 The engine looks for ``pulumi-analyzer-policy-<runtime>`` on PATH, reads the port it prints, and asks it about every
 resource and, at the end, about the whole stack. Serving that protocol itself lets each finding have its own level, and

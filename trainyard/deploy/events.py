@@ -1,4 +1,4 @@
-"""Follows the engine's events: what is done, what is waited for, what failed and why."""
+"""Progress from the Pulumi engine's events: finished, pending and failed operations."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from trainyard.live.quotas import COUNTING_PATIENCE, await_counted, uncounted
 from trainyard.problem import Problem, TrainyardError
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
-from trainyard.queues.sides import settings_side
+from trainyard.queues.snapshot import settings_side
 from trainyard.settings import StackSettings
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Puts a stack right that was left behind by a killed run: stale locks and operations that never ended."""
+"""Recovery of a stack after a killed run: stale locks and pending operations."""
 
 from __future__ import annotations
 

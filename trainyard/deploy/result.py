@@ -1,4 +1,4 @@
-"""What an operation on a stack did, or would do."""
+"""Result of an operation on a stack, or of its preview."""
 
 from __future__ import annotations
 

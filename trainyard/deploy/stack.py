@@ -1,4 +1,4 @@
-"""A stack of the Automation API that asks as little as possible of the CLI and reads of its events what is told."""
+"""A stack of the Automation API that avoids CLI calls and parses only the events it needs."""
 
 from __future__ import annotations
 

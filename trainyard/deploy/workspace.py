@@ -1,4 +1,4 @@
-"""Where Pulumi runs: a folder of its own with the project and the settings, so that the checkout stays as it is."""
+"""Pulumi workspace: a separate folder with the project and the settings; the checkout stays unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from trainyard.cluster.pulumi_home import quiet_home
-from trainyard.data import checkout
+from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder
 from trainyard.problem import TrainyardError
 
@@ -38,7 +38,7 @@ _COLLECTION = {"GOGC": "800", "GOMEMLIMIT": "1GiB"}
 class Program:
     """The program of stacks/, run inside this process; it keeps the user's error if there is one."""
 
-    path: Path = field(default_factory=lambda: checkout() / "stacks" / "__main__.py")
+    path: Path = field(default_factory=lambda: project_root() / "stacks" / "__main__.py")
     error: TrainyardError | None = None
     _preparation: threading.Thread | None = None
 
@@ -142,7 +142,7 @@ def _failure(error: Exception) -> TrainyardError:
 
 
 def _write_project(folder: Path) -> None:
-    project = yaml.safe_load((checkout() / "Pulumi.yaml").read_text())
+    project = yaml.safe_load((project_root() / "Pulumi.yaml").read_text())
     project = {key: value for key, value in project.items() if key not in ("main", "stackConfigDir", "template")}
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project, sort_keys=False))
 

@@ -1,4 +1,4 @@
-"""The API client: plain dictionaries in and out, server-side apply, and no retry that could do a thing twice."""
+"""API client: plain dictionaries, server-side apply, and no retry that could repeat a write."""
 
 from __future__ import annotations
 

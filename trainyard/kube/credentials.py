@@ -1,4 +1,4 @@
-"""Who we are and whom we trust: kubeconfig files, ServiceAccount mounts, client certificates and tokens that rotate."""
+"""Credentials: kubeconfig files, ServiceAccount mounts, client certificates and tokens that rotate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding what the API server sends, whatever anybody stored in it."""
+"""Decoding of API server responses, whatever they contain."""
 
 from __future__ import annotations
 

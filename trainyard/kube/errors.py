@@ -1,4 +1,4 @@
-"""What can go wrong between a program and the API server."""
+"""Errors of requests to the API server."""
 
 from __future__ import annotations
 

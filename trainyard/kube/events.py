@@ -1,4 +1,4 @@
-"""Event recorder: core/v1 Events, repeated ones counted, written in the background and never in the way of the work.
+"""Event recorder: core/v1 Events, aggregated and written in the background.
 
 A burst of any usual size arrives, one object cannot flood, and memory is bounded: what waits to be written is kept
 apart from the series that are remembered for counting, and each object has a budget as in client-go.

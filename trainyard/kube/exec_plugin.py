@@ -1,4 +1,4 @@
-"""Credential plug-ins of client-go: run without a terminal, within a time and a size, ahead of expiry."""
+"""Credential plug-ins of client-go: no terminal, a timeout, bounded output, refreshed before expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping a store equal to what the API server holds: list, watch, resume, and list again when too much was missed."""
+"""Informer: list, watch, resume, and list again when too much was missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes itself that more than one part reads or writes."""
+"""Built-in Kubernetes kinds that several packages read or write."""
 
 from __future__ import annotations
 

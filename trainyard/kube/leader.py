@@ -1,4 +1,4 @@
-"""Leader election by a Lease, with a deadline of our own that ends before anybody else may start."""
+"""Leader election by a Lease, with a deadline of our own before another process may lead."""
 
 from __future__ import annotations
 

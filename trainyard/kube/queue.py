@@ -1,4 +1,4 @@
-"""A queue of keys to work on: each key at most once at a time, never lost, later where it failed."""
+"""Work queue: each key at most once at a time, never lost, retried with backoff."""
 
 from __future__ import annotations
 

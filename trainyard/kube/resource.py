@@ -1,4 +1,4 @@
-"""Addressing: which URL an object lives at, and how an object is named in a cache."""
+"""Resource addresses: the URL of an object, and its key in a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values made of files that somebody else replaces: tokens, client certificates, authorities."""
+"""Values from files that are replaced while we run: tokens, client certificates, authorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache of one resource that never goes back in time and holds our own writes as soon as they are answered."""
+"""Cache of one resource: never goes back in time, and holds our own writes once they are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a watch: one JSON event a line, however the network cuts the bytes."""
+"""Watch stream: one JSON event per line, however the network splits the bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP to one API server: credentials, fencing, throttling; never a repetition that could do a thing twice."""
+"""HTTP to one API server: credentials, fencing, throttling; never repeats a request that could write twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting until tenants can submit: a control plane that answers may still reject them.
+"""Wait until tenants can submit: a control plane that answers may still reject them.
 
 Policies, webhooks and the controllers behind them start after the API server. So what tenants do is tried as a dry
 run, in the namespace of one of them: policies judge by namespace, whoever asks.
@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.kube import ApiError, Client, Object, Resource, TransportError
-from trainyard.policy.admission import TENANT_LABEL
+from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.settings import StackSettings

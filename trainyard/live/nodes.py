@@ -1,4 +1,4 @@
-"""The nodes of a live cluster and the labels that say where they are."""
+"""Nodes of a live cluster, with their topology labels."""
 
 from __future__ import annotations
 

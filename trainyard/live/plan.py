@@ -1,11 +1,11 @@
-"""What a queue tree would mean for the jobs that are in a cluster now."""
+"""Effect of a queue tree on the jobs of a live cluster."""
 
 from __future__ import annotations
 
 from trainyard.kube import Client
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.queues.plan import Plan, plan
-from trainyard.queues.sides import Side
+from trainyard.queues.snapshot import Side
 
 __all__ = ["live_plan", "plan_from"]
 

@@ -1,4 +1,4 @@
-"""What the platform consists of right now: its queues and its fabric."""
+"""The live platform: its queues and its fabric."""
 
 from __future__ import annotations
 

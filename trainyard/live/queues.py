@@ -1,4 +1,4 @@
-"""The live queues, the gangs in them, and the nodes they share."""
+"""Live queues, their gangs, and the nodes they share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASS
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.kinds import NODES
 from trainyard.queues.jobs import Job, read_jobs
-from trainyard.queues.sides import Side, live_side
+from trainyard.queues.snapshot import Side, live_side
 
 __all__ = ["LiveQueues", "read_queues", "read_shares"]
 

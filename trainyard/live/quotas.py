@@ -1,4 +1,4 @@
-"""Quotas that are not counted yet: the API server refuses whatever they count until they are.
+"""ResourceQuotas without a status yet: the API server rejects what they count until then.
 
 The controller manager counts a quota on a kind that is new to a cluster late: it looks for new kinds every half minute,
 and counts again at its ``--resource-quota-sync-period`` (five minutes, five seconds on the embedded control plane).

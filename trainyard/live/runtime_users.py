@@ -1,4 +1,4 @@
-"""The TrainJobs of a live cluster, and which of them keep the runtime they started with."""
+"""TrainJobs of a live cluster by runtime, and which of them use a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TrainJobs in a live cluster: submit one, wait for its end, and see where its pods were placed."""
+"""TrainJobs of a live cluster: submit one, wait for its end, and report where its pods ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of a rule: objects with the verdict every engine must give, and how a verdict is compared."""
+"""Cases of a rule: objects with the expected decision of every engine, and the comparison of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule catalogue: reads the rule folders and says precisely what is wrong with one."""
+"""Rule catalog: load the rule folders, or report what is invalid in one."""
 
 from __future__ import annotations
 

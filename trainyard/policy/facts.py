@@ -1,4 +1,4 @@
-"""What a TenantPolicy and the Platform say, as annotations of Namespaces: the form in which the API server judges it.
+"""Policy facts: TenantPolicy and Platform as annotations of Namespaces, for policies in the API server.
 
 An API server maps the kinds of CustomResourceDefinitions up to half a minute after it starts; until then it rejects
 whatever a policy with such a parameter matches. Namespaces it knows from its first request on. So the facts of a

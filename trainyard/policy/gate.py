@@ -1,4 +1,4 @@
-"""One ruling about an object and all that is made of it: what the admission webhook and the reconcile loop ask.
+"""Gate: one decision about an object and all objects rendered from it, for webhook and reconciler.
 
 The made objects are judged as what they will be: created by the platform in the namespace of their origin. So a rule
 that can only be broken by what comes out of runtime, patches and defaults together is broken here, and not first when
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from trainyard.policy.judge import (
+from trainyard.policy.review import (
     Decision,
     DecisionUnavailableError,
     Finding,

@@ -1,4 +1,4 @@
-"""What a rule says: the model of ``rule.yaml``, and of the CEL fragments that rules share."""
+"""Rule model: ``rule.yaml``, and the CEL fragments that rules share."""
 
 from __future__ import annotations
 

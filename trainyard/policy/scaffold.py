@@ -1,4 +1,4 @@
-"""Makes a new rule folder that works as it is, to be edited."""
+"""Scaffold of a new rule folder that works as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies for a test run: the generated ones under names of their own.
+"""Test policies: the generated ones under other names.
 
 They match only objects that carry the labels of the run: whatever else is installed neither judges the cases nor is
 disturbed by them.

@@ -1,4 +1,4 @@
-"""Plain requests to an API server, with the warnings it answers and the errors it explains."""
+"""HTTP session with an API server, with warnings and explained errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack's settings say to rules: the objects that rules read, without a cluster and without Pulumi."""
+"""Objects that rules read, from the settings of a stack; without a cluster and without Pulumi."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
-from trainyard.data import checkout, data_folder
-from trainyard.policy.admission import TENANT_LABEL
+from trainyard.data import data_folder, project_root
 from trainyard.policy.rule import Rule
+from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.scheduler import in_force
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
@@ -114,10 +114,10 @@ def namespace_labels(tenant: str, settings: TenantSettings) -> dict[str, str]:
 def rule_catalogues(settings: StackSettings | None) -> list[Path]:
     """Return the folders of the shipped rules and of the team's own."""
     own = settings.policies.folders if settings else ()
-    return [data_folder("policies"), *(checkout() / folder for folder in own)]
+    return [data_folder("policies"), *(project_root() / folder for folder in own)]
 
 
 def runtime_catalogues(settings: StackSettings | None) -> list[Path]:
     """Return the folders of the shipped runtimes and of the team's own."""
     own = settings.runtimes.folders if settings else ()
-    return [data_folder("runtimes"), *(checkout() / folder for folder in own)]
+    return [data_folder("runtimes"), *(project_root() / folder for folder in own)]

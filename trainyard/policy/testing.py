@@ -1,4 +1,4 @@
-"""Runs the cases of the rule folders on every engine that is available."""
+"""Run the cases of the rule folders on every available engine."""
 
 from __future__ import annotations
 

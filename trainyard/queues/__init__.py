@@ -1,6 +1,7 @@
 """The tenant queue tree: proved against the rules of the Volcano version, then written as Queue objects."""
 
 from trainyard.queues.admission import refusals
+from trainyard.queues.capacity import Supply, supply_of
 from trainyard.queues.checks import check_queues, check_tree
 from trainyard.queues.drawing import draw
 from trainyard.queues.manifests import Manifests, is_manifest, read_manifests, read_queue
@@ -9,9 +10,8 @@ from trainyard.queues.objects import QueueObjects, prove_queues, queue_objects
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
 from trainyard.queues.rules import RULES, Finding, Rule, Severity, severity
 from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
-from trainyard.queues.shares import Compiled, Remainder, compile_queues, queue_tree
-from trainyard.queues.supply import Supply, supply_of
 from trainyard.queues.tree import QueueTree
+from trainyard.queues.units import Compiled, Remainder, compile_queues, queue_tree
 
 __all__ = [
     "DEFAULT",

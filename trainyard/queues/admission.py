@@ -1,4 +1,4 @@
-"""What Volcano's admission webhook refuses, for a whole tree and for one change of a live one.
+"""Rules of Volcano's admission webhook, for a whole tree and for one change of a live one.
 
 Upstream source: ``pkg/webhooks/admission/queues/validate/validate_queue.go``. 1.14.1 compares own values first, then a
 capability with the direct parent's, then the sums of siblings, and reads a resource that the upper side does not name

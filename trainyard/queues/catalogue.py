@@ -1,4 +1,4 @@
-"""Every rule of the queue tree, by what it is about."""
+"""Registry of the queue tree rules, by subject."""
 
 from __future__ import annotations
 

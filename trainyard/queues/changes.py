@@ -1,4 +1,4 @@
-"""What a change of the queue tree would do to the jobs that are there: refused before anything is touched.
+"""Effect of a queue tree change on existing jobs, checked before any write.
 
 Volcano deletes a queue with running jobs without a word, and lets a queue with waiting jobs become a parent, after
 which nothing is scheduled for anybody.

@@ -1,4 +1,4 @@
-"""Proves a queue tree: what the admission webhook refuses, and what it accepts and the scheduler then mishandles."""
+"""Check a queue tree: what the admission webhook rejects, and what it accepts and the scheduler mishandles."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trainyard.queues.admission import admission_problems
 from trainyard.queues.amounts import Amounts, units
+from trainyard.queues.builtin_queues import reserved_problems, root_problems
+from trainyard.queues.capacity import supply_of
+from trainyard.queues.fairness_checks import sharing_problems
 from trainyard.queues.guarantees import guarantee_problems
 from trainyard.queues.limits import flattened, limits
 from trainyard.queues.model import KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
-from trainyard.queues.reserved import reserved_problems, root_problems
 from trainyard.queues.rules import Finding, holding
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.shape import name_problems, shape_problems
-from trainyard.queues.shares import compile_queues
-from trainyard.queues.sharing import sharing_problems
-from trainyard.queues.supply import supply_of
+from trainyard.queues.tenant_checks import Gangs, affinity_problems, tenant_problems, topology_problems
 from trainyard.queues.tree import QueueTree
-from trainyard.queues.use import Gangs, affinity_problems, tenant_problems, topology_problems
+from trainyard.queues.units import compile_queues
 from trainyard.settings import StackSettings
 
 __all__ = ["check_queues", "check_tree"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainyard.queues.shares import queue_tree
 from trainyard.queues.tree import DEFAULT, ROOT, QueueTree
+from trainyard.queues.units import queue_tree
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import QueueState
 

@@ -1,4 +1,4 @@
-"""What becomes of jobs under a queue tree: who runs, who starts, who waits for what, and who can be taken back.
+"""Forecast for jobs under a queue tree: running, starting, waiting (with the reason), reclaimable.
 
 The scheduler's own rules on totals, not on nodes; whether nodes are left whole enough for a gang is not asked. Upstream
 source: plug-in ``capacity`` with the tree of Volcano 1.14.1. Queues are served by priority, then by their share of

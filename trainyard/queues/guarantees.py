@@ -1,4 +1,4 @@
-"""Guarantees that cannot be kept, and what they leave to others."""
+"""Checks of guarantees that cannot be met, and what they leave to other queues."""
 
 from __future__ import annotations
 

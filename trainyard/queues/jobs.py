@@ -1,4 +1,4 @@
-"""The gangs that are in queues, as the scheduler counts them: from PodGroups, live or recorded."""
+"""Gangs in queues, counted as the scheduler counts them: from PodGroups, live or recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler really gives each queue at most.
+"""Effective upper limit of each queue in the scheduler.
 
 Upstream source: plug-ins ``capacity`` (``checkHierarchicalQueue``, ``buildQueueAttrs``) and ``proportion`` of Volcano
 1.14.1. In the tree a queue has its parent's limit without what its siblings are guaranteed, and no more than its own

@@ -1,4 +1,4 @@
-"""Volcano Queue manifests as a tree, with what the API would refuse or drop as findings.
+"""Parse Volcano Queue manifests to a tree; what the API would reject or drop becomes a finding.
 
 Tolerant: one faulty queue or field hides nothing of the others. Upstream source: the CustomResourceDefinition of
 ``queues.scheduling.volcano.sh``, the same in Volcano 1.14.1 and 1.15.1.

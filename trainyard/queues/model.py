@@ -1,4 +1,4 @@
-"""A queue in plain Volcano amounts: what settings and manifests both come to."""
+"""Queue model in plain Volcano amounts, from settings or from manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue objects for a proved tree: those that a stack owns, and what it says about the two that Volcano makes."""
+"""Queue objects of a checked tree: those that a stack owns, and its changes to Volcano's own two."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.problem import TrainyardError
+from trainyard.queues.builtin_queues import RESERVED, fields_said
 from trainyard.queues.checks import check_queues
 from trainyard.queues.model import Queue
-from trainyard.queues.reserved import RESERVED, fields_said
 from trainyard.queues.rules import Severity
 from trainyard.queues.scheduling import Scheduling
-from trainyard.queues.shares import queue_tree
 from trainyard.queues.tree import QueueTree
+from trainyard.queues.units import queue_tree
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import NodeGroups
 

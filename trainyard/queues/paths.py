@@ -1,4 +1,4 @@
-"""Where a queue's fields are in what a person wrote: settings of a stack, or manifests."""
+"""Paths of a queue's fields in its source: settings of a stack, or manifests."""
 
 from __future__ import annotations
 

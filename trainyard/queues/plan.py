@@ -1,4 +1,4 @@
-"""What a change of the queue tree means to people: who gains and loses which share, and what becomes of their jobs."""
+"""Plan of a queue tree change: changed shares, and the effect on jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as people read it: on a screen, in a pull request, or by a program."""
+"""Report of a plan: text, Markdown for a pull request, or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/queues.md from the rules: ``python -m trainyard.queues.reference``."""
+"""Generate the tables of docs/queues.md from the rules: ``python -m trainyard.queues.reference``."""
 
 from __future__ import annotations
 

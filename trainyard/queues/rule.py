@@ -1,4 +1,4 @@
-"""One rule of the queue tree: what it asks for, who refuses a violation, and where it holds."""
+"""Rule model of the queue tree: what it requires, who rejects a violation, and when it applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the proof of a queue tree finds, and which of it matters to a scheduler."""
+"""Findings of queue tree checks, filtered by what a scheduler configuration uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides how a queue tree is read: the version of Volcano, and the plug-ins and actions of its scheduler."""
+"""Scheduling context of a queue tree: the version of Volcano, its plug-ins and its actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the edges and the names of a tree, whatever its amounts are."""
+"""Checks of the edges and names of a queue tree, independent of amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the live queue tree to another one without a step that Volcano refuses.
+"""Ordered writes from the live queue tree to another one, each of which Volcano accepts.
 
 The webhook judges every single change against the tree as it is at that moment. Going straight from one valid tree to
 another can therefore be refused half-way: a parent cannot shrink before its children did, a queue cannot move below a

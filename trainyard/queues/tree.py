@@ -1,4 +1,4 @@
-"""The shape of a queue tree: who is above whom."""
+"""Structure of a queue tree: parents and children."""
 
 from __future__ import annotations
 

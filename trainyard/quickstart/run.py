@@ -1,4 +1,4 @@
-"""The whole way once: control plane, program, smoke job, and the page that says what there is now."""
+"""Quickstart: control plane, Pulumi program, smoke job, and a summary page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees at the end: what runs where, the queues, the fabric, and where the gang landed."""
+"""Summary page: processes, queues, the fabric, and where the gang was placed."""
 
 from __future__ import annotations
 

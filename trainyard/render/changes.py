@@ -1,4 +1,4 @@
-"""What a TrainJob changes in its runtime's template, whichever of the three generations of fields says so.
+"""Changes of a TrainJob to its runtime's template, from any of the three generations of fields.
 
 The fields podSpecOverrides (v2.0), podTemplateOverrides (v2.1) and runtimePatches (v2.2 and later) are read by their
 own modules into one form, in which they are checked and merged.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER
 from trainyard.problem import Problem
-from trainyard.render.bodies import copied
 from trainyard.render.merge import strategic_merge
+from trainyard.render.pod_editing import copied
 from trainyard.render.pod_set import container_names
 from trainyard.render.shape import ENV, VOLUME_MOUNTS, faults, pod_fields
 from trainyard.render.template import Template

@@ -1,4 +1,4 @@
-"""Defaulting of a TrainJob: when each runtime patch last changed, and how many processes a node runs.
+"""Defaulting of a TrainJob: timestamps of runtime patches, and the number of processes per node.
 
 Clients of Trainer v2.2 and later read numProcPerNode as a number and fail on a list that holds one text. So the words
 that older versions had are accepted here and replaced; what is stored is a number or nothing.
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from trainyard.api import Body, Runtime
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.render.bodies import copied
 from trainyard.render.devices import cpu_count, gpu_count
 from trainyard.render.merge import merge_resources
+from trainyard.render.pod_editing import copied
 from trainyard.render.shape import RESOURCES, faults
 
 __all__ = ["defaulted", "wants_runtime"]

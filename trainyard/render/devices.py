@@ -1,4 +1,4 @@
-"""Accelerators and cores of one training node: what decides the number of its processes."""
+"""Accelerators and cores of one training node, which determine its number of processes."""
 
 from __future__ import annotations
 

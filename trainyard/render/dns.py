@@ -1,4 +1,4 @@
-"""Names as Kubernetes takes them: subdomains, and paths below a domain."""
+"""Kubernetes names: subdomains, and paths below a domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rendering files: TrainJobs with their runtimes and the cluster objects that matter, as a cluster would see them.
+"""Render files: TrainJobs with their runtimes and relevant cluster objects, as a cluster would.
 
 Documents count in their order: a second one of the same kind and name is an update of the first.
 """

@@ -1,4 +1,4 @@
-"""The names by which the pods of a TrainJob find each other, those of JobSet in its headless Service."""
+"""Host names of a TrainJob's pods, as JobSet assigns them in its headless Service."""
 
 from __future__ import annotations
 

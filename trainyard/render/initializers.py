@@ -1,4 +1,4 @@
-"""The steps before training: what a TrainJob's initializer needs from the runtime and puts into it."""
+"""Initializers: the steps before training, from the TrainJob and the runtime."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from trainyard.api.constants import (
 )
 from trainyard.api.train_job import InitializerSource
 from trainyard.problem import Problem
-from trainyard.render.bodies import upsert_env
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import upsert_env
 from trainyard.render.trainer import two_sources
 
 __all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]

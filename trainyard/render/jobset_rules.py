@@ -1,4 +1,4 @@
-"""JobSet's own admission, as far as a template decides it: what it would refuse for every TrainJob.
+"""JobSet's admission rules, as far as a template determines them.
 
 The rules are those of JobSet's validating webhook, pkg/webhooks/jobset_webhook.go. Lengths that depend on the
 TrainJob's name and on numbers of pods are in :mod:`trainyard.render.names`.

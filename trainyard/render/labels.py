@@ -1,4 +1,4 @@
-"""Labels and annotations of the JobSet: where they come from, and which the API server takes."""
+"""Labels and annotations of the JobSet: their sources, and which the API server accepts."""
 
 from __future__ import annotations
 

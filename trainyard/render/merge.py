@@ -1,4 +1,4 @@
-"""Kubernetes' strategic merge of a patch onto a JobSet specification, list order included.
+"""Strategic merge patch onto a JobSet specification, list order included.
 
 The order follows ``mergeSlice`` and ``normalizeElementOrder`` of k8s.io/apimachinery's strategicpatch package. One
 thing is done differently: where a patch gives a volume or a variable another source, the new source replaces the old

@@ -1,4 +1,4 @@
-"""Lengths and numbers: JobSet builds names from the TrainJob's, and refuses those that are too long.
+"""Limits of names and numbers: JobSet derives names from the TrainJob's, and rejects those that are too long.
 
 The formulas are those of JobSet's validating webhook: Job ``<job>-<replicatedJob>-<last replica>`` and, for indexed
 Jobs, pod ``<job>-<replicatedJob>-<last replica>-<last index>-<5 characters>`` have at most 63 characters, as have claim

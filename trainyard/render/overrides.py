@@ -1,4 +1,4 @@
-"""The overrides of older versions: podSpecOverrides of v2.0 and podTemplateOverrides of v2.1."""
+"""Overrides of older versions: podSpecOverrides of v2.0 and podTemplateOverrides of v2.1."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import TrainJobSpec
-from trainyard.render.bodies import stored
 from trainyard.render.changes import Change, Generation
+from trainyard.render.pod_editing import stored
 
 __all__ = ["POD_SPEC_OVERRIDES", "POD_TEMPLATE_OVERRIDES", "pod_spec_overrides", "pod_template_overrides"]
 

@@ -1,4 +1,4 @@
-"""Runtime patches (v2.2 and later): what they change, and who may call itself their manager."""
+"""Runtime patches (v2.2 and later): their changes, and who may name itself their manager."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 from trainyard.api import RuntimePatch, TrainJobSpec
 from trainyard.api.base import EmbeddedMetadata
 from trainyard.problem import Problem
-from trainyard.render.bodies import stored
 from trainyard.render.changes import Change, Generation
 from trainyard.render.dns import is_http_path, is_subdomain
+from trainyard.render.pod_editing import stored
 
 __all__ = ["RUNTIME_PATCHES", "check_managers", "patched_metadata", "runtime_patches"]
 

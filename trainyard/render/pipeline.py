@@ -1,4 +1,4 @@
-"""Rendering and admission: a draft, then its objects or a verdict."""
+"""Rendering and admission: validate, then build the objects or return the findings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import GROUP, MANAGED_BY_TRAINER
 from trainyard.problem import Problem
-from trainyard.render.draft import SPEC_MISSING, draft_of, framework_of, gang_schedulers_of
+from trainyard.render.immutability import check_changes, frozen_fields, leaves_objects, same_but_suspend
 from trainyard.render.initializers import apply_initializers
 from trainyard.render.jobset import job_set, place_in_queue, set_counts
 from trainyard.render.plan import Plan
@@ -15,7 +15,7 @@ from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
 from trainyard.render.snapshot import snapshot
 from trainyard.render.trainer import apply_trainer
 from trainyard.render.trainer_status import apply_trainer_status, trainer_status_objects
-from trainyard.render.updates import check_changes, frozen_fields, leaves_objects, same_but_suspend
+from trainyard.render.validation import SPEC_MISSING, draft_of, framework_of, gang_schedulers_of
 
 __all__ = ["admit", "render", "validate"]
 

@@ -1,4 +1,4 @@
-"""The working state of one rendering: the merged template, its pod sets, and what was found on the way."""
+"""Working state of one rendering: the merged template, its pod sets, and the findings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from trainyard.api import Body, MLPolicy, PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import API_VERSION, QUEUE_ANNOTATION, TRAIN_JOB, TRAINER
 from trainyard.problem import Problem
-from trainyard.render.bodies import copied
 from trainyard.render.changes import Change, merge_changes
+from trainyard.render.gang_members import Gang, gang_of
 from trainyard.render.labels import merged_metadata
-from trainyard.render.membership import Gang, gang_of
 from trainyard.render.merge import merge_resources
+from trainyard.render.pod_editing import copied
 from trainyard.render.pod_set import PodSet
 from trainyard.render.result import RenderContext
 from trainyard.render.template import Template

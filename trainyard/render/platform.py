@@ -1,4 +1,4 @@
-"""What the Platform object says that rendering needs."""
+"""The Platform object, as far as rendering reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of one replicatedJob, and the part of the TrainJob they take."""
+"""Pods of one replicatedJob, and their role in the TrainJob."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_CONTAINERS, ANCESTOR_LABEL, TRAINER
-from trainyard.render.bodies import section
+from trainyard.render.pod_editing import section
 
 __all__ = ["LAUNCHER", "PodSet", "ancestor_of", "container_names", "step_containers"]
 

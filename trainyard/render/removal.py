@@ -1,4 +1,4 @@
-"""Taking a replicatedJob out of a JobSet, with everything that names it: JobSet refuses names that are not there."""
+"""Remove a replicatedJob from a JobSet, with every reference to it: JobSet rejects unknown names."""
 
 from __future__ import annotations
 

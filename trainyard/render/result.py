@@ -1,4 +1,4 @@
-"""What goes into rendering and what comes out."""
+"""Input and output of rendering."""
 
 from __future__ import annotations
 

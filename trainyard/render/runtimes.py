@@ -16,9 +16,9 @@ from trainyard.problem import Problem
 from trainyard.render import frameworks, gangs
 from trainyard.render.jobset_rules import template_errors
 from trainyard.render.labels import check_metadata
-from trainyard.render.memo import once_per_runtime
 from trainyard.render.pod_set import ancestor_of, container_names, step_containers
 from trainyard.render.result import Verdict
+from trainyard.render.runtime_cache import once_per_runtime
 from trainyard.render.shape import JOB_SET_SPEC, faults
 from trainyard.render.template import Template, template_of
 

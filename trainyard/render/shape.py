@@ -1,4 +1,4 @@
-"""The shape of the plain bodies that rendering reads, checked before it reads them.
+"""Shape checks of plain objects, before rendering reads them.
 
 The API server guarantees this shape for stored objects; a file does not.
 """

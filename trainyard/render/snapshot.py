@@ -1,4 +1,4 @@
-"""The runtime snapshot: the runtime a TrainJob started with, kept beside it so that later edits do not change it."""
+"""Runtime snapshot: the runtime that a TrainJob started with, so that later edits do not change the job."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import yaml
 from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, documents, parse
 from trainyard.api.constants import GROUP, SNAPSHOT_KEY, SNAPSHOT_SUFFIX
 from trainyard.problem import Problem, TrainyardError
-from trainyard.render.memo import once_per_runtime
 from trainyard.render.plan import Plan
+from trainyard.render.runtime_cache import once_per_runtime
 
 __all__ = ["check_snapshot", "read_snapshot", "snapshot", "snapshot_name"]
 

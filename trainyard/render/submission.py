@@ -1,4 +1,4 @@
-"""Runtimes and TrainJobs as somebody sends them, and what admission makes of them.
+"""Submitted runtimes and TrainJobs, and their admission.
 
 What reads files asks here, so that it says what a cluster would say.
 """

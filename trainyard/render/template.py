@@ -1,4 +1,4 @@
-"""The template of a runtime: read once, copied for every TrainJob."""
+"""Template of a runtime: parsed once, copied for every TrainJob."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from trainyard.api import Body, Runtime
-from trainyard.render.bodies import copied
-from trainyard.render.memo import once_per_runtime
+from trainyard.render.pod_editing import copied
+from trainyard.render.runtime_cache import once_per_runtime
 
 __all__ = ["Template", "template_of"]
 

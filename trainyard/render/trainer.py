@@ -1,4 +1,4 @@
-"""What a TrainJob's trainer puts over the runtime; it is applied last and wins."""
+"""The TrainJob's trainer: applied last, over the runtime."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.problem import Problem
-from trainyard.render.bodies import upsert_env
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import upsert_env
 
 __all__ = ["apply_trainer", "trainer_warnings", "two_sources"]
 

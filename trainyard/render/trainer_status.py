@@ -1,4 +1,4 @@
-"""How training code reports its progress: where to, with which token, and whom to trust.
+"""Progress reports of training code: the URL, the token and the authority it needs.
 
 Names, paths and the token's audience are upstream's, which the trainer's callbacks rely on.
 """
@@ -10,8 +10,8 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import API_VERSION
-from trainyard.render.bodies import prepend_env, upsert_mount, upsert_volume
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import prepend_env, upsert_mount, upsert_volume
 
 __all__ = [
     "AUTHORITY_KEY",

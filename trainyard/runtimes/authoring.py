@@ -1,4 +1,4 @@
-"""Runtimes written in Python, for teams that prefer types to YAML: the same models, and the same life.
+"""Runtimes written in Python instead of YAML: the same models and the same life cycle.
 
 A release is locked as in a file: the author writes the hash that the spec had on that day, and a spec that has another
 one is refused.

@@ -1,4 +1,4 @@
-"""Runtimes and their versions as values, and the objects a cluster gets from them."""
+"""Catalog model: runtimes and their versions, and the objects a cluster gets from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runtime file must be: the right object, complete labels, and unchanged once released."""
+"""Checks of a runtime file: kind, labels, and no change after release."""
 
 from __future__ import annotations
 

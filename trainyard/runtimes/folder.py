@@ -1,4 +1,4 @@
-"""A catalogue folder as texts: read at once, changed as a value, and written back whole or not at all."""
+"""Catalog folder in memory: read at once, changed as a value, and written all or nothing."""
 
 from __future__ import annotations
 

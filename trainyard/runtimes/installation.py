@@ -1,4 +1,4 @@
-"""The catalogue as a cluster gets it: read from its folders, with the images that the stack wants."""
+"""Installation of the catalog: read from its folders, with the stack's images."""
 
 from __future__ import annotations
 

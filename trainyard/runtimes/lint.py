@@ -1,4 +1,4 @@
-"""Mistakes that no rule refuses, because now and then somebody means them: warnings, each with what to do instead."""
+"""Lint of runtimes: warnings about what no rule rejects because it may be intended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainyard import quantity
 from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
 from trainyard.problem import Problem
 from trainyard.render.devices import gpu_count
-from trainyard.render.requests import pod_requests
+from trainyard.render.pod_resources import pod_requests
 from trainyard.topology import Fabric
 
 __all__ = ["Rooms", "lint_runtime", "lint_train_job"]

@@ -1,4 +1,4 @@
-"""A catalogue as people read it: all of it in a few lines, or one runtime with everything about it."""
+"""Listing of a catalog: a line per runtime, or all details of one."""
 
 from __future__ import annotations
 

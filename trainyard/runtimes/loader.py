@@ -1,4 +1,4 @@
-"""Reads catalogue folders: ``index.yaml`` and one file a version, ``<name>/<MAJOR.MINOR>.yaml``."""
+"""Load catalog folders: ``index.yaml`` and one file a version, ``<name>/<MAJOR.MINOR>.yaml``."""
 
 from __future__ import annotations
 

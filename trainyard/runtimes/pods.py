@@ -1,4 +1,4 @@
-"""The replicatedJobs of a runtime and their pods, whatever else its file may hold."""
+"""Pods of a runtime's replicatedJobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TrainJob for a runtime of which nothing is known but the runtime: the least that a user would write."""
+"""Sample TrainJob of a runtime: the minimum that a user would write."""
 
 from __future__ import annotations
 

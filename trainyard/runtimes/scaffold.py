@@ -1,4 +1,4 @@
-"""New runtimes and new versions: a copy of one that works, changed where its author says, as a draft."""
+"""Scaffold of runtimes and versions: a draft copied from an existing one."""
 
 from __future__ import annotations
 

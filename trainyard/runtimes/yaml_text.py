@@ -1,4 +1,4 @@
-"""Changing single values of a YAML text; every other line, with its comments, stays as it is."""
+"""Edit single values of a YAML text, preserving all other lines and comments."""
 
 from __future__ import annotations
 

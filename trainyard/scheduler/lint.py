@@ -1,4 +1,4 @@
-"""Finds in a scheduler configuration what Volcano ignores in silence, replaces by its default, or dies of.
+"""Lint of a scheduler configuration: what Volcano silently ignores, replaces by a default, or crashes on.
 
 A configuration that is wrong as a whole is dropped: a running scheduler keeps the old one, a starting one uses its
 built-in default, without a queue tree and without topology, or ends where the default is forbidden

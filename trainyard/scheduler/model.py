@@ -1,4 +1,4 @@
-"""A scheduler configuration as values, and its text in the form that Volcano reads."""
+"""Scheduler configuration model, and its text in the form that Volcano reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduler configurations with a reason for each line."""
+"""Presets of the scheduler configuration, with a reason for each line."""
 
 from __future__ import annotations
 

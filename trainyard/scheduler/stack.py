@@ -1,4 +1,4 @@
-"""The scheduler configuration of a stack: its preset with what the settings change, proved before it is used."""
+"""Scheduler configuration of a stack: its preset with the settings' changes, checked before use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler of a Volcano version understands: actions, plug-ins, switches, arguments and their types.
+"""Scheduler options of a Volcano version: actions, plug-ins, switches, arguments and their types.
 
 Upstream sources at 1.14.1: ``pkg/scheduler/conf/scheduler_conf.go`` (keys and switches), ``pkg/scheduler/actions`` and
 ``pkg/scheduler/plugins`` (names and arguments), ``pkg/scheduler/framework/arguments.go`` (types). The switches are

@@ -1,4 +1,4 @@
-"""The base of every settings model: frozen, strict about unknown keys, camelCase in files; and the types of values."""
+"""Base of all settings models: frozen, unknown keys rejected, camelCase in files; and value types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the control plane comes from."""
+"""Settings of the control plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads stack settings and turns every mistake into one line: file, path, value, fix."""
+"""Load stack settings; every error becomes one line: file, path, value, fix."""
 
 from __future__ import annotations
 

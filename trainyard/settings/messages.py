@@ -1,4 +1,4 @@
-"""Validation errors as findings: the path as the file has it, what is wrong with the value, and what to do."""
+"""Validation errors as findings: the path as in the file, the fault of the value, and the fix."""
 
 from __future__ import annotations
 

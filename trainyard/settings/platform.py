@@ -1,4 +1,4 @@
-"""What is installed: Volcano, JobSet, the trainer, the runtimes and the policies."""
+"""Settings of installed components: Volcano, JobSet, the trainer, the runtimes and the policies."""
 
 from __future__ import annotations
 

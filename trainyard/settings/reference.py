@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the models: ``python -m trainyard.settings.reference > docs/settings.md``."""
+"""Generate docs/settings.md from the models: ``python -m trainyard.settings.reference > docs/settings.md``."""
 
 from __future__ import annotations
 

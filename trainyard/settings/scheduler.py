@@ -1,4 +1,4 @@
-"""The Volcano scheduler's configuration: a preset, and what a stack says differently."""
+"""Settings of the Volcano scheduler: a preset and its changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Amounts of a queue as people write them: quantities, nodes, GPUs by their short name, percent of the parent.
+"""Amounts of a queue in settings: quantities, nodes, GPUs by short name, percent of the parent.
 
-What they come to is computed in `trainyard.queues.shares`, which knows the tree and the fabric.
+What they come to is computed in `trainyard.queues.units`, which knows the tree and the fabric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of one stack: everything that ``stacks/Pulumi.<stack>.yaml`` can say."""
+"""Settings of one stack: everything in ``stacks/Pulumi.<stack>.yaml``."""
 
 from __future__ import annotations
 

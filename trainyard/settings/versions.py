@@ -1,4 +1,4 @@
-"""The version table: what is pinned, what was tested together, and where each program comes from."""
+"""Version table: pinned versions, combinations tested together, and the source of each program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenario time: what people write (``2h30m``) as seconds, and seconds as people read them."""
+"""Scenario time: durations such as ``2h30m``, parsed and formatted."""
 
 from __future__ import annotations
 

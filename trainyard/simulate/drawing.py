@@ -1,4 +1,4 @@
-"""Draws a replay: who waited and ran when, where on the fabric, and what each queue used, as one SVG.
+"""Draw a replay as one SVG: jobs over time, their nodes, and the usage of each queue.
 
 The same replay gives the same text. Rows that would not be readable are folded: nodes into their lowest domain, and
 the tail of a long list of jobs into a line that says how many there are.
@@ -13,10 +13,10 @@ from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
 from trainyard import quantity
-from trainyard.proof import stack_queues
 from trainyard.simulate.clock import shown
 from trainyard.simulate.replay import Replay
 from trainyard.simulate.timeline import Ending, PodRun, Timeline
+from trainyard.stack_checks import stack_queues
 
 __all__ = ["draw"]
 

@@ -1,4 +1,4 @@
-"""What a scenario expects of the scheduler at an instant, judged on what was seen."""
+"""Expectations of a scenario at an instant, checked against the observed state."""
 
 from __future__ import annotations
 

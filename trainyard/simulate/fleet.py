@@ -1,4 +1,4 @@
-"""Makes a control plane the platform of a scenario: nodes, HyperNodes, namespaces, queues and scheduler configuration.
+"""Prepare a control plane for a scenario: nodes, HyperNodes, namespaces, queues and scheduler.
 
 What an earlier scenario left is removed first. What both have in common, as a rule the nodes, stays.
 """
@@ -18,12 +18,12 @@ from trainyard.cluster import ClusterStatus, nodes
 from trainyard.controller.resources import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
-from trainyard.proof import stack_queues
 from trainyard.queues import DEFAULT, ROOT
-from trainyard.queues.reserved import RESERVED, made_room
+from trainyard.queues.builtin_queues import RESERVED, made_room
 from trainyard.settings import StackSettings
 from trainyard.simulate.installation import MANAGER, PATIENCE, PAUSE, configure, queue_open, until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE
+from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
 
 __all__ = ["clear", "delete_pods", "prepare"]

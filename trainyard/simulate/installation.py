@@ -18,7 +18,7 @@ from typing import Any
 
 from trainyard import pki, upstream
 from trainyard.cluster import ClusterAccess, ClusterStatus
-from trainyard.cluster.stages import HOST_PROCESS_LABEL
+from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
 from trainyard.controller.resources import QUEUES
 from trainyard.kube import ApiError, Client, Resource, kinds
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS

@@ -1,4 +1,4 @@
-"""The jobs of a scenario: gangs of equal pods that arrive, run for a time and end."""
+"""Jobs of a scenario: gangs of equal pods that arrive, run for a time and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario on a real control plane: PodGroups and pods as the platform makes them, and knowing when it is at rest.
+"""A scenario on a real control plane: creates PodGroups and pods, and detects when the scheduler is idle.
 
 The scheduler says nowhere that it is done. A control does: a pod without requests in a gang of its own, submitted
 after everything else. When it is bound, a whole scheduling session has seen all the rest. Several of them in a row

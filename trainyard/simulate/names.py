@@ -1,4 +1,4 @@
-"""One name or a list of names, as people write it in a scenario."""
+"""One name or a list of names, as written in a scenario."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays a scenario: the clock jumps from one instant at which something is due to the next.
+"""Replay a scenario: the clock jumps from one event to the next.
 
 At each instant everything that is due happens, the real scheduler is left alone until it has nothing more to do, and
 what it decided is noted. Hours of scenario time so take as long as the scheduler needs to decide.
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
 
-from trainyard.proof import stack_queues
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import shown
 from trainyard.simulate.expectation import Verdict, judge
@@ -21,6 +20,7 @@ from trainyard.simulate.jobs import Job
 from trainyard.simulate.names import Names
 from trainyard.simulate.scenario import Event, Scenario
 from trainyard.simulate.timeline import JobState, Timeline
+from trainyard.stack_checks import stack_queues
 
 __all__ = ["Replay", "Settled", "World", "replay"]
 

@@ -1,4 +1,4 @@
-"""A replay for people and for programs: what each job did, and which expectations held."""
+"""Report of a replay as text or JSON: the jobs, and which expectations were met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many scheduling sessions without a change show that the scheduler has nothing more to do."""
+"""Number of unchanged scheduling sessions after which the scheduler is idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario: the fleet, the queues, the jobs that arrive, what happens to them, and what is expected of the scheduler.
+"""Scenario model: the fleet, the queues, the arriving jobs, the events, and the expectations.
 
 The sections ``fabric``, ``queues``, ``tenants``, ``scheduler`` and ``priorityClasses`` are those of a stack's settings;
 ``stack`` takes them from a stack's file, so that a platform can be replayed as it is.

@@ -1,4 +1,4 @@
-"""An embedded control plane for replays: started, given Volcano, and used for one scenario after the other."""
+"""Session of replays: an embedded control plane with Volcano, reused between scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened: who ran where and when, who waited, and what each queue used."""
+"""Timeline of a replay: running and waiting jobs, their nodes, and the usage of each queue."""
 
 from __future__ import annotations
 

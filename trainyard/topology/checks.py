@@ -1,4 +1,4 @@
-"""The faults of a declared fabric, found before anything is compiled or applied."""
+"""Checks of a declared fabric, before anything is compiled or applied."""
 
 from __future__ import annotations
 

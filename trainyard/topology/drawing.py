@@ -1,10 +1,10 @@
-"""A fabric as a tree of text, with what repeats said once."""
+"""Text tree of a fabric, with repeated parts shown once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainyard.topology.alike import Alike, Alikeness
+from trainyard.topology.domain_groups import Alike, Alikeness
 from trainyard.topology.fabric import Fabric, FabricDomain
 
 __all__ = ["draw"]

@@ -1,4 +1,4 @@
-"""From the settings of a fabric to what a cluster needs: HyperNodes, and nodes with their labels.
+"""Compile the settings of a fabric to HyperNodes and labeled nodes.
 
 A domain of the lowest level becomes a HyperNode of tier 1, the level above tier 2 and so on: Volcano walks from a
 HyperNode to its ancestors by rising tier, so a tier is the height of a domain above its nodes. Members are always

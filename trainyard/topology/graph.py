@@ -1,4 +1,4 @@
-"""The edges between HyperNodes: who lists whom, and the faults of that graph alone."""
+"""Graph of HyperNodes: members and the faults of the graph alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proves HyperNode manifests, however they were made, against what Volcano 1.14.1 does with them."""
+"""Checks of HyperNode manifests against the behavior of Volcano 1.14.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges files that declare a fabric in whatever form: settings, HyperNode manifests, and nodes to compare with."""
+"""Check of files that declare a fabric: settings, HyperNode manifests, and nodes to compare with."""
 
 from __future__ import annotations
 

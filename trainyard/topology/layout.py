@@ -1,4 +1,4 @@
-"""The domains of a fabric one by one, copies written out: what the checks and the compiler both walk over."""
+"""Domains of a fabric, copies expanded: input of the checks and the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HyperNodes and nodes as manifests have them, read whatever their state, with a finding for what cannot be read."""
+"""Parse manifests of HyperNodes and nodes; what cannot be parsed becomes a finding."""
 
 from __future__ import annotations
 

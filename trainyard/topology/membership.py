@@ -1,4 +1,4 @@
-"""Which nodes a HyperNode's own members match, as Volcano's scheduler matches them.
+"""Nodes that match a HyperNode's members, as Volcano's scheduler matches them.
 
 A regular expression matches anywhere in a node's name; an empty label selector matches nothing. Upstream source:
 ``GetMembers`` in ``pkg/scheduler/api/hyper_node_info.go`` of Volcano 1.14.1. Go's regular expressions take linear time

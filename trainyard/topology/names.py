@@ -1,4 +1,4 @@
-"""Names in a fabric: of nodes that settings only count, and of the labels that say where a node is."""
+"""Names in a fabric: generated node names, and topology labels."""
 
 from __future__ import annotations
 

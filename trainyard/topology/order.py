@@ -1,4 +1,4 @@
-"""In which order HyperNodes may be changed while Volcano schedules.
+"""Safe order of HyperNode changes while Volcano schedules.
 
 Volcano 1.14.1 stops every gang that asks for a topology while a HyperNode has two parents, and crashes when one is
 deleted that a parent still lists. So members are taken away before they are added elsewhere, a HyperNode is listed

@@ -1,4 +1,4 @@
-"""A fabric as a picture: boxes in boxes, squares for nodes, and what repeats drawn once with its number.
+"""Picture of a fabric: nested boxes, squares for nodes, repeated parts drawn once with their count.
 
 The picture of 8 nodes and that of 100,000 are of the same kind: siblings that differ in name alone are one stack of
 cards. Where too many differ, the ones that are not drawn are counted.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from trainyard.topology.alike import Alike, Alikeness
+from trainyard.topology.domain_groups import Alike, Alikeness
 from trainyard.topology.fabric import Fabric, FabricDomain
 from trainyard.topology.svg import Canvas, Shape, text_width
 

@@ -1,4 +1,4 @@
-"""Where nodes are in a forest of HyperNodes: in two domains of a tier, in none, or missing."""
+"""Placement of nodes in HyperNodes: in two domains of a tier, in none, or missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the rules into docs/fabric.md: ``python -m trainyard.topology.reference docs/fabric.md``."""
+"""Generate the rules in docs/fabric.md: ``python -m trainyard.topology.reference docs/fabric.md``."""
 
 from __future__ import annotations
 

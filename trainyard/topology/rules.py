@@ -1,4 +1,4 @@
-"""The rules a fabric and its HyperNodes are proved against, and what a violation does to Volcano 1.14.1.
+"""Rules of a fabric and its HyperNodes, and the effect of a violation on Volcano 1.14.1.
 
 The effects were seen on the real scheduler; where it is the admission webhook that refuses, the effect says so.
 """

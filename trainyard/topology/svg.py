@@ -1,4 +1,4 @@
-"""Writes SVG: boxes, squares and text, with styles of its own so that it looks the same wherever it is opened."""
+"""SVG writer: boxes, squares and text, with inline styles."""
 
 from __future__ import annotations
 

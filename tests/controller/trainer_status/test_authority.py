@@ -14,9 +14,9 @@ from tests.controller.harness import CONFIG_MAPS, JOB_SETS, PLATFORMS, TRAIN_JOB
 from tests.controller.trainer_status.test_server import job_set, platform
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard import pki
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.resources import SECRETS as SECRET_RESOURCE
 from trainyard.controller.trainer_status import AuthorityUpdater, authority_of
-from trainyard.controller.view import ClusterView
 from trainyard.kube import Backoff, Informer
 
 SECRETS = "/api/v1/secrets"

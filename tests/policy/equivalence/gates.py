@@ -14,11 +14,11 @@ from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import NOW, USERS, Worlds
 from trainyard.api.constants import PLATFORM_API_VERSION
-from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.check.run import check_paths, opened
-from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.opa.adapter import OpaClient
 from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.validating_admission_policies import TENANT_LABEL
 
 _BATCH = 50
 

@@ -8,8 +8,8 @@ import pytest
 
 from trainyard.problem import TrainyardError
 from trainyard.topology import compile_fabric
-from trainyard.topology.declare import Declared
 from trainyard.topology.sources import source
+from trainyard.topology.to_settings import Declared
 
 
 class Network:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from trainyard.problem import TrainyardError
 from trainyard.topology import compile_fabric
 from trainyard.topology.checks import fabric_findings
-from trainyard.topology.declare import Declared
+from trainyard.topology.serialize import settings_text
 from trainyard.topology.sources import SOURCES, Options, source
 from trainyard.topology.sources.hostlist import expand
-from trainyard.topology.written import settings_text
+from trainyard.topology.to_settings import Declared
 
 INVENTORY = """\
 # where the nodes are

@@ -1,4 +1,4 @@
-"""What a fresh control plane needs of its provider: roles of the supervisor and of KWOK, and a default StorageClass."""
+"""Bootstrap objects of a new control plane: roles of the supervisor and of KWOK, and a default StorageClass."""
 
 from __future__ import annotations
 

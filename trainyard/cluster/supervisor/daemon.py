@@ -16,13 +16,13 @@ from functools import partial
 from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane
 from trainyard.cluster.files import ClusterFolder
 from trainyard.cluster.health import Probe, probe
+from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
 from trainyard.cluster.ports import taken
 from trainyard.cluster.process import HEARTBEAT, rotate
-from trainyard.cluster.stages import HOST_PROCESS_LABEL
 from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.bootstrap import bootstrap, release_nodes
-from trainyard.cluster.supervisor.keeper import Keeper
 from trainyard.cluster.supervisor.kubelet import Kubelet
+from trainyard.cluster.supervisor.process_supervisor import Keeper
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
 from trainyard.kube.kinds import DEPLOYMENTS, PODS
 

@@ -1,4 +1,4 @@
-"""Forwards the TCP connections of one address to the ready replicas of a program, as a Service does.
+"""TCP forwarder from one address to the ready replicas of a program, as a Service does.
 
 Webhook configurations name one URL, and the replicas of a program each listen on a port of their own. TLS passes
 through untouched. A replica that stops being ready gets no new connection; its established ones go on until either side

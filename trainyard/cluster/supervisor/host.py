@@ -1,4 +1,4 @@
-"""One container of a platform pod as a process of this machine: its files, its token, its readiness."""
+"""One container of a platform pod as a local process: its files, token and readiness."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.controlplane import server_url
 from trainyard.cluster.files import ClusterFolder, private_folder
 from trainyard.cluster.health import answers
 from trainyard.cluster.ports import HOST, slot_name, slot_ports, taken
 from trainyard.cluster.process import ProcessSpec
-from trainyard.cluster.sources import sources_digest
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import volumes
+from trainyard.cluster.supervisor.host_programs import Recipe, RunContext
 from trainyard.cluster.supervisor.identity import ServiceAccountIdentity
-from trainyard.cluster.supervisor.keeper import Keeper
 from trainyard.cluster.supervisor.pods import HostContainer, local_paths
+from trainyard.cluster.supervisor.process_supervisor import Keeper
 from trainyard.cluster.supervisor.readiness import Readiness
-from trainyard.cluster.supervisor.recipes import Recipe, RunContext
 from trainyard.cluster.toolchain import program_path
 from trainyard.kube import Client
 from trainyard.kube.kinds import (

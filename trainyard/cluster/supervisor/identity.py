@@ -1,4 +1,4 @@
-"""The ServiceAccount token of a host process: asked for, written to a file, renewed before it expires."""
+"""ServiceAccount token of a host process: requested, written to a file, renewed before it expires."""
 
 from __future__ import annotations
 

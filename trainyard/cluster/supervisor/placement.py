@@ -1,4 +1,4 @@
-"""Which pod of a Deployment runs in which slot of this machine.
+"""Assignment of a Deployment's pods to slots of this machine.
 
 A slot is a set of ports, files and records. The Deployment and ReplicaSet controllers decide which pods there are, for
 scaling and roll-outs too; here each gets a slot of its own and keeps it for its life.

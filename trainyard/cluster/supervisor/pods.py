@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainyard.cluster.stages import ENDED_ANNOTATION, HOST_PROCESS_LABEL
+from trainyard.cluster.kwok_stages import ENDED_ANNOTATION, HOST_PROCESS_LABEL
 from trainyard.problem import TrainyardError
 
 __all__ = [

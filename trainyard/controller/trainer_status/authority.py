@@ -1,4 +1,4 @@
-"""The authority that training pods check the status server's certificate against: ConfigMap ``<job>-tls-config``.
+"""Certificate authority for training pods to verify the status server: ConfigMap ``<job>-tls-config``.
 
 The ConfigMap is made with the job. When the webhook authority is renewed, jobs that run since before would no longer
 trust the server, so the leader brings their ConfigMaps up to date; upstream writes them at every reconciliation.
@@ -13,10 +13,10 @@ import logging
 
 from trainyard import pki
 from trainyard.controller.certificates import SETTLING
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.ownership import OccupiedError, require_owner
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
 from trainyard.controller.status import finished
-from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError, uid_of
 from trainyard.render.trainer_status import AUTHORITY_KEY, authority_name
 

@@ -1,4 +1,4 @@
-"""Rate limit by key, in bounded memory."""
+"""Rate limit per key, in bounded memory."""
 
 from __future__ import annotations
 

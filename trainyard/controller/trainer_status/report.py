@@ -1,4 +1,4 @@
-"""A progress report: upstream's UpdateTrainJobStatusRequest, checked as the CustomResourceDefinition checks it."""
+"""Progress report: upstream's UpdateTrainJobStatusRequest, validated as by the CustomResourceDefinition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status server: takes reports under upstream's path, on the webhook server of every replica.
+"""Status server: receives reports under upstream's path, on the webhook server of every replica.
 
 Status codes, bodies and limits are upstream's. Beyond upstream, a pod reports on its own TrainJob only, and neither a
 flood of reports nor one of invalid tokens reaches the API server (429).
@@ -16,12 +16,12 @@ from http import HTTPStatus
 import orjson
 from aiohttp import web
 
+from trainyard.controller.cluster_cache import ClusterView
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.trainer_status.limits import RateLimit
 from trainyard.controller.trainer_status.report import read_report
 from trainyard.controller.trainer_status.tokens import Pod, TokenReviewer, TooManyTokensError
 from trainyard.controller.trainer_status.writer import StatusWriter
-from trainyard.controller.view import ClusterView
 from trainyard.kube import ApiError, Object, TransportError, uid_of
 from trainyard.problem import TrainyardError
 from trainyard.render.trainer_status import status_path, token_audience

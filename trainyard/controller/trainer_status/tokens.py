@@ -1,4 +1,4 @@
-"""Verification of the tokens that training pods report with.
+"""Verification of training pods' tokens.
 
 The API server verifies them (TokenReview): signature, issuer, expiry and audience, and that the pod a token is bound to
 still exists. Upstream verifies against the issuer's published keys, which accepts tokens of deleted pods.

@@ -1,4 +1,4 @@
-"""Writes reports into TrainJobs, at most one a second for each: what comes in between replaces what waits.
+"""Write reports to TrainJobs, at most once a second each; a later report replaces a pending one.
 
 Every replica writes, as upstream's does, so the writes are not fenced. They are applied under upstream's field manager,
 so that what a report leaves out is removed, whichever of the two controllers took the report before it. The

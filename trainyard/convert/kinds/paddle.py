@@ -9,7 +9,7 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.variables import Variable, give, literal, note_old_hosts
-from trainyard.render.bodies import field_ref_env
+from trainyard.render.pod_editing import field_ref_env
 
 __all__ = ["convert"]
 

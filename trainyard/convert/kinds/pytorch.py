@@ -13,7 +13,7 @@ from trainyard.convert.roles import Roles
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.source import shown
 from trainyard.convert.torch import number_of_processes, tell_nodes, tell_roles
-from trainyard.render.bodies import upsert_env
+from trainyard.render.pod_editing import upsert_env
 
 __all__ = ["convert"]
 

@@ -13,7 +13,7 @@ from trainyard.api import Body
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part, read_part
 from trainyard.convert.source import Source, shown
-from trainyard.render.bodies import copied, upsert_env, upsert_mount, upsert_volume
+from trainyard.render.pod_editing import copied, upsert_env, upsert_mount, upsert_volume
 
 __all__ = ["CORE_DEFAULT", "memory_of", "read_pod"]
 

@@ -1,4 +1,4 @@
-"""The command line of spark-submit that says what a SparkApplication says."""
+"""The spark-submit command line that is equivalent to a SparkApplication."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from trainyard.convert.scheduling import (
     read_schedulers,
     read_topology,
 )
-from trainyard.render.bodies import copied, upsert_mount, upsert_volume
+from trainyard.render.pod_editing import copied, upsert_mount, upsert_volume
 
 __all__ = ["convert"]
 

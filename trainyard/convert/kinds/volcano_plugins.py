@@ -1,4 +1,4 @@
-"""Plug-ins of Volcano Jobs: what they set in the pods, and the framework that does it in future."""
+"""Plug-ins of Volcano Jobs: their effect on the pods, and the framework that replaces them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainyard.convert.part import Part
 from trainyard.convert.ranked import merge
 from trainyard.convert.torch import tell_nodes, tell_roles
 from trainyard.convert.variables import Variable, give, indexed, literal, mentions, note_old_hosts
-from trainyard.render.bodies import upsert_mount, upsert_volume
+from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["apply_plugins"]

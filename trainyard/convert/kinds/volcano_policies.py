@@ -1,4 +1,4 @@
-"""Life-cycle policies of Volcano Jobs: what an event does to a pod, a task or the whole job."""
+"""Life-cycle policies of Volcano Jobs: effect of an event on a pod, a task or the whole job."""
 
 from __future__ import annotations
 

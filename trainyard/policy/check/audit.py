@@ -1,4 +1,4 @@
-"""What exists in a cluster, judged as if it were created now."""
+"""Audit of a cluster: existing objects reviewed as if they were created now."""
 
 from __future__ import annotations
 

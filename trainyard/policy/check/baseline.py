@@ -1,4 +1,4 @@
-"""Known violations: silenced one by one, with a reason, until a day."""
+"""Baseline of known violations: suppressed one by one, with a reason and an expiry date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that changed since a revision: committed, staged, edited or new."""
+"""Files changed since a revision: committed, staged, edited or new."""
 
 from __future__ import annotations
 

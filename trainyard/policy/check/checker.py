@@ -1,4 +1,4 @@
-"""The check itself: every object becomes requests, the rules judge them in batches, and repetitions are merged."""
+"""Checker: objects become reviews, rules decide them in batches, and duplicate findings are merged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_jobs import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
 from trainyard.policy.gate import DecisionSource
-from trainyard.policy.judge import (
+from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
     Finding,

@@ -1,4 +1,4 @@
-"""Where in its file an object or one of its fields is; looked up only for what has a finding."""
+"""Line numbers of objects and fields in their files, looked up only for findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of an audit as PolicyReports, which dashboards of Kubernetes policies read."""
+"""Findings of an audit as PolicyReports, for dashboards of Kubernetes policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds PolicyReport and ClusterPolicyReport, for clusters where nobody else installs them."""
+"""CustomResourceDefinitions of PolicyReport and ClusterPolicyReport, for clusters without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check found: one result a violation, and the report that all formats are written from."""
+"""Results of a check: one per violation, and the report that all formats are written from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From options to a report: starts or finds a policy server while the files are being read."""
+"""Run a check from its options: starts or finds a policy server while the files are read."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trainyard.policy.admission import refuse_unknown
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.results import Report, Result
-from trainyard.policy.judge import Surroundings
-from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle, build_bundle
 from trainyard.policy.opa.local import SocketClient
 from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.prefilter import Mentions
+from trainyard.policy.review import Surroundings
 from trainyard.policy.rule import Rule
 from trainyard.policy.stack import policy_settings, rule_catalogues
+from trainyard.policy.validating_admission_policies import refuse_unknown
 from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings

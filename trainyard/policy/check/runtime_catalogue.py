@@ -1,4 +1,4 @@
-"""A runtime catalogue judged as CI must: its files and releases, what became of it, and a job on every version."""
+"""Check of a runtime catalog in CI: files, releases, transitions, and a job on every version."""
 
 from __future__ import annotations
 

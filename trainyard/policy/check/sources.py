@@ -1,4 +1,4 @@
-"""What there is to check: files, folders, globs and standard input, down to the single object."""
+"""Sources of a check: files, folders, globs and standard input, down to the single object."""
 
 from __future__ import annotations
 

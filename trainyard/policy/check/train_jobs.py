@@ -1,4 +1,4 @@
-"""A TrainJob under check: its schema, its admission, and the objects that it becomes in its surroundings."""
+"""Check of a TrainJob: its schema, its admission, and the objects rendered from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the objects under check: tenants, platform, runtimes. Inputs win over the stack's settings."""
+"""Context of a check: tenants, platform, runtimes. Inputs take precedence over the stack's settings."""
 
 from __future__ import annotations
 

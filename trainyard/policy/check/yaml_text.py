@@ -1,4 +1,4 @@
-"""Reading YAML as Kubernetes does: into what JSON can say, and nothing that grows beyond reason."""
+"""Read YAML as Kubernetes does: JSON types only, and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the server, so that whatever goes wrong is a refusal: ``opa-python-client`` behind a contract.
+"""OPA client: ``opa-python-client`` behind an interface on which every failure is a denial.
 
 The client itself answers an undefined decision with an empty document and lets every transport error through as it is.
 Here an answer is a whole decision of the expected rules, or :class:`DecisionUnavailableError`.
@@ -16,9 +16,9 @@ import aiohttp
 import orjson
 from opa_client.opa_async import AsyncOpaClient
 
-from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.answers import PARAMETERS, result_of, whole, wholes, written
+from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
 

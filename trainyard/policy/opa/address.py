@@ -1,4 +1,4 @@
-"""Where a policy server is: what starting one and asking one have in common."""
+"""Address of a policy server, shared by those that start one and those that ask one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as an answer of the policy server: a whole decision of the expected rules, and nothing else."""
+"""Responses of the policy server: accepted only as a complete decision of the expected rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.judge import DecisionUnavailableError
+from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["PARAMETERS", "result_of", "whole", "wholes", "written"]
 

@@ -1,4 +1,4 @@
-"""The bundle: the rules' Rego, and what their rule.yaml says, as the server loads them."""
+"""Bundle of the policy server: the rules' Rego and the data from their rule.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy server as an engine: the cases of the rules, judged by the very bundle that is deployed."""
+"""The policy server as an engine: cases of the rules, decided by the deployed bundle."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.policy.admission import TENANT_LABEL
 from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
-from trainyard.policy.judge import Decision, Review, Surroundings, decision_of, documents_of
-from trainyard.policy.mentions import Mentions
 from trainyard.policy.opa.adapter import OpaAddress, OpaClient
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.prefilter import Mentions
+from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.rule import Match
+from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["OpaEngine"]

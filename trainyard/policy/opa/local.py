@@ -1,4 +1,4 @@
-"""Asking a server of one's own on its Unix socket: without the libraries of the network, which take longer to load.
+"""Client of a local server on its Unix socket, without network libraries, which load slowly.
 
 Whatever goes wrong is a refusal, as with :mod:`trainyard.policy.opa.adapter`; nobody else can stand in for this server,
 so there is neither a token nor another attempt.
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.judge import DecisionUnavailableError
 from trainyard.policy.opa.answers import PARAMETERS, result_of, wholes, written
+from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["SocketClient"]
 

@@ -1,4 +1,4 @@
-"""A policy server on this machine, on a socket that only its user reaches, with a bundle that nobody can change."""
+"""Local policy server, on a socket that only its user can open, with a read-only bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging a stack: all its objects at once, so that its own tenants and its own platform are the parameters."""
+"""Review of a stack: all its objects at once, with its own tenants and platform as parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from trainyard.policy.cases import MISSING_PARAMETER
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.train_jobs import Resolved, resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE
-from trainyard.policy.judge import (
+from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.pack.resources import KubernetesObject, Resource, objects_of, unreadable
+from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundings
+from trainyard.policy.pack.values import masked, overlaps
+from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
     Finding,
@@ -26,12 +32,6 @@ from trainyard.policy.judge import (
     decision_of,
     documents_of,
 )
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.server import OpaServer
-from trainyard.policy.pack.resources import KubernetesObject, Resource, objects_of, unreadable
-from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundings
-from trainyard.policy.pack.values import masked, overlaps
 from trainyard.policy.rule import Reach, Rule
 from trainyard.policy.stack import policy_settings, rule_catalogues
 from trainyard.problem import TrainyardError

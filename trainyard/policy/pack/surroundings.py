@@ -1,4 +1,4 @@
-"""What surrounds the objects of a stack: its tenants, its platform and its runtimes, as far as they are known."""
+"""Context of a stack's objects: its tenants, platform and runtimes, as far as they are known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
 from trainyard.policy.check.world import World
-from trainyard.policy.judge import platform_controller
 from trainyard.policy.pack.resources import KubernetesObject
+from trainyard.policy.review import platform_controller
 from trainyard.settings import StackSettings
 
 __all__ = ["SURROUNDING_KINDS", "StackSurroundings"]

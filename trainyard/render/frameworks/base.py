@@ -1,4 +1,4 @@
-"""What a framework is."""
+"""Interface of frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elastic PyTorch: torchrun starts with the least number of nodes and takes in more as they come.
+"""Elastic PyTorch: torchrun starts with the minimum number of nodes and adds others as they come.
 
 The nodes meet at the first one (rendezvous backend ``c10d``). All pods are created at once; the gang needs only the
 least number of them, and the others join when there is room.
@@ -14,8 +14,8 @@ from trainyard.api.constants import TRAINER_PORT
 from trainyard.api.ml_policy import ElasticPolicy
 from trainyard.api.rules import ELASTIC_NODES
 from trainyard.problem import Problem
-from trainyard.render.bodies import copied, section
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import copied, section
 from trainyard.render.pod_set import PodSet
 
 __all__ = [

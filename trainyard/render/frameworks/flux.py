@@ -10,13 +10,13 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.problem import Problem
-from trainyard.render.bodies import upsert_mount, upsert_volume
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.flux_scripts import INIT, BrokerConfig, entrypoint
 from trainyard.render.frameworks.roles import take_command
 from trainyard.render.hosts import subdomain
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
 
 __all__ = ["Flux"]

@@ -1,4 +1,4 @@
-"""What the containers of a Flux job run, and the configuration of its brokers.
+"""Scripts of the containers of a Flux job, and the configuration of its brokers.
 
 Flux comes from an image of its own: the init container copies its view (``/opt/view``, with the software it links to in
 ``/opt/software``) into a volume, and the entrypoint of the training container puts both where Flux expects them. The

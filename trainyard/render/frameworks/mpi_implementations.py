@@ -1,4 +1,4 @@
-"""What tells each implementation of mpirun where the nodes are: one entry here is one implementation.
+"""Implementations of mpirun: how each one is given its nodes. One entry is one implementation.
 
 Variables of Open MPI are those of Trainer v2.3; those of Intel MPI and MPICH, which share the Hydra launcher, follow
 Kubeflow's mpi-operator and what the launchers of today read.

@@ -13,7 +13,6 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.problem import Problem
-from trainyard.render.bodies import add_port, prepend_env
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.roles import (
@@ -26,8 +25,9 @@ from trainyard.render.frameworks.roles import (
 )
 from trainyard.render.hosts import host, hosts, subdomain
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
-from trainyard.render.reserved import reserved_errors
+from trainyard.render.reserved_env import reserved_errors
 
 __all__ = ["Paddle"]
 

@@ -1,4 +1,4 @@
-"""No framework: the nodes run as the runtime says."""
+"""No framework: the nodes run what the runtime specifies."""
 
 from __future__ import annotations
 

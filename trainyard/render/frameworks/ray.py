@@ -21,7 +21,6 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.problem import Problem
-from trainyard.render.bodies import add_port, prepend_env, section, upsert_mount, upsert_volume
 from trainyard.render.devices import cpu_count, gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.ray_scripts import HEAD, NODE, WORKER
@@ -35,8 +34,9 @@ from trainyard.render.frameworks.roles import (
 )
 from trainyard.render.hosts import host
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import add_port, prepend_env, section, upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
-from trainyard.render.reserved import reserved_errors
+from trainyard.render.reserved_env import reserved_errors
 
 __all__ = ["Ray"]
 

@@ -1,4 +1,4 @@
-"""What the pods of a Ray cluster run; ``@PORT@`` and ``@OPTIONS@`` stand for the port and the node's resources."""
+"""Scripts of the pods of a Ray cluster; ``@PORT@`` and ``@OPTIONS@`` are placeholders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of several roles: which container takes part, who runs the TrainJob's program, and when all have succeeded."""
+"""Jobs of several roles: participating containers, the role that runs the trainer, and the success policy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD
 from trainyard.problem import Problem
-from trainyard.render.bodies import copied, field_ref_env, upsert_env
 from trainyard.render.merge import merge_resources
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import copied, field_ref_env, upsert_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.template import template_of
 

@@ -1,4 +1,4 @@
-"""Training that a launcher starts over SSH: keys, a host file, and who is a node.
+"""Training started by a launcher over SSH: keys, a host file, and the nodes.
 
 The replicatedJobs have fixed names. ``launcher`` runs the TrainJob's command in its container ``node`` (or
 ``launcher``); it is one pod. ``node`` runs an SSH server from the runtime, in which the launcher starts processes.
@@ -18,16 +18,16 @@ from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.api.ml_policy import HorovodPolicy, MpiPolicy
 from trainyard.problem import Problem
-from trainyard.render.bodies import copied, prepend_env, section, upsert_env, upsert_mount, upsert_volume
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
 from trainyard.render.hosts import hosts
 from trainyard.render.merge import merge_resources
 from trainyard.render.plan import Plan, PodSet
+from trainyard.render.pod_editing import copied, prepend_env, section, upsert_env, upsert_mount, upsert_volume
 from trainyard.render.pod_set import LAUNCHER
 from trainyard.render.removal import remove_pod_set
-from trainyard.render.reserved import reserved_errors
+from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.template import template_of
 
 __all__ = ["LaunchPolicy", "SshLaunched"]

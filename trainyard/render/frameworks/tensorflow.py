@@ -1,4 +1,4 @@
-"""TensorFlow: TF_CONFIG, which tells a task who the others are and which one it is.
+"""TensorFlow: TF_CONFIG, with the addresses of all tasks and the task's own index.
 
 Roles come from the names of replicatedJobs: ``chief`` (or ``master``), ``worker``, ``ps`` and ``evaluator``; ``node``,
 and a trainer of any other name, are workers. An evaluator is told about the cluster and is no part of it.
@@ -15,7 +15,6 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.problem import Problem
-from trainyard.render.bodies import add_port, prepend_env
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.roles import (
     check_indexes,
@@ -29,8 +28,9 @@ from trainyard.render.frameworks.roles import (
 )
 from trainyard.render.hosts import hosts
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
-from trainyard.render.reserved import reserved_errors
+from trainyard.render.reserved_env import reserved_errors
 
 __all__ = ["Tensorflow"]
 

@@ -10,7 +10,6 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.api.ml_policy import EnvInjectionTarget
 from trainyard.problem import Problem
-from trainyard.render.bodies import add_port, field_ref_env, prepend_env
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.elastic import (
@@ -25,8 +24,9 @@ from trainyard.render.frameworks.elastic import (
 from trainyard.render.frameworks.torchtune import check_torchtune, is_torchtune, set_command, torchtune_warnings
 from trainyard.render.hosts import host, subdomain
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 from trainyard.render.pod_set import PodSet
-from trainyard.render.reserved import reserved_errors
+from trainyard.render.reserved_env import reserved_errors
 
 __all__ = ["RESERVED", "Torch", "processes"]
 

@@ -1,4 +1,4 @@
-"""torchtune: which recipe and configuration a TrainJob means, and the command that runs them.
+"""torchtune: recipe and configuration of a TrainJob, and the command that runs them.
 
 A TrainJob whose trainer command is ``tune run`` names neither: the recipe follows from the number of nodes and devices
 and from the LoRA settings among the arguments, the configuration from the model of the runtime.

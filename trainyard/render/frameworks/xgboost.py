@@ -8,11 +8,11 @@ from typing import Final
 
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.problem import Problem
-from trainyard.render.bodies import add_port, field_ref_env, prepend_env
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 
 __all__ = ["Xgboost"]
 

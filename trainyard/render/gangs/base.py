@@ -1,4 +1,4 @@
-"""What a gang scheduler is."""
+"""Interface of gang schedulers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from trainyard.api import Body
 from trainyard.problem import Problem
-from trainyard.render.membership import members_of
+from trainyard.render.gang_members import members_of
 from trainyard.render.plan import Plan, PodSet
 
 __all__ = ["GangScheduler", "members", "name_scheduler"]

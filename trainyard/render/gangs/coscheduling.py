@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from trainyard.api import Body
 from trainyard.api.constants import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL
 from trainyard.problem import Problem
-from trainyard.render.bodies import section
 from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
 from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import section
 
 __all__ = ["Coscheduling"]
 

@@ -20,9 +20,9 @@ from trainyard.api.constants import (
     KAI_TOPOLOGY_ANNOTATION,
 )
 from trainyard.problem import Problem
-from trainyard.render.bodies import section
 from trainyard.render.gangs.base import GangScheduler, name_scheduler
 from trainyard.render.plan import Plan, PodSet
+from trainyard.render.pod_editing import section
 
 __all__ = ["Kai"]
 

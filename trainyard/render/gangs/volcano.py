@@ -15,11 +15,11 @@ from trainyard.api.constants import (
     VOLCANO_SCHEDULER,
 )
 from trainyard.problem import Problem
-from trainyard.render.bodies import section
 from trainyard.render.dns import is_subdomain
 from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
 from trainyard.render.gangs.topology import check_topology, network_topology, warn_topology
 from trainyard.render.plan import Plan, PodSet
+from trainyard.render.pod_editing import section
 
 __all__ = ["Volcano"]
 

@@ -1,4 +1,4 @@
-"""What changes for a job when its runtime is another version: computed on the objects that the job becomes."""
+"""Difference between two versions of a runtime, computed on the rendered objects of a job."""
 
 from __future__ import annotations
 

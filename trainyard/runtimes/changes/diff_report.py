@@ -1,4 +1,4 @@
-"""A comparison of runtimes as people read it: on a screen, in a pull request, or by a program."""
+"""Report of a runtime diff: text, Markdown for a pull request, or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a change of a runtime reaches: the TrainJobs that name it, and what becomes of each."""
+"""Impact of a runtime change: the TrainJobs that use it, and the effect on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a change reaches, as people read it: on a screen, in a pull request, or by a program."""
+"""Report of a runtime change's impact: text, Markdown for a pull request, or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``images.lock``: the digest that each image of a catalogue had when its registry was asked."""
+"""``images.lock``: the digest of each image of a catalog, as its registry last reported it."""
 
 from __future__ import annotations
 

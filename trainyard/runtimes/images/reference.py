@@ -1,4 +1,4 @@
-"""Image references: which registry is asked for what, and where a stack's mirror has it."""
+"""Image references: registry, repository and tag, and their place in a stack's mirror."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking registries for digests, by the OCI distribution API: what a tag means there, or why that cannot be told."""
+"""Registry client for digests, by the OCI distribution API."""
 
 from __future__ import annotations
 

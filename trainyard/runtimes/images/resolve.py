@@ -1,4 +1,4 @@
-"""Filling ``images.lock``: what registries say of every image of a catalogue, and nothing that they do not say."""
+"""Resolve the images of a catalog to digests in ``images.lock``."""
 
 from __future__ import annotations
 

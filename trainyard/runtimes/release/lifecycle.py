@@ -1,4 +1,4 @@
-"""The life of a version: released, reached by an alias, deprecated, retired. Each step is a change of folder texts.
+"""Life cycle of a version: released, aliased, deprecated, retired. Each step is a change of folder texts.
 
 Every step refuses what users of the runtime would suffer from, and says what to do instead. Nothing is written here.
 """

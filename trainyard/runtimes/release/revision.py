@@ -1,4 +1,4 @@
-"""A catalogue folder as it is at a git revision."""
+"""Catalog folder at a git revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may become of a catalogue between two states of its folder: additions, moved aliases and steps of a life.
+"""Allowed transitions between two states of a catalog: additions, moved aliases, life cycle steps.
 
 Whoever reviews a change, and CI, ask whether it breaks a promise: that a released version stays as it is, that it goes
 no earlier than was said, and that a name which jobs use keeps meaning something.

@@ -1,4 +1,4 @@
-"""What a source of a fabric is: text in, settings out."""
+"""Interface of fabric sources: text in, settings out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 import yaml
 
 from trainyard.problem import TrainyardError
-from trainyard.topology.declare import Declared
+from trainyard.topology.to_settings import Declared
 
 __all__ = ["MAX_TEXT", "Options", "Source", "parse_documents", "refuse_depth"]
 

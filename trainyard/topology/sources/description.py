@@ -8,8 +8,8 @@ from typing import Any
 from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
 from trainyard.settings.loader import parse_yaml, stack_settings
-from trainyard.topology.declare import Declared
 from trainyard.topology.sources.base import Options, Source, parse_documents
+from trainyard.topology.to_settings import Declared
 
 __all__ = ["SOURCE", "fabric_values"]
 

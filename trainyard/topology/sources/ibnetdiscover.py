@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trainyard.problem import TrainyardError
-from trainyard.topology.declare import Declared, declare
+from trainyard.topology.inventory import Survey, dns_label
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.sources.rails import Adapter, Wiring, levels_of, place
-from trainyard.topology.survey import Survey, dns_label
+from trainyard.topology.to_settings import Declared, declare
 
 __all__ = ["SOURCE"]
 

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.fabric import NodeShape
-from trainyard.topology.declare import Declared, declare
+from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_NODES
 from trainyard.topology.sources.base import Options, Source, refuse_depth
-from trainyard.topology.survey import Found, Survey, dns_label, refuse
+from trainyard.topology.to_settings import Declared, declare
 
 __all__ = ["SOURCE"]
 

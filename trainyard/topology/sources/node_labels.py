@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from trainyard import quantity
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.fabric import NodeShape
-from trainyard.topology.declare import Declared, declare
+from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.manifests import Node, read_manifests
 from trainyard.topology.names import LABEL_PREFIX, SHAPE_LABEL
 from trainyard.topology.sources.base import Options, Source, parse_documents
-from trainyard.topology.survey import Found, Survey, dns_label, refuse
+from trainyard.topology.to_settings import Declared, declare
 
 __all__ = ["SOURCE", "fabric_of_nodes"]
 

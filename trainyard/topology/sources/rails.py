@@ -1,4 +1,4 @@
-"""From links between switches and host adapters to tiers of domains, with several rails a node."""
+"""Tiers of domains from links between switches and host adapters, with several rails per node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from trainyard.topology.survey import Found, dns_label, natural
+from trainyard.topology.inventory import Found, dns_label, natural
 
 __all__ = ["Adapter", "Placement", "Wiring", "levels_of", "place"]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.problem import Problem, TrainyardError
-from trainyard.topology.declare import Declared, declare
+from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES
 from trainyard.topology.sources.base import Options, Source, parse_documents
 from trainyard.topology.sources.hostlist import expand
-from trainyard.topology.survey import Found, Survey, dns_label, refuse
+from trainyard.topology.to_settings import Declared, declare
 
 __all__ = ["SOURCE"]
 

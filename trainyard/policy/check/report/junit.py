@@ -1,4 +1,4 @@
-"""JUnit XML: a suite a file, a test case an object, a failure where a cluster would refuse it."""
+"""JUnit XML: a suite per file, a test case per object, a failure where a cluster would reject it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For people, and for programs that read JSON."""
+"""Reports as text and as JSON."""
 
 from __future__ import annotations
 

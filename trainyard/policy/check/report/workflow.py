@@ -1,4 +1,4 @@
-"""Annotations on a pull request: the workflow commands of GitHub."""
+"""Annotations of pull requests: the workflow commands of GitHub."""
 
 from __future__ import annotations
 

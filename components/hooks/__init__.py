@@ -1,0 +1,1 @@
+"""Hooks that prepare live objects before Pulumi changes them."""

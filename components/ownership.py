@@ -1,0 +1,207 @@
+"""Ownership of objects that exist already in the cluster.
+
+The provider at our pin takes over whatever it finds under the name of an object it is to create. So the program looks
+first: an object that exists and does not carry this stack's label was made by somebody else. It is refused, or adopted
+where the settings say so, and then kept on destroy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.objects import ADOPTED_ANNOTATION
+from components.threads import run_in_thread
+from trainyard.cluster.base import ClusterAccess
+from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
+from trainyard.kube.credentials import kubeconfig
+from trainyard.problem import Problem, TrainyardError
+
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "look"]
+
+STACK_LABEL = "trainyard.dev/stack"
+
+CLUSTER_KINDS: dict[tuple[str, str], str] = {
+    ("v1", "Namespace"): "namespaces",
+    ("v1", "Node"): "nodes",
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): "mutatingwebhookconfigurations",
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): "validatingwebhookconfigurations",
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): "validatingadmissionpolicies",
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): "validatingadmissionpolicybindings",
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): "customresourcedefinitions",
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"): "flowschemas",
+    ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"): "prioritylevelconfigurations",
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): "clusterroles",
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): "clusterrolebindings",
+    ("scheduling.k8s.io/v1", "PriorityClass"): "priorityclasses",
+    ("scheduling.volcano.sh/v1beta1", "Queue"): "queues",
+    ("topology.volcano.sh/v1alpha1", "HyperNode"): "hypernodes",
+    ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "clustertrainingruntimes",
+    ("trainyard.dev/v1alpha1", "Platform"): "platforms",
+}
+"""Plural of every cluster-scoped kind that the program declares or looks at."""
+
+NAMESPACED_KINDS: dict[tuple[str, str], str] = {
+    ("v1", "ConfigMap"): "configmaps",
+    ("v1", "ResourceQuota"): "resourcequotas",
+    ("v1", "Service"): "services",
+    ("v1", "ServiceAccount"): "serviceaccounts",
+    ("apps/v1", "Deployment"): "deployments",
+    ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
+    ("rbac.authorization.k8s.io/v1", "Role"): "roles",
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
+    ("trainyard.dev/v1alpha1", "TenantPolicy"): "tenantpolicies",
+}
+"""Plural of every namespaced kind that the program declares."""
+
+
+"""Seconds for which a server that is busy, or starts to serve a new kind, is asked again."""
+
+Address = tuple[str, str, str, str]
+"""API version, kind, namespace (empty where there is none) and name."""
+
+
+@dataclass(frozen=True)
+class LiveObjects:
+    """Metadata of the objects that exist, by address."""
+
+    metadata: Mapping[Address, Mapping[str, Any]]
+
+    def names(self, api_version: str, kind: str) -> set[str]:
+        """Return the names of the cluster-scoped objects of a kind."""
+        return {name for version, each, _, name in self.metadata if (version, each) == (api_version, kind)}
+
+    def owned(self, stack: str, api_version: str, kind: str) -> set[str]:
+        """Return the names of the cluster-scoped objects of a kind that a stack made."""
+        return {
+            name
+            for (version, each, _, name), metadata in self.metadata.items()
+            if (version, each) == (api_version, kind) and metadata.get("labels", {}).get(STACK_LABEL) == stack
+        }
+
+
+@dataclass
+class Ownership:
+    """Decides about each object that is to be declared.
+
+    Parameters
+    ----------
+    live
+        The objects that exist.
+    stack
+        Value of this stack's label.
+    may_adopt
+        Whether objects of others are taken over.
+    """
+
+    live: LiveObjects
+    stack: str
+    may_adopt: bool
+    refused: list[Problem] = field(default_factory=list)
+
+    def adopt(self, manifest: Mapping[str, Any]) -> bool:
+        """Return whether an object is taken over from somebody else.
+
+        One that may not be taken over is noted, for `refuse` to say them all once everything is declared.
+        """
+        metadata = manifest["metadata"]
+        namespace = metadata.get("namespace", "")
+        found = self.live.metadata.get((manifest["apiVersion"], manifest["kind"], namespace, metadata["name"]))
+        if found is None:
+            return False
+        if found.get("labels", {}).get(STACK_LABEL) == self.stack:
+            return bool(found.get("annotations", {}).get(ADOPTED_ANNOTATION) == "true")
+        if self.may_adopt:
+            return True
+        where = f"{manifest['kind']} {namespace + '/' if namespace else ''}{metadata['name']}"
+        self.refused.append(Problem(where, "exists already and was not made by this stack"))
+        return False
+
+    def refuse(self) -> None:
+        """Refuse the stack if an object of it belongs to somebody else.
+
+        Raises
+        ------
+        TrainyardError
+            With each of those objects.
+        """
+        if self.refused:
+            raise TrainyardError(
+                f"{len(self.refused)} objects of stack {self.stack} exist already and belong to somebody else",
+                problems=self.refused,
+                fix="set trainyard:adopt to true to take them over (they are kept on destroy), or remove them, "
+                "or set install: existing for the component that is already there",
+            )
+
+
+def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> LiveObjects:
+    """Return the objects that exist, metadata only.
+
+    Parameters
+    ----------
+    access
+        The cluster.
+    stack
+        Value of this stack's label; namespaces that carry it hold nobody else's objects and are not looked into.
+    namespaces
+        Namespaces that the program declares.
+
+    Raises
+    ------
+    TrainyardError
+        The cluster cannot be reached or refuses to be read.
+    """
+    return run_in_thread(lambda: _look(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces)))
+
+
+async def _look(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:
+    found: dict[Address, Mapping[str, Any]] = {}
+    try:
+        async with Client(connection, user_agent="trainyard-program") as client:
+            found |= await _lists(client, CLUSTER_KINDS)
+            others = [
+                name
+                for (_, kind, _, name), metadata in found.items()
+                if kind == "Namespace" and name in namespaces and not _is_ours(metadata, stack)
+            ]
+            for name in others:
+                found |= await _lists(client, NAMESPACED_KINDS, name)
+    except ApiError as error:
+        raise TrainyardError(
+            f"The API server refuses to list: {error}", fix="use credentials that may list the platform's kinds"
+        ) from error
+    except TransportError as error:
+        raise TrainyardError(
+            f"The API server {connection.server} cannot be reached: {error}",
+            fix="start the cluster (`trainyard cluster up`) or correct the kubeconfig",
+        ) from error
+    return LiveObjects(found)
+
+
+def _is_ours(metadata: Mapping[str, Any], stack: str) -> bool:
+    adopted = metadata.get("annotations", {}).get(ADOPTED_ANNOTATION) == "true"
+    return metadata.get("labels", {}).get(STACK_LABEL) == stack and not adopted
+
+
+async def _lists(
+    client: Client, kinds: Mapping[tuple[str, str], str], namespace: str | None = None
+) -> dict[Address, Mapping[str, Any]]:
+    answers = await asyncio.gather(*(_list(client, kind, plural, namespace) for kind, plural in kinds.items()))
+    return {
+        (*kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
+        for kind, items in zip(kinds, answers, strict=True)
+        for item in items
+    }
+
+
+async def _list(client: Client, kind: tuple[str, str], plural: str, namespace: str | None) -> tuple[Object, ...]:
+    group, _, version = kind[0].rpartition("/")
+    resource = Resource(group, version, plural, kind[1], namespaced=namespace is not None)
+    try:
+        return (await client.page(resource, namespace=namespace, limit=0, metadata_only=True)).items
+    except ApiError as error:
+        if error.not_found:
+            return ()
+        raise

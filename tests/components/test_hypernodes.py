@@ -1,0 +1,76 @@
+"""Before HyperNodes change, what moves is taken away; what belongs to others is left alone and named."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hooks.hypernodes import Rewiring
+from tests.kube.fake_api import FakeApi, serving
+from tests.topology.trees import fabric
+from trainyard.cluster import ClusterAccess
+from trainyard.controller.resources import HYPER_NODES
+from trainyard.problem import TrainyardError
+from trainyard.topology import compile_fabric
+
+PATH = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+
+
+def manifests(spines: dict[str, list[str]]) -> list[dict[str, Any]]:
+    domains = [
+        {"name": spine, "domains": [{"name": rack, "nodes": [f"{rack}-n"]} for rack in racks]}
+        for spine, racks in spines.items()
+    ]
+    return compile_fabric(fabric(*domains)).hyper_nodes
+
+
+async def prepare(api: FakeApi, wanted: dict[str, list[str]]) -> None:
+    access = ClusterAccess("c", Path("/none"))
+    async with api.client() as client:
+        await Rewiring(access, manifests(wanted), "local").prepare(client)
+
+
+def members(api: FakeApi, name: str) -> list[str]:
+    body = api.find(HYPER_NODES.plural, name)
+    assert body is not None
+    return [member["selector"]["exactMatch"]["name"] for member in body["spec"]["members"]]
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with serving(FakeApi()) as fake:
+        for body in manifests({"s": ["a", "b"], "t": ["c"]}):
+            marks = {"labels": {"trainyard.dev/stack": "local"}, "annotations": {"team": "net"}}
+            fake.put(PATH, {**body, "metadata": {**body["metadata"], **marks}})
+        yield fake
+
+
+async def test_a_rack_that_moves_is_taken_from_its_spine_only(api: FakeApi) -> None:
+    await prepare(api, {"s": ["a"], "t": ["c", "b"]})
+    assert (members(api, "s"), members(api, "t")) == (["a"], ["c"])
+    body = api.find(HYPER_NODES.plural, "s")
+    assert body is not None
+    assert body["metadata"]["annotations"] == {"team": "net"}
+
+
+async def test_what_only_grows_or_goes_as_a_whole_is_not_touched(api: FakeApi) -> None:
+    await prepare(api, {"s": ["a", "b", "d"]})
+    assert api.writes == []
+
+
+async def test_hyper_nodes_of_others_are_left_alone(api: FakeApi) -> None:
+    other = {**manifests({"x": ["y"]})[1], "metadata": {"name": "x"}}
+    api.put(PATH, other)
+    await prepare(api, {"s": ["a"], "t": ["c", "b"]})
+    assert members(api, "x") == ["y"]
+
+
+async def test_one_of_others_that_lists_ours_is_named_and_nothing_is_written(api: FakeApi) -> None:
+    api.put(PATH, {**manifests({"x": ["b"]})[1], "metadata": {"name": "x"}})
+    with pytest.raises(TrainyardError) as caught:
+        await prepare(api, {"s": ["a"], "t": ["c", "b"]})
+    assert [problem.path for problem in caught.value.problems] == ["HyperNode/x"]
+    assert api.writes == []

@@ -1,0 +1,56 @@
+"""A preview may go without its cluster; nothing else may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+from components.offline import OFFLINE_KUBECONFIG, access_or_offline
+from trainyard.cluster.base import ClusterAccess
+from trainyard.kube.credentials import kubeconfig
+from trainyard.problem import TrainyardError
+from trainyard.settings import parse_stack
+
+
+class Absent:
+    def access(self) -> ClusterAccess:
+        raise TrainyardError("/home/ann/.kube/config does not exist", fix="set KUBECONFIG")
+
+
+CLUSTERS = {
+    "existing": {"provider": "existing", "context": "production"},
+    "kind": {"provider": "kind"},
+    "embedded": {"provider": "embedded"},
+}
+
+
+def access(kind: str) -> ClusterAccess:
+    absent: Any = Absent()
+    return access_or_offline(absent, "c", parse_stack({"cluster": CLUSTERS[kind]}, source="x"))
+
+
+@pytest.mark.parametrize("kind", ["existing", "kind"])
+def test_a_preview_goes_without_cluster_and_says_so(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    assert access(kind) == ClusterAccess("c", OFFLINE_KUBECONFIG, "nowhere")
+    assert "everything shows as new: /home/ann/.kube/config does not exist" in said[0]
+
+
+def test_an_embedded_cluster_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    with pytest.raises(TrainyardError, match="does not exist"):
+        access("embedded")
+
+
+def test_nothing_is_made_without_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    with pytest.raises(TrainyardError, match="does not exist"):
+        access("existing")
+
+
+def test_nowhere_is_a_kubeconfig_of_no_server() -> None:
+    assert kubeconfig(OFFLINE_KUBECONFIG, "nowhere").server == "https://127.0.0.1:1"

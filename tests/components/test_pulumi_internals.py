@@ -1,0 +1,73 @@
+"""The engine is asked for URNs only, is not told what it throws away, and makes nothing of a refused stack."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pulumi
+import pytest
+from google.protobuf import struct_pb2
+from pulumi.runtime.proto import engine_pb2, resource_pb2
+
+from components.pulumi_internals import Engine
+
+
+class Sides:
+    """What lies beyond the program: notes what reaches it."""
+
+    def __init__(self) -> None:
+        self.registered: list[str] = []
+        self.said: list[Any] = []
+        stored = struct_pb2.Struct()
+        stored.update({"kind": "ConfigMap", "data": {"a": "b"}, "status": {"phase": "Active"}})
+
+        def register(request: Any) -> Any:
+            self.registered.append(request.name)
+            return resource_pb2.RegisterResourceResponse(urn="urn", id="id", object=stored)
+
+        self.monitor = SimpleNamespace(RegisterResource=register)
+        self.engine = SimpleNamespace(Log=self.said.append)
+
+
+@pytest.fixture
+def sides(monkeypatch: pytest.MonkeyPatch) -> Sides:
+    found = Sides()
+    settings = SimpleNamespace(monitor=found.monitor, engine=found.engine)
+    monkeypatch.setattr(pulumi.runtime.settings, "SETTINGS", settings)
+    return found
+
+
+def request(kind: str, *, custom: bool = True) -> Any:
+    spec = struct_pb2.Struct()
+    spec.update({"kind": "ConfigMap", "data": {"a": "b"}})
+    return resource_pb2.RegisterResourceRequest(type=kind, name=kind, custom=custom, object=spec)
+
+
+def test_an_object_has_no_outputs_but_keeps_its_name_and_id(sides: Sides) -> None:
+    Engine()
+    answer = sides.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
+    assert (answer.urn, answer.id) == ("urn", "id")
+    assert dict(answer.object) == {"kind": None, "data": None}
+
+
+def test_components_and_the_provider_are_answered_as_ever(sides: Sides) -> None:
+    Engine()
+    for kind, custom in (("trainyard:volcano:Volcano", False), ("pulumi:providers:kubernetes", True)):
+        assert "status" in sides.monitor.RegisterResource(request(kind, custom=custom)).object
+
+
+def test_debug_messages_are_dropped_and_others_are_sent(sides: Sides) -> None:
+    Engine()
+    for severity in (engine_pb2.DEBUG, engine_pb2.WARNING):
+        sides.engine.Log(engine_pb2.LogRequest(severity=severity, message="text"))
+    assert [each.severity for each in sides.said] == [engine_pb2.WARNING]
+
+
+def test_nothing_of_a_refused_stack_is_registered(sides: Sides) -> None:
+    engine = Engine()
+    sides.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
+    engine.refuse(pulumi.RunError("belongs to somebody else"))
+    with pytest.raises(pulumi.RunError, match="somebody else"):
+        sides.monitor.RegisterResource(request("kubernetes:core/v1:Secret"))
+    assert sides.registered == ["kubernetes:core/v1:ConfigMap"]

@@ -1,0 +1,51 @@
+"""What the policy server is asked about several requests."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from trainyard.policy import load_rules
+from trainyard.policy.prefilter import Mentions
+from trainyard.policy.review import Review, Surroundings, documents_of
+from trainyard.settings.platform import PolicySettings
+
+RULES = load_rules()
+NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
+JOB: dict[str, Any] = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "j"}}
+DEPRECATED = {"metadata": {"labels": {"trainer.kubeflow.org/support": "deprecated"}}}
+
+
+def test_parameters_that_several_requests_share_are_said_once() -> None:
+    platform, vision, language = {"leafQueues": ["a"]}, {"queues": ["a"]}, {"queues": ["b"]}
+    reviews = [
+        Review("CREATE", JOB, platform=platform, tenant_policy=policy) for policy in (vision, language, vision, None)
+    ]
+    document = documents_of(reviews, Surroundings(PolicySettings(), (), NOW))
+    assert document["params"] == [
+        {"platform": platform, "tenantPolicy": vision},
+        {"platform": platform, "tenantPolicy": language},
+        {"platform": platform, "tenantPolicy": None},
+    ]
+    assert [request["params"] for request in document["requests"]] == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("mentions", "runtime", "sent"),
+    [
+        (Mentions(RULES, {}), DEPRECATED, DEPRECATED),
+        (Mentions(RULES, {}), {"metadata": {}}, None),
+        (Mentions([rule for rule in RULES if rule.id != "ENV-002"], {}), {"metadata": {}}, None),
+        (Mentions([rule for rule in RULES if not rule.mentions], {}), {"metadata": {}}, None),
+        (None, {"metadata": {}}, {"metadata": {}}),
+    ],
+    ids=["a rule may find something", "no rule does", "fewer rules", "no rule sees it", "every rule is asked"],
+)
+def test_the_runtime_is_sent_to_rules_that_may_find_something_in_it(
+    mentions: Mentions | None, runtime: dict[str, Any], sent: dict[str, Any] | None
+) -> None:
+    surroundings = Surroundings(PolicySettings(), (), NOW, mentions=mentions)
+    (request,) = documents_of([Review("CREATE", JOB, runtime=runtime)], surroundings)["requests"]
+    assert request["request"]["runtime"] == sent

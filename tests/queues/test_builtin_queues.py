@@ -1,0 +1,137 @@
+"""``root`` and ``default``: what a stack may say about the queues that Volcano makes, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
+from trainyard.problem import TrainyardError
+from trainyard.queues import Queue, Scheduling, check_queues, check_tree, draw, prove_queues
+from trainyard.queues.builtin_queues import made_room
+from trainyard.queues.plan import plan
+from trainyard.queues.snapshot import settings_side
+
+OWNED = {"team": {"deserved": gpus(32)}}
+
+
+@pytest.mark.parametrize(
+    ("queues", "path", "says"),
+    [
+        ({"root": {"parent": "team"}}, "root.parent", "above all others"),
+        ({"root": {"deserved": gpus(8)}}, "root.deserved", "the scheduler writes it"),
+        ({"root": {"guarantee": gpus(8)}}, "root.guarantee", "the scheduler writes it"),
+        ({"root": {"state": "closed"}}, "root.state", "never closes root"),
+        ({"root": {"weight": 2}}, "root.weight", "no jobs are in root"),
+        ({"root": {"affinity": {}}}, "root.affinity", "no jobs are in root"),
+        ({"default": {"parent": "team"}}, "default.parent", "cannot be put below 'team'"),
+        ({"default": {"state": "retired"}}, "default.state", "cannot be retired"),
+    ],
+)
+def test_what_cannot_be_set_is_told(queues: dict[str, Any], path: str, says: str) -> None:
+    (finding,) = [each for each in check_queues(stack({**OWNED, **queues})) if each.rule == "queue-name-reserved"]
+    assert finding.path == f"trainyard:queues.{path}"
+    assert says in finding.message
+    assert finding.fix
+
+
+def test_only_what_is_said_is_patched_and_nothing_of_them_is_owned() -> None:
+    default = {"weight": 1, "capability": {"gpu": 8}, "reclaimable": False, "state": "closed"}
+    proved = prove_queues(stack({**OWNED, "default": default, "root": {"capability": "50%"}}))
+    assert [each["metadata"]["name"] for each in proved.own] == ["team"]
+    assert {each["metadata"]["name"]: each["spec"] for each in proved.patches} == {
+        "root": {"capability": {"cpu": "384", "memory": "4Ti", GPU: "32"}},
+        "default": {"weight": 1, "capability": {GPU: "8"}, "reclaimable": False},
+    }
+
+
+@pytest.mark.parametrize("said", [{}, {"state": "closed"}, {"parent": "root"}])
+def test_where_no_field_is_said_nothing_is_patched(said: dict[str, Any]) -> None:
+    assert prove_queues(stack({**OWNED, "default": said})).patches == ()
+
+
+def test_default_is_proved_like_any_other_queue() -> None:
+    with pytest.raises(TrainyardError) as raised:
+        prove_queues(stack({"default": {"deserved": gpus(8), "capability": gpus(4)}}))
+    assert rules(raised.value.problems) == {"queue-deserved-capability"}
+
+
+def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:
+    tenants = {"t": {"queues": ["default"]}}
+    assert stack({"default": {"deserved": gpus(8)}}, tenants).leaf_queues == ("default",)
+    with pytest.raises(TrainyardError, match="no jobs can be in root") as raised:
+        stack({**OWNED, "root": {"capability": gpus(8)}}, {"t": {"queues": ["root"]}})
+    assert "use one of team" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("queues", "rule", "says"),
+    [
+        (tree(a={"capability": gpus(64)}), "queue-root-capability", "64 nvidia.com/gpu, more than the 32 of root"),
+        (
+            tree(a={"deserved": gpus(20), "guarantee": gpus(20)}, b={"deserved": gpus(20), "guarantee": gpus(20)}),
+            "queue-root-guarantee",
+            "40 of nvidia.com/gpu are guaranteed to a (20), b (20), but the capability of root is 32",
+        ),
+        (
+            tree(a={"deserved": {"cpu": "4"}, "guarantee": {"cpu": "4"}}),
+            "queue-root-guarantee",
+            "but the capability of root does not name it",
+        ),
+    ],
+)
+def test_what_a_capability_of_root_does_not_mean_is_told(queues: dict[str, Queue], rule: str, says: str) -> None:
+    found = check_tree(queues, root=Queue(capability=gpus(32)), capacity=CAPACITY)
+    (finding,) = [each for each in found if each.rule == rule]
+    assert says in finding.message
+
+
+def test_a_capability_of_root_is_the_limit_of_every_queue_that_names_none() -> None:
+    settings = stack({**OWNED, "root": {"capability": {"gpu": 16}}})
+    assert rules(check_queues(settings)) == set()
+    assert draw(settings).splitlines()[0] == f"root: each queue at most {GPU} 16"
+    after = settings_side(settings, "new")
+    before = settings_side(stack(OWNED), "old")
+    changes = {each.queue: [str(share) for share in each.shares] for each in plan(before.tree, after.tree).queues}
+    assert changes["root"] == [f"capability {GPU} no limit → 16"]
+
+
+def test_amounts_of_root_are_read_like_those_of_other_queues() -> None:
+    settings = stack({"root": {"capability": {"gpux": 1, GPU: "1500m"}}})
+    assert {"queue-resource-name", "queue-resource-fraction"} <= rules(check_queues(settings))
+
+
+def test_a_newer_volcano_protects_root() -> None:
+    settings = stack({**OWNED, "root": {"capability": {"gpu": 64}}})
+    found = check_queues(settings, scheduling=Scheduling(version="1.15.1"))
+    assert rules(found) == {"queue-root-protected"}
+
+
+WRITTEN = {"deserved": {"cpu": "832", "memory": "8Ti", GPU: "64", "pods": "990"}, "guarantee": {"resource": gpus(16)}}
+
+
+@pytest.mark.parametrize(
+    ("live", "capability", "patch"),
+    [
+        (
+            WRITTEN,
+            gpus(32),
+            {
+                "deserved": {"cpu": "0", "memory": "0", GPU: "32", "pods": None},
+                "guarantee": {"resource": {"cpu": "0", "memory": "0", GPU: "16"}},
+            },
+        ),
+        ({"deserved": {"cpu": "0", GPU: "16"}}, {GPU: "32", "cpu": "4"}, None),
+        ({}, gpus(8), {"deserved": {"cpu": "0", "memory": "0", GPU: "8"}}),
+        (
+            {"deserved": {"cpu": "4"}, "capability": {"cpu": "8", GPU: "8"}},
+            gpus(64),
+            {"deserved": {"cpu": "0", "memory": "0", GPU: "8"}},
+        ),
+    ],
+)
+def test_room_is_made_in_root_without_emptying_it(
+    live: dict[str, Any], capability: dict[str, str], patch: dict[str, Any] | None
+) -> None:
+    assert made_room(live, capability) == patch

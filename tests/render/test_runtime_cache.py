@@ -1,0 +1,41 @@
+"""Remembering what depends only on a runtime."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from tests.render.builders import objects, runtime, train_job, trainer
+from trainyard.render.runtime_cache import once_per_runtime
+from trainyard.render.template import template_of
+
+
+def test_an_answer_is_computed_once_for_each_runtime_and_forgotten_with_it() -> None:
+    calls: list[str] = []
+
+    @once_per_runtime
+    def name(of: Any) -> str:
+        calls.append(of.metadata.name)
+        return str(of.metadata.name)
+
+    first, second = runtime(trainer()), runtime(trainer())
+    assert [name(first), name(first), name(second)] == ["runtime"] * 3
+    assert len(calls) == 2
+    for _ in range(50):
+        name(runtime(trainer()))
+        gc.collect(0)
+    assert len(calls) == 52
+    answers = name.__closure__[0].cell_contents  # type: ignore[attr-defined]
+    assert len(answers) <= 3
+
+
+def test_a_template_that_json_cannot_hold_is_copied_all_the_same() -> None:
+    huge = runtime(trainer(pod={"affinity": {"weight": 10**30}}))
+    assert template_of(huge).text is None
+    pod = objects(train_job(), huge)["JobSet"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["affinity"] == {"weight": 10**30}
+
+
+def test_empty_dependencies_are_left_out_as_job_set_refuses_them() -> None:
+    job = objects(train_job(), runtime(trainer(dependsOn=[])))["JobSet"]["spec"]["replicatedJobs"][0]
+    assert "dependsOn" not in job

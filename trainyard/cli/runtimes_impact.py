@@ -1,0 +1,120 @@
+"""`trainyard runtimes impact` and `resolve`: what a change affects, and the images of the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.check import stack_of
+from trainyard.cli.common import Output, PlanFormat, client_of, text_of
+from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalogue_of
+from trainyard.cli.runtimes_lifecycle import Folder, folder_of
+from trainyard.problem import TrainyardError
+
+if TYPE_CHECKING:
+    from trainyard.runtimes.changes.impact import Recorded
+
+__all__ = ["recorded_in", "register"]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("impact")(_impact)
+    group.command("resolve")(_resolve)
+
+
+def recorded_in(jobs: list[str] | None, kubeconfig: Path | None, context: str | None) -> Recorded:
+    """Return the TrainJobs of recorded lists and of a cluster together."""
+    from trainyard.runtimes.changes.impact import Recorded, read_recorded
+
+    recorded = read_recorded({name: text_of(name) for name in jobs or ()})
+    if kubeconfig is None:
+        return recorded
+    live = asyncio.run(_live(kubeconfig, context))
+    return Recorded((*recorded.train_jobs, *live.train_jobs), recorded.snapshots | live.snapshots)
+
+
+async def _live(kubeconfig: Path, context: str | None) -> Recorded:
+    from trainyard.live.runtime_users import read_users
+
+    async with client_of(kubeconfig, context, None, "") as client:
+        return await read_users(client)
+
+
+def _impact(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME[@VERSION]", help="A runtime: who names it plainly; a version: who gets it.")
+    ],
+    jobs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--jobs", help="File of `kubectl get trainjobs,configmaps -A -o yaml`; may be repeated; - for stdin."
+        ),
+    ] = None,
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster whose TrainJobs count.")] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
+    folder: Folders = None,
+    python: Python = None,
+    stack: Stack = None,
+    config_file: StackFile = None,
+    output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
+) -> None:
+    """List the TrainJobs that a change of a runtime reaches; those that have started keep their snapshot."""
+    from trainyard.runtimes.changes.impact import reached
+    from trainyard.runtimes.changes.impact_report import as_json, as_markdown, as_text
+    from trainyard.runtimes.listing import Reference
+
+    if not jobs and kubeconfig is None:
+        raise TrainyardError(
+            "Which TrainJobs there are is not known", fix="name a cluster with --kubeconfig, or a list with --jobs"
+        )
+    names = Reference(catalogue_of(folder, python, stack, config_file), name).object_names
+    found = reached(recorded_in(jobs, kubeconfig, context), names)
+    if output is PlanFormat.JSON:
+        typer.echo(json.dumps(as_json(names, found), indent=2))
+    else:
+        typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(names, found))
+
+
+def _resolve(
+    folder: Folder = None,
+    stack: Stack = None,
+    config_file: StackFile = None,
+    update: Annotated[bool, typer.Option("--update", help="A tag that moved takes its new digest.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds that a registry may take to answer.")] = 30,
+    output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
+) -> None:
+    """Ask registries, or the stack's mirrors, for the digest of every image; exit 1 if one has none.
+
+    The digests are written into images.lock. Logins are those of `docker login`.
+    """
+    from trainyard.runtimes.catalogue import Catalogue
+    from trainyard.runtimes.folder import LOCK, write_folder
+    from trainyard.runtimes.images.lock import images_of, read_lock, written_lock
+    from trainyard.runtimes.images.registry import Registry, docker_credentials
+    from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
+    from trainyard.runtimes.loader import load_catalogue
+
+    own = folder_of(folder)
+    catalogue: Catalogue = load_catalogue(own.root)
+    settings, _ = stack_of(stack, config_file)
+    mirrors = settings.runtimes.mirrors if settings else {}
+    lock = read_lock(own)
+
+    async def ask() -> list[Resolved]:
+        async with Registry(docker_credentials(), timeout=timeout) as registry:
+            return await resolve(images_of(catalogue), lock, registry, mirrors=mirrors, update=update)
+
+    results = asyncio.run(ask())
+    write_folder(own, own.with_texts({LOCK: written_lock(locked(results))}))
+    if output is Output.JSON:
+        typer.echo(json.dumps({"images": [each.as_json() for each in results]}, indent=2))
+    else:
+        for each in results:
+            typer.echo(f"{each.state.value}: {each.image} {each.digest or ''}".rstrip() + f": {each.message}")
+    open_ones = [each for each in results if each.state in (Resolution.UNRESOLVED, Resolution.MOVED)]
+    raise typer.Exit(1 if open_ones else 0)

@@ -1,0 +1,253 @@
+"""Cache of the cluster: the informers, and what rendering reads from them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from trainyard.api import ClusterTrainingRuntime, Platform, Runtime, TenantPolicy, TrainingRuntime, parse
+from trainyard.api.constants import (
+    CLUSTER_TRAINING_RUNTIME,
+    GROUP,
+    PLATFORM_NAME,
+    TENANT_POLICY_NAME,
+    TRAINING_RUNTIME,
+)
+from trainyard.controller import resources
+from trainyard.controller.job_sets import active_replicated_jobs, summary
+from trainyard.controller.ownership import TRAIN_JOB_LABEL, kept_metadata, owns, require_owner
+from trainyard.controller.status import runtime_reference
+from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, version_of
+from trainyard.problem import TrainyardError
+from trainyard.render import RenderContext, StatusServer, context_of
+
+__all__ = ["ClusterView"]
+
+_LOG = logging.getLogger(__name__)
+_OPTIONAL_RETRY = 30.0
+
+
+class ClusterView:
+    """The informers of one controller process.
+
+    Parameters
+    ----------
+    client
+        API client.
+    base
+        What every context says, whatever is watched.
+    namespaces
+        Whether namespaces are watched too: policies ask for their labels.
+    authority
+        Returns the certificates that the status server's is checked against, None while they are not known; None where
+        this process serves no status, whatever the Platform says.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        base: RenderContext | None = None,
+        *,
+        namespaces: bool = False,
+        authority: Callable[[], str | None] | None = None,
+    ) -> None:
+        self._client = client
+        self._base = base or RenderContext()
+        self._platform: tuple[tuple[str, int] | None, RenderContext] = (None, self._base)
+        self._parsed: dict[tuple[str, int], Runtime] = {}
+        self.train_jobs = Informer(client, resources.TRAIN_JOBS)
+        self.job_sets = Informer(client, resources.JOB_SETS, label_selector=TRAIN_JOB_LABEL, transform=summary)
+        self.pod_groups = Informer(
+            client, resources.POD_GROUPS, label_selector=TRAIN_JOB_LABEL, transform=_metadata_only
+        )
+        self.coscheduling_pod_groups = Informer(
+            client,
+            resources.COSCHEDULING_POD_GROUPS,
+            label_selector=TRAIN_JOB_LABEL,
+            transform=_metadata_only,
+            missing_retry=_OPTIONAL_RETRY,
+        )
+        self.training_runtimes = Informer(client, resources.TRAINING_RUNTIMES)
+        self.cluster_training_runtimes = Informer(client, resources.CLUSTER_TRAINING_RUNTIMES)
+        self.tenant_policies = Informer(client, resources.TENANT_POLICIES)
+        self.platforms = Informer(client, resources.PLATFORMS)
+        self.priority_classes = Informer(client, resources.PRIORITY_CLASSES, transform=_metadata_only)
+        self.namespaces = Informer(client, resources.NAMESPACES, transform=_labels_only)
+        self._watches_namespaces = namespaces
+        self._authority = authority
+
+    @property
+    def informers(self) -> Sequence[Informer]:
+        """All informers."""
+        return (*self.owned, *self.inputs)
+
+    @property
+    def owned(self) -> Sequence[Informer]:
+        """TrainJobs and what is made for them."""
+        return (self.train_jobs, *self.children)
+
+    @property
+    def inputs(self) -> Sequence[Informer]:
+        """What a TrainJob is rendered from, beside itself."""
+        return (
+            self.training_runtimes,
+            self.cluster_training_runtimes,
+            self.tenant_policies,
+            self.platforms,
+            self.priority_classes,
+            *((self.namespaces,) if self._watches_namespaces else ()),
+        )
+
+    @property
+    def serves_status(self) -> bool:
+        """Whether training code can report its progress to this process."""
+        return self._status_server() is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether every kind that is served is completely known."""
+        return all(informer.settled for informer in self.informers)
+
+    async def wait_settled(self) -> None:
+        """Wait until every kind that is served is completely known."""
+        await asyncio.gather(*(informer.wait_settled() for informer in self.informers))
+
+    @property
+    def children(self) -> Sequence[Informer]:
+        """JobSets and PodGroups of TrainJobs."""
+        return (self.job_sets, self.pod_groups, self.coscheduling_pod_groups)
+
+    def job_set(self, train_job: Object) -> Object | None:
+        """Return the JobSet of a TrainJob as it is kept in memory, None where there is none of its own."""
+        return _own(self.job_sets, train_job)
+
+    def pod_groups_of(self, train_job: Object) -> tuple[tuple[Resource, Object], ...]:
+        """Return the PodGroups of a TrainJob with their resources."""
+        found = ((informer.resource, _own(informer, train_job)) for informer in self.children[1:])
+        return tuple((resource, body) for resource, body in found if body is not None)
+
+    def foreign(self, body: Object, train_job: Object) -> None:
+        """Check that no object of somebody else is known under the name of one that is to be created.
+
+        Raises
+        ------
+        OccupiedError
+            If there is one.
+        """
+        for informer in self.children:
+            if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
+                held = informer.store.get(*_key(train_job))
+                if held is not None:
+                    require_owner(informer.resource, held, train_job)
+
+    def fold(self, body: Object) -> None:
+        """Take in what the API server answered to a write of a child."""
+        for informer in self.children:
+            if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
+                informer.fold(body)
+
+    def runtime(self, train_job: Object) -> Runtime | None:
+        """Return the runtime a TrainJob names, None where it is not known.
+
+        Raises
+        ------
+        TrainyardError
+            If the stored runtime does not fit its schema.
+        """
+        informer, namespace, name = self._where(train_job)
+        body = informer.store.get(namespace, name) if informer is not None else None
+        return None if body is None else self._parse(body)
+
+    async def live_runtime(self, train_job: Object) -> Runtime | None:
+        """Return the runtime a TrainJob names, asking the API server where it is not known yet."""
+        informer, namespace, name = self._where(train_job)
+        if informer is None or not name:
+            return None
+        body = await self.known(informer, name, namespace)
+        return None if body is None else self._parse(body)
+
+    async def known(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
+        """Return an object, asking the API server where it is not known yet."""
+        body = informer.store.get(namespace, name)
+        if body is None:
+            body = await self._client.find(informer.resource, name, namespace=namespace or None)
+        return body
+
+    def context(self, train_job: Object) -> RenderContext:
+        """Return what rendering a TrainJob needs to know of the cluster."""
+        metadata = train_job["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        policy = self.tenant_policies.store.get(namespace, TENANT_POLICY_NAME)
+        queue = parse(TenantPolicy, policy).spec.default_queue if policy is not None else None
+        known = self.priority_classes.store.keys() if self.priority_classes.synced else None
+        job_set = self.job_sets.store.get(namespace, metadata.get("name") or "")
+        return replace(
+            self._offered(),
+            default_queue=queue,
+            priority_classes=None if known is None else frozenset(name for _, name in known),
+            active_replicated_jobs=active_replicated_jobs(job_set),
+            status_server=self._status_server(),
+        )
+
+    def _status_server(self) -> StatusServer | None:
+        server = self._offered().status_server
+        if server is None or self._authority is None:
+            return None
+        return replace(server, authority=self._authority())
+
+    def _offered(self) -> RenderContext:
+        """Return the context of the Platform object; it is read once for each version."""
+        body = self.platforms.store.get("", PLATFORM_NAME)
+        identity = (uid_of(body), version_of(body)) if body is not None else None
+        if self._platform[0] != identity:
+            self._platform = identity, context_of(_platform(body), self._base)
+        return self._platform[1]
+
+    def _where(self, train_job: Object) -> tuple[Informer | None, str, str]:
+        group, kind, name = runtime_reference(train_job)
+        if group == GROUP and kind == CLUSTER_TRAINING_RUNTIME:
+            return self.cluster_training_runtimes, "", name
+        if group == GROUP and kind == TRAINING_RUNTIME:
+            return self.training_runtimes, train_job["metadata"].get("namespace") or "default", name
+        return None, "", name
+
+    def _parse(self, body: Object) -> Runtime:
+        identity = uid_of(body), version_of(body)
+        found = self._parsed.get(identity)
+        if found is None:
+            namespaced = body["kind"] == TRAINING_RUNTIME
+            found = parse(TrainingRuntime, body) if namespaced else parse(ClusterTrainingRuntime, body)
+            if len(self._parsed) >= 1024:
+                self._parsed.clear()
+            self._parsed[identity] = found
+        return found
+
+
+def _platform(body: Object | None) -> Platform | None:
+    try:
+        return None if body is None else parse(Platform, body)
+    except TrainyardError as error:
+        _LOG.warning("the Platform object is not used: %s", error)
+        return None
+
+
+def _metadata_only(body: Object) -> Object:
+    metadata = kept_metadata(body)
+    return {"apiVersion": body.get("apiVersion"), "kind": body.get("kind"), "metadata": metadata}
+
+
+def _labels_only(body: Object) -> Object:
+    kept = _metadata_only(body)
+    kept["metadata"]["labels"] = body["metadata"].get("labels") or {}
+    return kept
+
+
+def _own(informer: Informer, train_job: Object) -> Object | None:
+    body = informer.store.get(*_key(train_job))
+    return body if body is not None and owns(train_job, body) else None
+
+
+def _key(train_job: Object) -> Key:
+    return train_job["metadata"].get("namespace") or "", train_job["metadata"]["name"]

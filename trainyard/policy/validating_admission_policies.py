@@ -1,0 +1,361 @@
+"""Rules as ValidatingAdmissionPolicies: enforced by the API server itself, without another process.
+
+A policy has no parameter of a CustomResourceDefinition: what a TenantPolicy and the Platform say it reads from
+annotations of Namespaces (`trainyard.policy.facts`), which an API server knows from its first request on.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from trainyard.policy.catalogue import fragments
+from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE
+from trainyard.policy.parameters import ParameterValue, cel_literal
+from trainyard.policy.rule import PARTS, Cel, Fragment, Gate, ParameterSource, Part, Reach, Rule, Validation
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.platform import PolicySettings, PolicyState
+
+__all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "refuse_unknown", "rule_state"]
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+TENANT_LABEL: Final = "trainyard.dev/tenant"
+"""Label of a tenant's Namespace; there a missing TenantPolicy stops Pods and Jobs too."""
+
+_DOMAIN = "trainyard.dev"
+_ACTIONS = {
+    PolicyState.DENY: ["Deny", "Audit"],
+    PolicyState.WARN: ["Warn", "Audit"],
+    PolicyState.AUDIT: ["Audit"],
+}
+_FACTS = {ParameterSource.TENANT_POLICY: "tenant-policy", ParameterSource.PLATFORM: "platform"}
+"""The CEL fragment by which a rule reads its source."""
+_REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
+_MOST_EXEMPTIONS: Final = 48
+"""An API server takes 64 conditions a policy; rules have some of their own."""
+_PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
+
+
+def policy_name(rule_id: str) -> str:
+    """Return the name of a rule's policy and of its binding."""
+    return f"{rule_id.lower()}.{_DOMAIN}"
+
+
+def rule_state(rule: Rule, settings: PolicySettings) -> PolicyState:
+    """Return what a violation of the rule causes under these settings."""
+    return settings.states.get(rule.id, rule.state)
+
+
+def admission_objects(
+    rules: Iterable[Rule],
+    settings: PolicySettings,
+    exempt_namespaces: Iterable[str],
+    *,
+    library: Mapping[str, Fragment] | None = None,
+    today: datetime.date | None = None,
+) -> list[dict[str, Any]]:
+    """Return the policies and their bindings, each policy before its bindings.
+
+    Parameters
+    ----------
+    rules
+        The catalogue.
+    settings
+        State and parameters of single rules where a stack sets them.
+    exempt_namespaces
+        Namespaces of the platform: tenant rules do not bind them, and their service accounts write what
+        the platform trusts.
+    library
+        Shared CEL fragments by name; the shipped ones when absent.
+    today
+        The current day (UTC), by which exemptions end; no exemption holds when absent.
+
+    Raises
+    ------
+    TrainyardError
+        The settings name a rule or parameter that does not exist, or the state of a rule that only the CRDs enforce.
+    """
+    rules = list(rules)
+    exempt = sorted(set(exempt_namespaces) | set(settings.exempt_namespaces))
+    refuse_unknown(rules, settings)
+    shared = fragments() if library is None else library
+    objects: list[dict[str, Any]] = []
+    for rule in rules:
+        state = rule_state(rule, settings)
+        if rule.cel is None or state is PolicyState.OFF:
+            continue
+        parameters = rule.parameter_values(settings.parameters.get(rule.id, {}))
+        exemptions = _exemptions(rule, settings, today)
+        objects.append(_policy(rule, rule.cel, state, parameters, exempt, shared, exemptions))
+        objects.append(_binding(rule, state, exempt))
+    return objects
+
+
+def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
+    """Refuse settings that name what the catalogue does not have.
+
+    Raises
+    ------
+    TrainyardError
+        A rule or parameter does not exist, or a rule cannot be set so.
+    """
+    by_id = {rule.id: rule for rule in rules}
+    problems = []
+    for section, names in (("states", settings.states), ("parameters", settings.parameters)):
+        for rule_id in sorted(set(names) - set(by_id)):
+            problems.append(
+                Problem(
+                    f"policies.{section}.{rule_id}", "there is no such rule", f"known rules: {', '.join(sorted(by_id))}"
+                )
+            )
+    exempted = Counter(exemption.rule for exemption in settings.exemptions)
+    for index, exemption in enumerate(settings.exemptions):
+        path, rule = f"policies.exemptions[{index}].rule", by_id.get(exemption.rule)
+        if rule is None:
+            problems.append(
+                Problem(path, f"there is no rule {exemption.rule}", f"known rules: {', '.join(sorted(by_id))}")
+            )
+        elif rule.gate is Gate.CRD:
+            problems.append(Problem(path, "the CRD itself carries this rule; nothing is exempt", "remove the entry"))
+        elif exempted[exemption.rule] > _MOST_EXEMPTIONS:
+            message = f"{exempted[exemption.rule]} exemptions from one rule; the API server takes {_MOST_EXEMPTIONS}"
+            problems.append(Problem(path, message, "exempt a whole kind or namespace"))
+    for rule_id, state in settings.states.items():
+        rule = by_id.get(rule_id)
+        if rule and rule.gate is Gate.CRD and state is not rule.state:
+            problems.append(
+                Problem(
+                    f"policies.states.{rule_id}",
+                    "the CRD itself carries this rule; its state cannot be set",
+                    "remove the entry",
+                )
+            )
+    for rule_id, values in settings.parameters.items():
+        if rule_id in by_id:
+            try:
+                by_id[rule_id].parameter_values(values)
+            except ValueError as error:
+                problems.append(Problem(f"policies.parameters.{rule_id}", str(error), "see docs/rules.md"))
+    if problems:
+        raise TrainyardError("The policy settings are wrong", problems=problems)
+
+
+def _policy(
+    rule: Rule,
+    cel: Cel,
+    state: PolicyState,
+    parameters: Mapping[str, ParameterValue],
+    exempt: Sequence[str],
+    shared: Mapping[str, Fragment],
+    exemptions: Sequence[dict[str, str]],
+) -> dict[str, Any]:
+    validations = [_validation(rule, validation) for validation in cel.validations]
+    literals: dict[str, ParameterValue] = {**parameters, "exemptNamespaces": list(exempt)}
+    conditions = [*_requests(rule, cel), *_when(cel), *exemptions]
+    derived: dict[str, str] = {}
+    if rule.source is not ParameterSource.NONE:
+        # What is missing is said whatever conditions and exemptions say; conditions do not see the namespace.
+        derived["judged"] = " && ".join(["variables.factsKnown", *(f"({each['expression']})" for each in exemptions)])
+        derived["judged"] += "".join(f" && ({each['expression']})" for each in _when(cel))
+        conditions = _requests(rule, cel)
+        validations = [_where_judged(validation) for validation in validations]
+        if state is PolicyState.DENY:
+            validations.insert(0, _missing(rule))
+    spec: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "resourceRules": [
+                {
+                    "apiGroups": [match.group],
+                    "apiVersions": [match.version],
+                    "operations": list(match.operations),
+                    "resources": [match.resource],
+                    "scope": match.scope,
+                }
+                for match in rule.matches
+            ],
+        },
+        "variables": _variables(rule, cel, literals, derived, shared, validations),
+        "matchConditions": conditions,
+        "validations": validations,
+    }
+    if rule.source is ParameterSource.PLATFORM:
+        spec["paramKind"] = {"apiVersion": "v1", "kind": "Namespace"}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {
+            "name": policy_name(rule.id),
+            "labels": {"trainyard.dev/rule": rule.id},
+            "annotations": {"trainyard.dev/title": rule.title, "trainyard.dev/since": rule.since},
+        },
+        "spec": {key: value for key, value in spec.items() if value},
+    }
+
+
+def _binding(rule: Rule, state: PolicyState, exempt: Sequence[str]) -> dict[str, Any]:
+    bound = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt)}
+    tenant = {"key": TENANT_LABEL, "operator": "Exists"}
+    selected = {Reach.EVERYWHERE: [], Reach.TENANTS: [bound], Reach.LABELLED: [bound, tenant]}[rule.reach]
+    resources: dict[str, Any] = {"matchPolicy": "Equivalent"}
+    if selected:
+        resources["namespaceSelector"] = {"matchExpressions": selected}
+    spec: dict[str, Any] = {
+        "policyName": policy_name(rule.id),
+        "validationActions": _ACTIONS[state],
+        "matchResources": resources,
+    }
+    if rule.source is ParameterSource.PLATFORM:
+        missing = "Deny" if state is PolicyState.DENY else "Allow"
+        spec["paramRef"] = {"name": PLATFORM_FACTS_NAMESPACE, "parameterNotFoundAction": missing}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": policy_name(rule.id), "labels": {"trainyard.dev/rule": rule.id}},
+        "spec": spec,
+    }
+
+
+def _missing(rule: Rule) -> dict[str, str]:
+    """Return the validation that the object a rule reads exists.
+
+    It rejects what is created, never an update: else the finalizers of a namespace whose TenantPolicy was deleted first
+    could not be removed. It never stops the platform's own namespaces. And it stops Pods and Jobs only where the
+    Namespace is labelled as a tenant's, because other namespaces run Pods that the platform does not care about; one
+    of them that has a TenantPolicy all the same is judged.
+    """
+    excuses = ['request.operation != "CREATE"', 'request.?namespace.orValue("") in variables.exemptNamespaces']
+    if rule.source is ParameterSource.TENANT_POLICY and any(match.built_in for match in rule.matches):
+        excuses.append(
+            f'(!request.kind.group.contains(".") '
+            f'&& !("{TENANT_LABEL}" in namespaceObject.metadata.?labels.orValue({{}})))'
+        )
+    return {
+        "expression": " || ".join(["variables.factsKnown", *excuses]),
+        "message": f"{rule.id} parameters: there is no {rule.source} to judge by; {rule.fix}",
+    }
+
+
+def _where_judged(validation: Mapping[str, str]) -> dict[str, str]:
+    """Return a validation that holds, at no cost, where the rule cannot judge; messages are always evaluated."""
+    result = {**validation, "expression": f"!variables.judged || ({validation['expression']})"}
+    if "messageExpression" in validation:
+        result["messageExpression"] = f'!variables.judged ? "" : {validation["messageExpression"]}'
+    return result
+
+
+def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
+    """Return the conditions under which a request is one that the rule judges."""
+    operations = {operation for match in rule.matches for operation in match.operations}
+    conditions = []
+    if operations & {"CREATE", "UPDATE"}:
+        conditions.append(("not-being-deleted", "object == null || !has(object.metadata.deletionTimestamp)"))
+    if "UPDATE" in operations and not cel.unchanged:
+        conditions.append(("changed", f'request.operation != "UPDATE" || {_changed(PARTS)}'))
+    for match in rule.matches:
+        if "UPDATE" in match.operations and match.touching != PARTS:
+            other = f'request.kind.group != "{match.group}" || request.kind.kind != "{match.kind}"'
+            touched = f'request.operation != "UPDATE" || {other} || {_changed(match.touching)}'
+            conditions.append((f"touched-{match.kind.lower()}", touched))
+    if "UPDATE" in operations and not cel.stopping:
+        conditions.append(
+            ("not-stopping", 'request.operation != "UPDATE" || dyn(object).?spec.?suspend.orValue(false) != true')
+        )
+    return [{"name": name, "expression": _one_line(expression)} for name, expression in conditions]
+
+
+def _when(cel: Cel) -> list[dict[str, str]]:
+    return [{"name": condition.name, "expression": _one_line(condition.expression)} for condition in cel.when]
+
+
+def _changed(parts: Iterable[Part]) -> str:
+    fields = {"spec": "spec", "labels": "metadata.?labels", "annotations": "metadata.?annotations"}
+    return " || ".join(f"dyn(object).?{fields[part]} != dyn(oldObject).?{fields[part]}" for part in parts)
+
+
+def _exemptions(rule: Rule, settings: PolicySettings, today: datetime.date | None) -> list[dict[str, str]]:
+    """Return a condition for each exemption that holds: the policy does not judge what it lets pass."""
+    holding = [
+        exemption
+        for exemption in settings.exemptions
+        if exemption.rule == rule.id and today is not None and today < exemption.expires
+    ]
+    conditions = []
+    for number, exemption in enumerate(holding):
+        terms = [f'request.?namespace.orValue("") == {cel_literal(exemption.namespace)}']
+        if exemption.kind is not None:
+            terms.append(f"request.kind.kind == {cel_literal(exemption.kind)}")
+        if exemption.name is not None:
+            terms.append(f'request.?name.orValue("") == {cel_literal(exemption.name)}')
+        conditions.append({"name": f"exemption-{number}", "expression": f"!({' && '.join(terms)})"})
+    return conditions
+
+
+def _variables(
+    rule: Rule,
+    cel: Cel,
+    literals: Mapping[str, ParameterValue],
+    derived: Mapping[str, str],
+    shared: Mapping[str, Fragment],
+    validations: Sequence[Mapping[str, str]],
+) -> list[dict[str, str]]:
+    available = {name: cel_literal(value) for name, value in literals.items()}
+    facts = [_FACTS[rule.source]] if rule.source in _FACTS else []
+    for name in (*facts, *cel.use):
+        if name not in shared:
+            raise TrainyardError(
+                f"Rule {rule.id} uses the CEL fragment {name!r}, which does not exist",
+                fix=f"use one of {', '.join(shared)}",
+            )
+        available.update({variable.name: variable.expression for variable in shared[name].variables})
+    available.update({variable.name: variable.expression for variable in cel.variables})
+    available.update(derived)
+    wanted: set[str] = set()
+    pending = [text for validation in validations for text in validation.values()]
+    while pending:
+        for name in set(_REFERENCE.findall(pending.pop())) - wanted:
+            if name not in available:
+                raise TrainyardError(
+                    f"Rule {rule.id} uses the CEL variable {name!r}, which does not exist",
+                    fix="define it under cel.variables",
+                )
+            wanted.add(name)
+            pending.append(available[name])
+    return [{"name": name, "expression": _one_line(text)} for name, text in available.items() if name in wanted]
+
+
+def _validation(rule: Rule, validation: Validation) -> dict[str, str]:
+    """Return one validation; gates are compared by the start of its message, the rule's id and the field path."""
+    fix = f"; {rule.fix}"
+    result = {
+        "expression": _one_line(validation.expression),
+        "message": f"{rule.id} {validation.path or 'object'}: {rule.title}{fix}",
+    }
+    if validation.path is not None and not validation.values:
+        return {**result, "message": f"{rule.id} {validation.path}: {validation.message}{fix}"}
+    path = (
+        cel_literal(f"{rule.id} {validation.path}: ")
+        if validation.paths is None
+        else f'{cel_literal(f"{rule.id} ")} + {_in_a_message(validation.paths)} + ": "'
+    )
+    parts = [path]
+    for index, part in enumerate(_PLACEHOLDER.split(validation.message)):
+        if index % 2:
+            parts.append(_in_a_message(validation.values[part]))
+        elif part:
+            parts.append(cel_literal(part))
+    return {**result, "messageExpression": " + ".join([*parts, cel_literal(fix)])}
+
+
+def _in_a_message(expression: str) -> str:
+    """Return an expression whose text is of one line: of a longer one the API server says the rule's title instead."""
+    return f'({_one_line(expression)}).replace("\\n", " ")'
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,257 @@
+"""Checks of shares that are not available: none, more than the capacity, or lent to queues that never return them.
+
+Upstream source: plug-in ``capacity`` of Volcano 1.14.1 (``AddPreemptiveFn``, ``AddReclaimableFn``): a queue takes back
+while one resource that its task asks for stays within deserved; of a reclaimable queue everything above deserved can
+be taken, of one that is not reclaimable nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from trainyard.queues.amounts import Amounts, text, total
+from trainyard.queues.guarantees import parts
+from trainyard.queues.model import DEFAULT, ROOT
+from trainyard.queues.paths import Paths
+from trainyard.queues.rules import Finding
+from trainyard.queues.scheduling import Plugin, Scheduling
+from trainyard.queues.tree import QueueTree
+from trainyard.settings.tenancy import QueueState
+
+__all__ = ["sharing_problems"]
+
+
+def sharing_problems(
+    tree: QueueTree,
+    real: Mapping[str, Amounts],
+    capacity: Mapping[str, int] | None,
+    scheduling: Scheduling,
+    paths: Paths,
+) -> Iterator[Finding]:
+    """Find what keeps queues from their shares.
+
+    Parameters
+    ----------
+    tree
+        The queues as the scheduler reads them, without a cycle.
+    real
+        Real limit of each queue.
+    capacity
+        Units that all nodes offer together, None when that is not known.
+    scheduling
+        The scheduler.
+    paths
+        Where the queues are.
+    """
+    leaves = _used(tree)
+    yield from _shares(tree, leaves, paths)
+    yield from _devices(tree, leaves, capacity, paths)
+    yield from _scheduler(tree, leaves, capacity, scheduling, paths)
+    if capacity is not None:
+        yield from _overcommitted(tree, real, capacity, paths)
+        yield from _unreachable(tree, leaves, real, paths)
+
+
+def _used(tree: QueueTree) -> dict[str, Amounts]:
+    """Return the shares of the queues that jobs use."""
+    return {
+        name: tree.queues[name].amounts("deserved")
+        for name in tree.reachable
+        if not tree.children(name) and name != DEFAULT and tree.queues[name].state is not QueueState.RETIRED
+    }
+
+
+def _shares(tree: QueueTree, leaves: Mapping[str, Amounts], paths: Paths) -> Iterator[Finding]:
+    for name in tree.reachable:
+        capability = tree.queues[name].amounts("capability")
+        for resource in ("cpu", "memory"):
+            if capability.get(resource) == 0:
+                message = f"queue {name!r}: capability of {resource} is 0, which Volcano reads as no limit"
+                fix, path = "leave it out, or set a small amount", paths.of(name, "capability", resource)
+                yield Finding(path, message, fix, "queue-capability-zero", queue=name)
+    for name, deserved in leaves.items():
+        if not any(deserved.values()):
+            yield Finding(
+                paths.of(name, "deserved"),
+                f"queue {name!r} has no share: it can borrow what others leave, and never takes anything back",
+                "set deserved, or accept that its jobs wait while the cluster is full",
+                "queue-deserved-absent",
+                queue=name,
+            )
+
+
+def _devices(
+    tree: QueueTree, leaves: Mapping[str, Amounts], capacity: Mapping[str, int] | None, paths: Paths
+) -> Iterator[Finding]:
+    shared = {resource for deserved in leaves.values() for resource in deserved}
+    devices = sorted(each for each in shared if "/" in each and (capacity is None or capacity.get(each)))
+    for name, deserved in leaves.items():
+        if not devices or not any(deserved.values()) or any(each in deserved for each in devices):
+            continue
+        capability = tree.queues[name].amounts("capability")
+        usable = [each for each in devices if capability.get(each) != 0]
+        if not usable:
+            continue
+        own = " or ".join(sorted(deserved))
+        yield Finding(
+            paths.of(name, "deserved"),
+            f"queue {name!r} deserves none of {', '.join(usable)}, of which others have shares: while it is below its "
+            f"share of {own}, it takes back as many as it asks for",
+            f"add {usable[0]} to deserved, or set it to 0 in capability",
+            "queue-deserved-device",
+            queue=name,
+        )
+
+
+def _scheduler(
+    tree: QueueTree,
+    leaves: Mapping[str, Amounts],
+    capacity: Mapping[str, int] | None,
+    scheduling: Scheduling,
+    paths: Paths,
+) -> Iterator[Finding]:
+    owners = [name for name, deserved in leaves.items() if any(deserved.values())]
+    proportion = Plugin.PROPORTION in scheduling.plugins
+    if owners and scheduling.enqueue and scheduling.reclaim and scheduling.tree:
+        message = f"action enqueue keeps {_some(owners)} from taking back what they deserve while the cluster is full"
+        yield Finding(paths.of(), message, "leave enqueue out of the scheduler's actions", "queue-reclaim-enqueue")
+    if owners and not scheduling.reclaim:
+        message = f"{_some(owners)} have shares, but action reclaim is off: nothing is ever taken back"
+        yield Finding(paths.of(), message, "add reclaim to the scheduler's actions", "queue-reclaim-off")
+    if owners and proportion and scheduling.plugins == {Plugin.PROPORTION}:
+        message = f"{_some(owners)} set deserved, which plug-in proportion ignores: it shares by weight"
+        yield Finding(paths.of(), message, "set weight, or use plug-in capacity", "queue-deserved-ignored")
+    weighted = [name for name in tree.reachable if tree.queues[name].weight != 1]
+    if weighted and not proportion:
+        message = f"{_some(weighted)} set weight, which plug-in capacity ignores"
+        yield Finding(paths.of(), message, "set deserved instead", "queue-weight-ignored")
+    if proportion and len(scheduling.plugins) > 1 and capacity is not None:
+        yield from _both(tree, leaves, capacity, paths)
+
+
+def _both(
+    tree: QueueTree, leaves: Mapping[str, Amounts], capacity: Mapping[str, int], paths: Paths
+) -> Iterator[Finding]:
+    weights = sum(tree.queues[name].weight for name in leaves)
+    for name, amounts in leaves.items():
+        queue = tree.queues[name]
+        for resource, deserved in sorted(amounts.items()):
+            by_weight = int(Fraction(capacity.get(resource, 0) * queue.weight, weights))
+            if by_weight < deserved:
+                yield Finding(
+                    paths.of(name, "deserved", resource),
+                    f"queue {name!r} deserves {text(resource, deserved)} of {resource}; while all queues ask, its "
+                    f"weight of {queue.weight} of {weights} leaves it {text(resource, by_weight)}",
+                    "leave proportion out of the scheduler's plug-ins, or set weights like the shares",
+                    "queue-plugins-both",
+                    queue=name,
+                )
+
+
+def _overcommitted(
+    tree: QueueTree, real: Mapping[str, Amounts], capacity: Mapping[str, int], paths: Paths
+) -> Iterator[Finding]:
+    demands: dict[str, Amounts] = {}
+    over: set[tuple[str, str]] = set()
+    for name in reversed(tree.reachable):
+        queue, children = tree.queues[name], tree.children(name)
+        if not children:
+            demands[name] = queue.amounts("deserved")
+            continue
+        demands[name] = total(demands[child] for child in children)
+        limit = real[name]
+        above = [resource for resource, amount in demands[name].items() if amount > limit.get(resource, amount)]
+        for resource in sorted(above):
+            amount = demands[name][resource]
+            if any((child, resource) in over for child in children):
+                over.add((name, resource))
+            else:
+                over.add((name, resource))
+                yield Finding(
+                    paths.of(name, "capability" if resource in queue.amounts("capability") else ""),
+                    f"the queues below {name!r} deserve {text(resource, amount)} of {resource}, but {name} can never "
+                    f"have more than {text(resource, real[name][resource])}: not every share can be reclaimed",
+                    f"lower deserved of {parts(children, demands, resource)}",
+                    "queue-deserved-overcommit",
+                    queue=name,
+                )
+    top = tree.children(ROOT)
+    shares = {name: _larger(tree.queues[name].amounts("deserved"), demands[name]) for name in top}
+    for resource, amount in sorted(total(shares.values()).items()):
+        if resource in capacity and amount > capacity[resource]:
+            yield Finding(
+                paths.of(),
+                f"the top queues deserve {text(resource, amount)} of {resource}, the fabric has "
+                f"{text(resource, capacity[resource])}: not every share can be reclaimed",
+                f"lower deserved of {parts(top, shares, resource)}",
+                "queue-deserved-fabric",
+            )
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    return {resource: max(one.get(resource, 0), other.get(resource, 0)) for resource in {*one, *other}}
+
+
+def _unreachable(
+    tree: QueueTree, leaves: Mapping[str, Amounts], real: Mapping[str, Amounts], paths: Paths
+) -> Iterator[Finding]:
+    """Find shares that others can hold for as long as they like, though all shares together fit."""
+    keepers = [name for name in leaves if not tree.queues[name].reclaimable]
+    if not keepers:
+        return
+    honest, worst = _held(tree, real, keeping=False), _held(tree, real, keeping=True)
+    free_at_best, free_at_worst = _free(tree, real, honest), _free(tree, real, worst)
+    for name, deserved in leaves.items():
+        for resource, amount in sorted(deserved.items()):
+            left = max(0, free_at_worst[name].get(resource, 0))
+            if left < amount <= free_at_best[name].get(resource, 0):
+                lenders = [
+                    each
+                    for each in keepers
+                    if each != name and real[each].get(resource, 0) > leaves[each].get(resource, 0)
+                ]
+                verb = "is" if len(lenders) == 1 else "are"
+                yield Finding(
+                    paths.of(name, "deserved", resource),
+                    f"queue {name!r} deserves {text(resource, amount)} of {resource}, but {_some(lenders)} may borrow "
+                    f"until {text(resource, left)} are left, and {verb} not reclaimable",
+                    f"make {_some(lenders)} reclaimable, or bound what it borrows by capability",
+                    "queue-reclaim-unreachable",
+                    queue=name,
+                )
+
+
+def _held(tree: QueueTree, real: Mapping[str, Amounts], *, keeping: bool) -> dict[str, Amounts]:
+    """Return what each queue can hold against the will of others."""
+    result: dict[str, Amounts] = {}
+    for name in reversed(tree.reachable):
+        queue, children = tree.queues[name], tree.children(name)
+        limit = real[name]
+        if children:
+            below = total(result[child] for child in children)
+        elif keeping and not queue.reclaimable:
+            below = limit
+        else:
+            below = queue.amounts("deserved")
+        result[name] = {resource: min(amount, limit.get(resource, amount)) for resource, amount in below.items()}
+    return result
+
+
+def _free(tree: QueueTree, real: Mapping[str, Amounts], held: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """Return what is left to each queue when all others hold what they can."""
+    result: dict[str, Amounts] = {ROOT: real[ROOT]}
+    for parent in (ROOT, *tree.reachable):
+        children = tree.children(parent)
+        taken = total(held[child] for child in children)
+        for child in children:
+            limit = real[child]
+            result[child] = {
+                resource: min(limit.get(resource, 0), above - taken.get(resource, 0) + held[child].get(resource, 0))
+                for resource, above in result[parent].items()
+            }
+    return result
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names if len(names) <= 6 else [*names[:5], f"{len(names) - 5} more"])

@@ -1,0 +1,194 @@
+"""Checks of what keeps a tenant's jobs from running: queue states, node groups, gangs that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from trainyard.queues.amounts import Amounts, text, units
+from trainyard.queues.model import DEFAULT
+from trainyard.queues.paths import Paths
+from trainyard.queues.rules import Finding
+from trainyard.queues.scheduling import Scheduling
+from trainyard.queues.tree import QueueTree
+from trainyard.settings.tenancy import QueueAffinity, QueueState, TenantSettings
+
+__all__ = ["Gangs", "affinity_problems", "tenant_problems", "topology_problems"]
+
+Gangs = Mapping[str, Mapping[str, str]]
+"""What the smallest gang of each runtime asks for: Kubernetes quantity by resource, by runtime name."""
+
+_TENANTS = "trainyard:tenants"
+
+
+def affinity_problems(
+    tree: QueueTree, scheduling: Scheduling, node_groups: Iterable[str] | None, paths: Paths
+) -> Iterator[Finding]:
+    """Find affinities that are not read, or that leave nowhere to run.
+
+    Parameters
+    ----------
+    tree
+        The queues.
+    scheduling
+        The scheduler.
+    node_groups
+        Node groups that nodes carry; None when that is not known.
+    paths
+        Where the queues are.
+    """
+    known = None if node_groups is None else sorted(node_groups)
+    for name in sorted(tree.queues):
+        affinity = tree.queues[name].affinity
+        if affinity is None:
+            continue
+        path = paths.of(name, "affinity")
+        if not scheduling.node_groups:
+            message = f"queue {name!r} has an affinity, but plug-in nodegroup is off: it is not read"
+            yield Finding(path, message, "remove it, or turn the plug-in on", "queue-affinity-ignored", queue=name)
+        groups = _usable(affinity)
+        if not groups:
+            message = f"queue {name!r}: its affinity leaves no node group to run in"
+            fix = "name the groups to run in under nodeGroupAffinity"
+            yield Finding(path, message, fix, "queue-affinity-nowhere", queue=name)
+        elif known is not None and not groups & set(known):
+            message = f"queue {name!r} runs in node group {' or '.join(sorted(groups))}, which no node carries"
+            fix = f"use one of {', '.join(known)}" if known else "label the nodes volcano.sh/nodegroup-name"
+            yield Finding(path, message, fix, "queue-affinity-groups", queue=name)
+
+
+def _usable(affinity: QueueAffinity) -> set[str]:
+    """Return the groups that the plug-in lets a queue use; a preferred one counts even where it is to be avoided."""
+    wanted, avoided = affinity.node_group_affinity, affinity.node_group_anti_affinity
+    return ({*wanted.required, *wanted.preferred} - set(avoided.required)) | set(avoided.preferred)
+
+
+def tenant_problems(
+    tree: QueueTree,
+    tenants: Mapping[str, TenantSettings],
+    bounds: Mapping[str, Amounts],
+    gangs: Gangs,
+    paths: Paths,
+) -> Iterator[Finding]:
+    """Find tenants whose jobs cannot run in their queues.
+
+    Parameters
+    ----------
+    tree
+        The queues.
+    tenants
+        Tenants by name.
+    bounds
+        Most that each queue can have.
+    gangs
+        Smallest gang of each runtime.
+    paths
+        Where the queues are.
+    """
+    needs = {runtime: units(gang) for runtime, gang in gangs.items()}
+    for tenant in sorted(tenants):
+        settings, path = tenants[tenant], f"{_TENANTS}.{tenant}"
+        first = settings.default_queue or settings.queues[0]
+        for name in settings.queues:
+            queue = tree.queues.get(name)
+            if queue is None:
+                continue
+            if below := tree.children(name):
+                yield Finding(
+                    f"{path}.queues",
+                    f"tenant {tenant!r} uses queue {name!r}, which has queues below it ({_some(below)}): "
+                    "one gang there stops scheduling for every tenant",
+                    f"use one of {_some(list(tree.leaves))}",
+                    "queue-not-leaf",
+                    queue=name,
+                )
+            if queue.state is QueueState.RETIRED:
+                message = f"tenant {tenant!r} uses queue {name!r}, which is retired: its jobs are refused"
+                fix = f"take it from the tenant's queues, or open it ({paths.of(name, 'state')})"
+                yield Finding(f"{path}.queues", message, fix, "queue-retired-used", queue=name)
+            elif queue.state is QueueState.CLOSED and name == first:
+                message = (
+                    f"jobs of tenant {tenant!r} that name no queue go to {name!r}, which is closed: they are refused"
+                )
+                fix = "set defaultQueue to one that is open"
+                yield Finding(f"{path}.defaultQueue", message, fix, "queue-closed-used", queue=name)
+        yield from _gangs(tenant, settings, bounds, needs, paths)
+
+
+def topology_problems(
+    tree: QueueTree,
+    tenants: Mapping[str, TenantSettings],
+    patient: Collection[str],
+    strict: Collection[str],
+    scheduling: Scheduling,
+) -> Iterator[Finding]:
+    """Find tenants whose gangs must stay in one domain and may be given nodes in several by reclaim.
+
+    Parameters
+    ----------
+    tree
+        The queues.
+    tenants
+        Tenants by name.
+    patient
+        Names of the priority classes whose pods take nothing from others.
+    strict
+        Names of the runtimes whose gangs ask for a hard topology.
+    scheduling
+        The scheduler.
+    """
+    if not (scheduling.reclaim and scheduling.topology):
+        return
+    lenders = {name for name in tree.leaves if tree.queues[name].reclaimable}
+    for tenant in sorted(tenants):
+        settings = tenants[tenant]
+        owners = [name for name in settings.queues if name in tree.queues and tree.queues[name].deserved]
+        owners = [name for name in owners if lenders - {name}]
+        runtimes = sorted(name for name in strict if "*" in settings.runtimes or name in settings.runtimes)
+        if owners and runtimes and not set(patient) & set(settings.priority_classes):
+            yield Finding(
+                f"{_TENANTS}.{tenant}.priorityClasses",
+                f"a gang of {_some(runtimes)} that tenant {tenant!r} runs must stay in one domain, but what it takes "
+                f"back for {_some(owners)} may lie in several",
+                "allow the tenant a priority class with preempts: false: such a gang waits for a whole domain",
+                "queue-reclaim-topology",
+                queue=owners[0],
+            )
+
+
+def _gangs(
+    tenant: str, settings: TenantSettings, bounds: Mapping[str, Amounts], needs: Mapping[str, Amounts], paths: Paths
+) -> Iterator[Finding]:
+    """Tell of the runtimes that fit in none of a tenant's queues, one finding a queue and resource."""
+    short: dict[tuple[str, str], list[str]] = {}
+    queues = [name for name in settings.queues if name in bounds]
+    for runtime in sorted(needs):
+        if "*" not in settings.runtimes and runtime not in settings.runtimes:
+            continue
+        lacking = {name: _short(needs[runtime], bounds[name]) for name in queues}
+        if queues and all(lacking.values()):
+            for name, resource in lacking.items():
+                short.setdefault((name, resource or ""), []).append(runtime)
+    for (name, resource), runtimes in short.items():
+        need = text(resource, max(needs[runtime][resource] for runtime in runtimes))
+        have = text(resource, bounds[name].get(resource, 0))
+        yield Finding(
+            paths.of(name, "capability", resource),
+            f"queue {name!r} can have at most {have} of {resource}, but a gang of {_some(runtimes)}, which tenant "
+            f"{tenant!r} may use, asks for {need}: it would wait for ever",
+            f"raise the capability to {need}, or take the runtime from those of {tenant}",
+            "queue-capability-gang",
+            queue=name,
+        )
+
+
+def _short(need: Amounts, bound: Amounts) -> str | None:
+    """Return a resource of which a queue can never have enough; limits on pods are not looked at."""
+    for resource, amount in sorted(need.items()):
+        if resource != "pods" and resource in bound and amount > bound[resource]:
+            return resource
+    return None
+
+
+def _some(names: list[str]) -> str:
+    names = [name for name in names if name != DEFAULT]
+    return ", ".join(names if len(names) <= 10 else [*names[:9], f"{len(names) - 9} more"])

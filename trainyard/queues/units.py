@@ -1,0 +1,272 @@
+"""Units in settings (nodes, GPUs by short name, percent of the parent) as plain Volcano amounts.
+
+The one place where amounts are computed: what is applied, what is proved and what is shown all come from here.
+Arithmetic is exact; what a percentage comes to is rounded down to whole devices, and what is lost is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from trainyard import quantity
+from trainyard.queues.amounts import counted, step
+from trainyard.queues.capacity import Supply, supply_of
+from trainyard.queues.model import KINDS, ROOT, Queue
+from trainyard.queues.paths import Paths, SettingsPaths
+from trainyard.queues.rules import Finding
+from trainyard.queues.tree import QueueTree
+from trainyard.settings import StackSettings
+from trainyard.settings.shares import ALL, NODES
+from trainyard.settings.tenancy import QueueSettings
+
+__all__ = ["Compiled", "Remainder", "compile_queues", "queue_tree"]
+
+_SHAPE = f"{NODES}/"
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What rounding a share down to whole pieces lost.
+
+    Parameters
+    ----------
+    queue, kind, resource
+        Which amount.
+    exact
+        What the share comes to, in the resource's base unit.
+    given
+        What the queue gets.
+    """
+
+    queue: str
+    kind: str
+    resource: str
+    exact: Fraction
+    given: Fraction
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Queues in plain Volcano amounts.
+
+    Parameters
+    ----------
+    queues
+        Queues by name.
+    findings
+        Amounts that could not be computed; these are left out.
+    remainders
+        What was lost by rounding.
+    """
+
+    queues: Mapping[str, Queue]
+    findings: tuple[Finding, ...] = ()
+    remainders: tuple[Remainder, ...] = ()
+
+    @property
+    def tree(self) -> QueueTree:
+        """The queues with their edges."""
+        return QueueTree({name: queue for name, queue in self.queues.items() if name != ROOT}, self.queues.get(ROOT))
+
+
+def queue_tree(settings: StackSettings) -> QueueTree:
+    """Return the queue tree of a stack in plain Volcano amounts; what cannot be computed is left out."""
+    return compile_queues(settings.queues, supply_of(settings)).tree
+
+
+def compile_queues(queues: Mapping[str, QueueSettings], supply: Supply, paths: Paths | None = None) -> Compiled:
+    """Compute the plain amounts of queues.
+
+    Parameters
+    ----------
+    queues
+        Queues by name, as people wrote them.
+    supply
+        What the cluster offers: the whole of which queues below root have a part.
+    paths
+        Where the queues are.
+    """
+    compiler = _Compiler(queues, supply, paths or SettingsPaths())
+    for name in queues:
+        compiler.queue(name)
+    ordered = {name: compiler.done[name] for name in queues}
+    compiler.findings += _lost(compiler, queues)
+    return Compiled(ordered, tuple(compiler.findings), tuple(compiler.remainders))
+
+
+@dataclass
+class _Compiler:
+    given: Mapping[str, QueueSettings]
+    supply: Supply
+    paths: Paths
+    done: dict[str, Queue] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    remainders: list[Remainder] = field(default_factory=list)
+    _names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _rounded_parts: dict[tuple[str, str, str], tuple[Fraction, Fraction, str]] = field(default_factory=dict)
+
+    def queue(self, name: str) -> None:
+        """Compute one queue, those above it first."""
+        waiting: dict[str, None] = {}
+        while name in self.given and name not in self.done and name not in waiting:
+            waiting[name] = None
+            name = self.given[name].parent
+        for each in reversed(waiting):
+            settings = self.given[each]
+            amounts = {kind: self._amounts(each, settings, kind) for kind in KINDS}
+            self.done[each] = Queue(
+                parent=settings.parent,
+                weight=settings.weight,
+                priority=settings.priority,
+                reclaimable=settings.reclaimable,
+                affinity=settings.affinity,
+                type=settings.type,
+                state=settings.state,
+                **amounts,
+            )
+
+    def _amounts(self, name: str, settings: QueueSettings, kind: str) -> Mapping[str, str]:
+        written: Mapping[str, str] = getattr(settings, kind)
+        if not written or all(
+            counted(key) and not key.startswith(_SHAPE) and value[-1] != "%" for key, value in written.items()
+        ):
+            return written
+        result: dict[str, str] = {}
+        if ALL in written:
+            result |= self._part_of_all(name, settings.parent, kind, written[ALL])
+        result |= self._nodes(name, kind, {key: value for key, value in written.items() if _is_nodes(key)})
+        named: dict[str, str] = {}
+        for key, value in written.items():
+            if key == ALL or _is_nodes(key):
+                continue
+            resource = self._resource(name, kind, key)
+            if resource in named:
+                self._report(name, kind, key, f"{resource} is named twice", "leave one", "queue-resource-ambiguous")
+            elif resource is not None:
+                named[resource] = value
+                amount = self._part(name, settings.parent, kind, resource, value) if value.endswith("%") else value
+                if amount is not None:
+                    result[resource] = amount
+        return result
+
+    def _resource(self, name: str, kind: str, key: str) -> str | None:
+        """Return the resource that a key means: itself, or the one device of that short name."""
+        if counted(key) or "/" in key:
+            return key
+        if key not in self._names:
+            short = {key, key.removesuffix("s")}
+            self._names[key] = tuple(each for each in self.supply.devices if each.rpartition("/")[2] in short)
+        found = self._names[key]
+        if len(found) > 1:
+            message = f"{key!r} may be {' or '.join(found)}"
+            self._report(name, kind, key, message, "write the whole name", "queue-resource-ambiguous")
+            return None
+        return found[0] if found else key
+
+    def _part_of_all(self, name: str, parent: str, kind: str, share: str) -> dict[str, str]:
+        whole = self._whole(parent, kind)
+        if whole is not None and not whole:
+            base = "the fabric has no nodes" if parent == ROOT else f"{parent!r} above it has no {kind}"
+            fix = "write amounts" if parent == ROOT else f"set {kind} of {parent}, or write amounts"
+            self._report(name, kind, "", f"{kind} is {share}, but {base}", fix, "queue-percent-base")
+        return {
+            resource: self._rounded(name, kind, resource, amount, share) for resource, amount in (whole or {}).items()
+        }
+
+    def _part(self, name: str, parent: str, kind: str, resource: str, share: str) -> str | None:
+        whole = self._whole(parent, kind)
+        if whole is None:
+            return None
+        if resource not in whole:
+            base = "the fabric offers none" if parent == ROOT else f"{kind} of {parent!r} above it does not name it"
+            fix = (
+                "write an amount" if parent == ROOT else f"add {resource} to the {kind} of {parent}, or write an amount"
+            )
+            self._report(name, kind, resource, f"{resource} is {share}, but {base}", fix, "queue-percent-base")
+            return None
+        return self._rounded(name, kind, resource, whole[resource], share)
+
+    def _whole(self, parent: str, kind: str) -> Mapping[str, str] | None:
+        """Return what a share is a part of; None where the parent itself is at fault, which is told elsewhere."""
+        if parent == ROOT:
+            total = self.supply.total or {}
+            return {resource: amount for resource, amount in total.items() if resource != "pods"}
+        above = self.done.get(parent)
+        return above.quantities(kind) if above is not None else None
+
+    def _rounded(self, name: str, kind: str, resource: str, whole: str, share: str) -> str:
+        # Siblings often have the same share, and exact fractions take long to compute.
+        known = self._rounded_parts.get((resource, whole, share))
+        if known is None:
+            known = _floor(resource, quantity.parse(whole) * Fraction(share.removesuffix("%")) / 100)
+            self._rounded_parts[resource, whole, share] = known
+        return self._noted(name, kind, resource, known)
+
+    def _nodes(self, name: str, kind: str, written: Mapping[str, str]) -> dict[str, str]:
+        """Return what nodes come to; those of several shapes are added."""
+        exact: dict[str, Fraction] = {}
+        for key, number in written.items():
+            shape = key.removeprefix(_SHAPE)
+            node = self.supply.node if key == NODES else self.supply.shapes.get(shape)
+            if node is None or number.endswith("%"):
+                self._report(name, kind, key, *self._no_nodes(kind, key, number), "queue-nodes-shape")
+                continue
+            for resource, amount in node.items():
+                # Limits on pods are not looked at by the scheduler, so they are written only where somebody asks.
+                if resource != "pods":
+                    exact[resource] = exact.get(resource, Fraction(0)) + quantity.parse(amount) * quantity.parse(number)
+        return {
+            resource: self._noted(name, kind, resource, _floor(resource, amount)) for resource, amount in exact.items()
+        }
+
+    def _no_nodes(self, kind: str, key: str, number: str) -> tuple[str, str]:
+        """Return what is wrong with a number of nodes, and what to write instead."""
+        shapes = ", ".join(_SHAPE + each for each in sorted(self.supply.shapes))
+        if number.endswith("%"):
+            return f"{key} is {number}, a percentage", f"write {kind}: {number} for a part of all resources"
+        if key == NODES:
+            message = f"{key} is {number}, but the nodes of the fabric are not all alike"
+            return message, f"write {shapes}, or the amount of each resource" if shapes else "write each resource"
+        return f"the fabric has no shape {key.removeprefix(_SHAPE)!r}", f"use {shapes or NODES}"
+
+    def _noted(self, name: str, kind: str, resource: str, rounded: tuple[Fraction, Fraction, str]) -> str:
+        """Return the text of a rounded amount, and remember what was lost."""
+        exact, given, text = rounded
+        if given is not exact:
+            self.remainders.append(Remainder(name, kind, resource, exact, given))
+        return text
+
+    def _report(self, name: str, kind: str, key: str, message: str, fix: str, rule: str) -> None:
+        path = self.paths.of(name, kind, key)
+        self.findings.append(Finding(path, f"queue {name!r}: {kind}: {message}", fix, rule, queue=name))
+
+
+def _floor(resource: str, exact: Fraction) -> tuple[Fraction, Fraction, str]:
+    """Return an amount, the same in whole pieces, and that as text."""
+    piece = step(resource)
+    given = exact // piece * piece
+    return exact, exact if given == exact else given, quantity.format(given, resource)
+
+
+def _is_nodes(key: str) -> bool:
+    return key == NODES or key.startswith(_SHAPE)
+
+
+def _lost(compiler: _Compiler, queues: Mapping[str, QueueSettings]) -> Iterator[Finding]:
+    """Tell where rounding costs a whole device, or leaves a queue without any."""
+    lost: dict[tuple[str, str, str], list[Remainder]] = {}
+    for each in compiler.remainders:
+        if "/" in each.resource:
+            lost.setdefault((queues[each.queue].parent, each.kind, each.resource), []).append(each)
+    for (parent, kind, resource), parts in lost.items():
+        missing = sum((each.exact - each.given for each in parts), Fraction(0))
+        empty = [each for each in parts if not each.given]
+        if missing < 1 and not empty:
+            continue
+        first = (empty or parts)[0].queue
+        shown = ", ".join(f"{each.queue} {float(each.exact):g} → {each.given}" for each in parts[:8])
+        message = f"{kind} of {resource} below {parent!r} is rounded down to whole devices: {shown}"
+        fix = f"write whole numbers; {float(missing):g} {resource} are left over"
+        yield Finding(compiler.paths.of(first, kind, resource), message, fix, "queue-share-rounded", queue=first)

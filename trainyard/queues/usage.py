@@ -1,0 +1,172 @@
+"""Current usage of each queue's share, drawn as a tree with bars."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.queues.amounts import Amounts, text, total
+from trainyard.queues.jobs import Job
+from trainyard.queues.limits import limits
+from trainyard.queues.model import DEFAULT, ROOT, Queue
+from trainyard.queues.snapshot import Side
+
+__all__ = ["Occupancy", "draw_occupancy", "drawn_resources", "occupancy"]
+
+_WIDTH = 32
+_LEGEND = "█ used of its share  ▓ borrowed  ▒ guaranteed, free  ░ deserved, free  · may be borrowed"
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """One queue, its children included.
+
+    Parameters
+    ----------
+    queue
+        Its name.
+    parent
+        Queue above it, empty for root.
+    depth
+        Queues above it.
+    state
+        Open, Closing, Closed, or empty.
+    guarantee, deserved, limit, used
+        Units by resource.
+    bound
+        Units that each queue below inherits where it names none itself; of root only.
+    running, waiting
+        Gangs in it and below.
+    waiting_for
+        Units that the waiting gangs ask for.
+    """
+
+    queue: str
+    parent: str
+    depth: int
+    state: str
+    guarantee: Amounts
+    deserved: Amounts
+    limit: Amounts
+    used: Amounts
+    running: int
+    waiting: int
+    waiting_for: Amounts
+    bound: Amounts = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for a program; amounts as Kubernetes quantities."""
+        kinds = ("guarantee", "deserved", "limit", "used", "waiting_for")
+        amounts = {kind: {name: text(name, amount) for name, amount in getattr(self, kind).items()} for kind in kinds}
+        amounts["waitingFor"] = amounts.pop("waiting_for")
+        own: dict[str, Any] = {"queue": self.queue, "parent": self.parent or None, "state": self.state or None}
+        if self.bound:
+            own["bound"] = {name: text(name, amount) for name, amount in self.bound.items()}
+        return {**own, **amounts, "running": self.running, "waiting": self.waiting}
+
+
+def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> list[Occupancy]:
+    """Return what is used of each queue, parents before children.
+
+    Parameters
+    ----------
+    side
+        The queues and what all nodes offer.
+    jobs
+        What runs and waits.
+    states
+        State by queue.
+    """
+    tree = side.tree if DEFAULT in side.tree.queues else side.tree.with_queue(DEFAULT, Queue())
+    real = limits(tree, side.capacity)
+    inside: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        above = tree.ancestors(job.queue) if job.queue in tree.queues else ()
+        for name in (ROOT, *above, *([job.queue] if job.queue != ROOT else [])):
+            inside[name].append(job)
+
+    def of(name: str, depth: int) -> Iterator[Occupancy]:
+        queue = tree.queues.get(name, tree.root)
+        running = [job for job in inside[name] if job.running]
+        waiting = [job for job in inside[name] if not job.running]
+        yield Occupancy(
+            queue=name,
+            parent="" if name == ROOT else queue.parent,
+            depth=depth,
+            state=states.get(name, ""),
+            guarantee=queue.amounts("guarantee") if name != ROOT else {},
+            deserved=queue.amounts("deserved") if name != ROOT else dict(side.capacity or {}),
+            limit=real.get(name, {}),
+            used=total(job.request for job in running),
+            running=len(running),
+            waiting=len(waiting),
+            waiting_for=total(job.request for job in waiting),
+            bound=tree.root.amounts("capability") if name == ROOT else {},
+        )
+        for child in tree.children(name):
+            yield from of(child, depth + 1)
+
+    return list(of(ROOT, 0))
+
+
+def drawn_resources(found: Sequence[Occupancy]) -> list[str]:
+    """Return the resources that are worth a drawing: devices, or cpu where there are none."""
+    named = {name for each in found for amounts in (each.deserved, each.limit, each.used) for name in amounts}
+    return sorted(name for name in named if "/" in name) or ["cpu"]
+
+
+def draw_occupancy(found: Sequence[Occupancy], resource: str) -> str:
+    """Return the tree with a bar for each queue; the width of the bars is what root may use.
+
+    Parameters
+    ----------
+    found
+        All queues, parents before children.
+    resource
+        The resource to draw.
+    """
+    whole = max((each.limit.get(resource, 0) for each in found), default=0) or 1
+    width = max(len(_name(each)) for each in found)
+    lines = [f"{resource}: {_LEGEND}"]
+    for each in found:
+        lines.append(f"{_name(each):{width}}  {_bar(each, resource, whole)}  {_words(each, resource)}".rstrip())
+    return "\n".join(lines)
+
+
+def _name(each: Occupancy) -> str:
+    return "  " * each.depth + each.queue
+
+
+def _bar(each: Occupancy, resource: str, whole: int) -> str:
+    deserved, used = each.deserved.get(resource, 0), each.used.get(resource, 0)
+    edges = (
+        ("█", min(used, deserved)),
+        ("▒", max(min(each.guarantee.get(resource, 0), deserved), min(used, deserved))),
+        ("░", max(deserved, min(used, deserved))),
+        ("▓", max(deserved, used) if used > deserved else deserved),
+        ("·", max(each.limit.get(resource, 0), deserved, used)),
+    )
+    bar = ""
+    for letter, edge in edges:
+        bar += letter * (min(_WIDTH, round(edge / whole * _WIDTH)) - len(bar))
+    return f"{bar:{_WIDTH}}"
+
+
+def _words(each: Occupancy, resource: str) -> str:
+    def amount(kind: Amounts) -> str:
+        return text(resource, kind.get(resource, 0))
+
+    parts = [f"{amount(each.used)} used"]
+    if each.depth:
+        parts += [f"{amount(each.deserved)} deserved"] if resource in each.deserved else []
+        parts += [f"{amount(each.guarantee)} guaranteed"] if each.guarantee.get(resource) else []
+    parts.append(f"at most {amount(each.limit)}" if resource in each.limit else "no limit")
+    if resource in each.bound:
+        parts.append(f"each queue at most {amount(each.bound)}")
+    if each.waiting:
+        parts.append(f"{each.waiting} waiting for {amount(each.waiting_for)}")
+    if each.state not in ("", "Open"):
+        parts.append(each.state.lower())
+    return ", ".join(parts)

@@ -1,0 +1,119 @@
+"""Immutable fields of a TrainJob, and when the others may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from trainyard.api import Body, KubernetesModel, TrainJob, TrainJobSpec
+from trainyard.problem import Problem
+from trainyard.render.pod_editing import stored
+from trainyard.render.result import RenderContext
+
+__all__ = ["check_changes", "frozen_fields", "leaves_objects", "same_but_suspend"]
+
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
+    "podSpecOverrides": ("PodSpecOverrides", lambda spec: spec.pod_spec_overrides),
+    "podTemplateOverrides": ("PodTemplateOverrides", lambda spec: spec.pod_template_overrides),
+    "runtimePatches": ("RuntimePatches", lambda spec: spec.runtime_patches),
+}
+_STAMP: Final = "time"
+_MUTABLE_METADATA: Final = ("labels", "annotations")
+_MUTABLE_POD_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
+    """Return whether an update asks for nothing new: it changes at most the metadata, or holds the job back.
+
+    Such an update must be possible whatever became of the runtime since the job was made.
+    """
+    spec, before = train_job.spec, old.spec
+    if spec is None or before is None or train_job.metadata.name != old.metadata.name:
+        return False
+    return (spec.suspend or not before.suspend) and same_but_suspend(spec, before)
+
+
+def same_but_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:
+    """Return whether two specifications differ in nothing but whether the job is held back."""
+    return all(getattr(spec, name) == getattr(before, name) for name in TrainJobSpec.model_fields if name != "suspend")
+
+
+def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) -> Iterator[Problem]:
+    """Yield changes of overrides and patches while pods run with the old ones.
+
+    Another order is a change; another time stamp alone is none.
+    """
+    if train_job.spec is None or old.spec is None:
+        return
+    for field, (title, value) in _FIELDS.items():
+        if _comparable(value(train_job.spec)) == _comparable(value(old.spec)):
+            continue
+        path = f"spec.{field}"
+        if not (old.spec.suspend or train_job.spec.suspend):
+            yield Problem(
+                path,
+                f"{title} can only be modified when the TrainJob is suspended before or after the update",
+                "set spec.suspend to true in the same update",
+            )
+            continue
+        for name in context.active_replicated_jobs:
+            yield Problem(
+                path,
+                f"{title} cannot be modified when the JobSet's ReplicatedJob {name} is still active",
+                "wait until its pods are gone",
+            )
+
+
+def frozen_fields(job_set: Body, old: Body) -> Iterator[Problem]:
+    """Yield what an update changes although JobSet lets it change only in a new JobSet.
+
+    Parameters
+    ----------
+    job_set, old
+        Specifications of the JobSet after and before the update.
+    """
+    before = {job["name"]: job for job in old["replicatedJobs"]}
+    for job in job_set["replicatedJobs"]:
+        if job["name"] not in before:
+            continue
+        for field in sorted(_differences(job, before[job["name"]])):
+            yield Problem(
+                "spec",
+                f'changes {field} of "{job["name"]}", which JobSet leaves as it is in a JobSet that exists',
+                "nothing, if its pods are gone when it resumes: the JobSet is created again; else it resumes as it is",
+            )
+
+
+def _comparable(entries: list[KubernetesModel] | None) -> Any:
+    return [
+        _without_empty({name: value for name, value in stored(entry).items() if name != _STAMP})
+        for entry in entries or ()
+    ]
+
+
+def _without_empty(value: Any) -> Any:
+    """Return the value as API machinery compares it: empty lists and objects equal absent ones."""
+    if isinstance(value, dict):
+        inner = {name: _without_empty(item) for name, item in value.items()}
+        return {name: item for name, item in inner.items() if item not in (None, {}, [])}
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    return value
+
+
+def _differences(job: Body, old: Body) -> Iterator[str]:
+    yield from _different(job, old, "", ("template",))
+    template, before = job["template"], old["template"]
+    yield from _different(template.get("metadata", {}), before.get("metadata", {}), "Job template metadata.")
+    yield from _different(template["spec"], before["spec"], "Job ", ("template",))
+    pods, old_pods = template["spec"]["template"], before["spec"]["template"]
+    yield from _different(
+        pods.get("metadata", {}), old_pods.get("metadata", {}), "pod template metadata.", _MUTABLE_METADATA
+    )
+    yield from _different(pods["spec"], old_pods["spec"], "pod ", _MUTABLE_POD_FIELDS)
+
+
+def _different(value: Body, old: Body, label: str, ignored: tuple[str, ...] = ()) -> Iterator[str]:
+    for name in {*value, *old} - set(ignored):
+        if _without_empty(value.get(name)) != _without_empty(old.get(name)):
+            yield f"{label}{name}"

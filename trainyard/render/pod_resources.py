@@ -1,0 +1,68 @@
+"""Resource requests of one pod, counted as the scheduler counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from trainyard import quantity
+from trainyard.api import Body
+
+__all__ = ["Amounts", "amounts", "container_requests", "pod_requests"]
+
+Amounts = dict[str, Fraction]
+"""Exact amounts by resource."""
+
+_ALWAYS: Final = "Always"
+_POD_LEVEL: Final = ("cpu", "memory")
+
+
+def amounts(resources: Mapping[str, Any]) -> Amounts:
+    """Return a resource list as exact amounts."""
+    return {name: quantity.parse(value) for name, value in resources.items()}
+
+
+def container_requests(container: Body) -> Amounts:
+    """Return what a container asks for; a limit without a request is a request, as the API server sets it."""
+    resources = container.get("resources", {})
+    return amounts({**resources.get("limits", {}), **resources.get("requests", {})})
+
+
+def pod_requests(pod: Body) -> Amounts:
+    """Return what a pod asks for: containers and sidecars together, the largest init step, pod level, overhead.
+
+    Parameters
+    ----------
+    pod
+        A pod specification.
+    """
+    total: Amounts = {}
+    for container in pod.get("containers", ()):
+        _add(total, container_requests(container))
+    sidecars: Amounts = {}
+    largest_step: Amounts = {}
+    for container in pod.get("initContainers", ()):
+        asked = container_requests(container)
+        if container.get("restartPolicy") == _ALWAYS:
+            _add(total, asked)
+            _add(sidecars, asked)
+            step = sidecars
+        else:
+            step = dict(asked)
+            _add(step, sidecars)
+        for name, amount in step.items():
+            largest_step[name] = max(largest_step.get(name, amount), amount)
+    for name, amount in largest_step.items():
+        total[name] = max(total.get(name, amount), amount)
+    pod_level = container_requests(pod)
+    total.update(
+        {name: amount for name, amount in pod_level.items() if name in _POD_LEVEL or name.startswith("hugepages-")}
+    )
+    _add(total, amounts(pod.get("overhead", {})))
+    return total
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount

@@ -1,0 +1,30 @@
+"""Environment variables that a framework sets and a TrainJob may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from trainyard.problem import Problem
+from trainyard.render.plan import Plan
+
+__all__ = ["reserved_errors"]
+
+
+def reserved_errors(plan: Plan, names: Set[str]) -> Iterator[Problem]:
+    """Yield one finding that lists the reserved variables which the TrainJob's trainer sets, if any.
+
+    Parameters
+    ----------
+    plan
+        The TrainJob with its runtime.
+    names
+        Names of the reserved variables.
+    """
+    trainer = plan.spec.trainer
+    found = sorted(names & {str(variable.get("name")) for variable in (trainer.env if trainer else None) or ()})
+    if found:
+        yield Problem(
+            "spec.trainer.env",
+            f"must not have reserved envs, invalid envs configured: [{' '.join(found)}]",
+            "remove them: they are set for every job of this runtime",
+        )

@@ -1,0 +1,212 @@
+"""Checks of a stack's queues before they are applied, with its scheduler and its runtimes.
+
+The queue rules know neither scheduler configurations nor runtimes; here they are brought together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
+from trainyard.api.constants import API_VERSION
+from trainyard.policy.stack import runtime_catalogues
+from trainyard.problem import TrainyardError
+from trainyard.queues import (
+    VOLCANO_VERSIONS,
+    Finding,
+    ManifestPaths,
+    Plugin,
+    QueueObjects,
+    Scheduling,
+    check_queues,
+    check_tree,
+    is_manifest,
+    prove_queues,
+    read_manifests,
+    supply_of,
+)
+from trainyard.render import RenderContext, Rendered, render
+from trainyard.runtimes import load_catalogue
+from trainyard.scheduler import in_force, lint
+from trainyard.scheduler.lint import CONFIGURATION_KEY
+from trainyard.settings import StackSettings
+from trainyard.settings.loader import parse_yaml, stack_settings
+
+__all__ = [
+    "Wanted",
+    "check_files",
+    "check_stack",
+    "read_scheduling",
+    "smallest_gangs",
+    "stack_queues",
+    "stack_scheduling",
+]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person asks to be proved for, instead of what the stack has.
+
+    Parameters
+    ----------
+    version
+        Version of Volcano.
+    plugins
+        Names of `trainyard.queues.Plugin`.
+    configuration
+        Text of a scheduler configuration.
+    """
+
+    version: str | None = None
+    plugins: tuple[str, ...] = ()
+    configuration: str | None = None
+
+    def applied(self, scheduling: Scheduling) -> Scheduling:
+        """Return a scheduler with what was asked for.
+
+        Raises
+        ------
+        TrainyardError
+            There is no such version or plug-in, or Volcano would drop the configuration.
+        """
+        version = self.version or scheduling.version
+        if version not in VOLCANO_VERSIONS:
+            raise TrainyardError(
+                f"The rules of Volcano {version} are not known", fix=f"use one of {', '.join(VOLCANO_VERSIONS)}"
+            )
+        if self.configuration is not None:
+            scheduling = read_scheduling(self.configuration, version)
+        known = {plugin.value: plugin for plugin in Plugin}
+        if unknown := [name for name in self.plugins if name not in known]:
+            raise TrainyardError(f"There is no plug-in {unknown[0]!r}", fix=f"use one of {', '.join(known)}")
+        plugins = frozenset(known[name] for name in self.plugins) or scheduling.plugins
+        return replace(scheduling, version=version, plugins=plugins)
+
+
+def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings | None = None) -> list[Finding]:
+    """Prove the queues of files: each stack's settings for itself, all manifests together as one tree.
+
+    Parameters
+    ----------
+    texts
+        Text by file name.
+    wanted
+        What to prove for.
+    fabric
+        Stack whose fabric and scheduler hold for manifests.
+
+    Raises
+    ------
+    TrainyardError
+        A file cannot be read as either, or there is nothing to prove.
+    """
+    findings: list[Finding] = []
+    manifests = {name: text for name, text in texts.items() if is_manifest(text, name)}
+    for name, text in texts.items():
+        if name not in manifests:
+            findings += check_stack(stack_settings(parse_yaml(text, source=name), source=name), wanted)
+    if manifests:
+        read = read_manifests(manifests)
+        supply = supply_of(fabric) if fabric else None
+        scheduling = stack_scheduling(fabric) if fabric else Scheduling()
+        found = check_tree(
+            read.queues,
+            root=read.root,
+            capacity=supply.total if supply else None,
+            node_groups=supply.node_groups if supply else None,
+            scheduling=wanted.applied(scheduling),
+            paths=ManifestPaths(),
+        )
+        findings += [*read.findings, *found]
+    return findings
+
+
+def check_stack(settings: StackSettings, wanted: Wanted | None = None) -> list[Finding]:
+    """Prove the queues of a stack for its scheduler, or another one, and for the runtimes its tenants may use."""
+    scheduling = (wanted or Wanted()).applied(stack_scheduling(settings))
+    groups = _pod_groups(settings)
+    strict = {name for name, specs in groups.items() if any(map(_is_strict, specs))}
+    return check_queues(settings, scheduling=scheduling, gangs=_gangs(groups), strict=strict)
+
+
+def stack_queues(settings: StackSettings) -> QueueObjects:
+    """Return the queues of a stack, proved for its scheduler.
+
+    Raises
+    ------
+    TrainyardError
+        The tree would be refused or would stop the scheduler; every finding is listed.
+    """
+    return prove_queues(settings, scheduling=stack_scheduling(settings))
+
+
+def stack_scheduling(settings: StackSettings) -> Scheduling:
+    """Return the scheduler of a stack as its queues see it."""
+    chosen = in_force(settings)
+    return Scheduling.of(
+        (action.name for action in chosen.actions),
+        ((plugin.name, plugin.switches) for tier in chosen.tiers for plugin in tier),
+        settings.volcano.version,
+    )
+
+
+def read_scheduling(text: str, version: str) -> Scheduling:
+    """Return what a ``volcano-scheduler.conf``, or the ConfigMap that holds it, comes to.
+
+    Raises
+    ------
+    TrainyardError
+        Volcano would drop the configuration as a whole.
+    """
+    faults = [problem for problem in lint(text) if problem.rule in ("scheduler-structure", "scheduler-action")]
+    if faults:
+        raise TrainyardError("The scheduler configuration cannot be used", problems=faults)
+    document: Mapping[str, Any] = yaml.safe_load(text)
+    if document.get("kind") == "ConfigMap":
+        document = yaml.safe_load(document["data"][CONFIGURATION_KEY])
+    actions = (name.strip() for name in document["actions"].split(","))
+    plugins = ((plugin["name"], plugin) for tier in document["tiers"] for plugin in tier.get("plugins") or ())
+    return Scheduling.of(actions, plugins, version)
+
+
+def smallest_gangs(settings: StackSettings) -> dict[str, dict[str, str]]:
+    """Return what a gang of each installed runtime asks for when a TrainJob changes nothing, by runtime name."""
+    return _gangs(_pod_groups(settings))
+
+
+def _gangs(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
+    gangs = {
+        name: {resource: str(amount) for spec in specs for resource, amount in (spec.get("minResources") or {}).items()}
+        for name, specs in groups.items()
+    }
+    return {name: gang for name, gang in gangs.items() if gang}
+
+
+def _is_strict(spec: Mapping[str, Any]) -> bool:
+    return bool((spec.get("networkTopology") or {}).get("mode") == "hard")
+
+
+def _pod_groups(settings: StackSettings) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the specs of the PodGroups that each installed runtime makes when a TrainJob changes nothing."""
+    catalogue = load_catalogue(runtime_catalogues(settings), settings.runtimes.include)
+    return {body["metadata"]["name"]: list(_rendered_groups(body)) for body in catalogue.objects()}
+
+
+def _rendered_groups(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    name = body["metadata"]["name"]
+    job = parse(
+        TrainJob,
+        {
+            "apiVersion": API_VERSION,
+            "kind": "TrainJob",
+            "metadata": {"name": "smallest", "namespace": "default"},
+            "spec": {"runtimeRef": {"kind": body["kind"], "name": name}},
+        },
+    )
+    answer = render(job, parse(ClusterTrainingRuntime, dict(body)), RenderContext())
+    if isinstance(answer, Rendered):
+        yield from (each["spec"] for each in answer.objects if each["kind"] == "PodGroup")

@@ -1,0 +1,230 @@
+"""Convert an inventory to settings: the tree of domains, sorted by name, in its shortest form."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from trainyard.problem import Problem
+from trainyard.settings.fabric import Domain, FabricSettings
+from trainyard.topology.inventory import Found, Survey, dns_label, natural, refuse
+from trainyard.topology.layout import MAX_NODES
+
+__all__ = ["Declared", "declare"]
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_VALUE_LIMIT = 63
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The settings of a fabric that was found.
+
+    Parameters
+    ----------
+    settings
+        Ready for ``trainyard:fabric``.
+    notes
+        What was done that the reader should know.
+    """
+
+    settings: FabricSettings
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Draft:
+    """One domain while it is put together."""
+
+    name: str
+    children: dict[str, _Draft] = field(default_factory=dict)
+    nodes: list[Found] = field(default_factory=list)
+
+
+def declare(survey: Survey, *, what: str, qualify: bool = False) -> Declared:
+    """Return the settings that declare what was found.
+
+    Parameters
+    ----------
+    survey
+        Nodes and where they are.
+    what
+        The source, the first words of an error.
+    qualify
+        Name each domain after those above it as well (``spine-a-rack-1``), for names that are used once a spine.
+
+    Raises
+    ------
+    TrainyardError
+        The survey contradicts itself: each fault is listed with where it is.
+    """
+    nodes, problems = _named(survey, qualify)
+    problems += _contradictions(nodes)
+    if not nodes and not problems:
+        problems.append(Problem("", "no node was found", "check that it is the right file"))
+    if len(nodes) > MAX_NODES:
+        problems.append(Problem("", f"{len(nodes):,} nodes were found; at most {MAX_NODES:,} are handled"))
+    refuse(f"{what} cannot be used", problems)
+    root = _Draft("")
+    for node in nodes:
+        draft = root
+        for name in reversed(node.path):
+            draft = draft.children.setdefault(name, _Draft(name))
+        draft.nodes.append(node)
+    shapes = {node.shape for node in nodes}
+    only = next(iter(shapes)) if len(shapes) == 1 else None
+    values: dict[str, object] = {"tierNames": list(survey.tiers)}
+    known = {name: shape.model_dump(by_alias=True, exclude_unset=True) for name, shape in survey.shapes.items()}
+    if only is not None and only in known:
+        values["nodeShape"] = known[only]
+    elif only is None or only:
+        values["shapes"] = {name: known.get(name, {}) for name in sorted(shapes) if name}
+    single = only is not None and only in known
+    domains = _sorted(root)
+    values["domains"] = [_domain(draft, "", _usual({}, draft), flat=single) for draft in domains]
+    notes = [*survey.notes, *_renamed(survey, qualify), *_unknown(sorted(shapes), known)]
+    try:
+        settings = FabricSettings.model_validate(values)
+    except ValidationError as error:
+        refuse(f"{what} cannot be used", [_problem(entry["loc"], entry["msg"]) for entry in error.errors()])
+        raise
+    return Declared(settings, tuple(notes))
+
+
+def _named(survey: Survey, qualify: bool) -> tuple[list[Found], list[Problem]]:
+    """Return the nodes with names that Kubernetes takes, and what is wrong with the others."""
+    nodes: list[Found] = []
+    problems: list[Problem] = []
+    labels: dict[str, str] = {}
+    for node in survey.nodes:
+        name = node.name.lower()
+        if len(name) > _VALUE_LIMIT or not _SUBDOMAIN.fullmatch(name):
+            message = f"{node.name[:80]!r} is not a node name"
+            problems.append(Problem(node.where, message, "use small letters, digits, - and ., at most 63 characters"))
+            continue
+        path: list[str] = []
+        for tier, raw in reversed(list(zip(survey.tiers, node.path, strict=True))):
+            if raw not in labels:
+                labels[raw] = dns_label(raw)
+            label = labels[raw]
+            if not label:
+                message = (
+                    f"node {name!r} has no {tier}" if not raw.strip() else f"{tier} {raw!r} has no letter or digit"
+                )
+                problems.append(Problem(node.where, message, "name it, or leave the node out"))
+                break
+            path.append(dns_label(f"{path[-1]}-{label}") if qualify and path else label)
+        else:
+            rails = tuple(_label_value(rail) for rail in node.rails)
+            nodes.append(Found(name, tuple(reversed(path)), node.where, dns_label(node.shape), rails))
+    problems += _same_label(survey)
+    return nodes, problems
+
+
+def _same_label(survey: Survey) -> list[Problem]:
+    """Find names that differ in the source and would become one name."""
+    first: dict[tuple[int, str], tuple[str, str]] = {}
+    problems: dict[str, Problem] = {}
+    for node in survey.nodes:
+        for tier, raw in enumerate(node.path):
+            known, where = first.setdefault((tier, dns_label(raw)) if raw else (tier, ""), (raw, node.where))
+            if known != raw:
+                message = (
+                    f"{survey.tiers[tier]} {raw!r} and {known!r} ({where}) would both be called {dns_label(raw)!r}"
+                )
+                problems.setdefault(raw, Problem(node.where, message, "rename one of them"))
+    return list(problems.values())
+
+
+def _contradictions(nodes: list[Found]) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: dict[str, Found] = {}
+    homes: dict[str, tuple[int, str, str]] = {}
+    for node in nodes:
+        if node.name in seen:
+            message = f"node {node.name!r} is there twice, first at {seen[node.name].where}"
+            problems.append(Problem(node.where, message, "leave it once"))
+            continue
+        seen[node.name] = node
+        for tier, name in enumerate(node.path):
+            above = node.path[tier + 1] if tier + 1 < len(node.path) else ""
+            known = homes.setdefault(name, (tier, above, node.where))
+            if known[0] != tier:
+                message = f"{name!r} is a domain of tier {known[0] + 1} ({known[2]}) and of tier {tier + 1}"
+                problems.append(Problem(node.where, message, "give each domain a name of its own"))
+            elif known[1] != above:
+                message = f"domain {name!r} is in {above!r} here and in {known[1]!r} at {known[2]}"
+                fix = "correct one, or use --qualify where a name is used once in each domain above"
+                problems.append(Problem(node.where, message, fix))
+    return problems
+
+
+def _renamed(survey: Survey, qualify: bool) -> list[str]:
+    if qualify:
+        return []
+    raw = {name for node in survey.nodes for name in node.path}
+    changed = sorted(name for name in raw if dns_label(name) != name)
+    if not changed:
+        return []
+    shown = ", ".join(f"{name!r} is {dns_label(name)}" for name in changed[:3])
+    return [f"{len(changed)} domain names were made valid: {shown}{', …' if len(changed) > 3 else ''}"]
+
+
+def _problem(location: tuple[int | str, ...], message: str) -> Problem:
+    return Problem(".".join(map(str, location)), message.removeprefix("Value error, "), "correct it in the source")
+
+
+def _unknown(shapes: list[str], known: Mapping[str, object]) -> list[str]:
+    if shapes == [""]:
+        return ["what a node offers is not said: set nodeShape"]
+    unknown = [name for name in shapes if name and name not in known]
+    return [f"what nodes of shape {', '.join(unknown)} offer is not said: set shapes"] if unknown else []
+
+
+def _label_value(text: str) -> str:
+    if not text or (len(text) <= _VALUE_LIMIT and _LABEL_VALUE.fullmatch(text)):
+        return text
+    return dns_label(text)
+
+
+def _sorted(draft: _Draft) -> list[_Draft]:
+    return sorted(draft.children.values(), key=lambda child: natural(child.name))
+
+
+def _usual(known: Mapping[str, str], draft: _Draft) -> dict[str, str]:
+    """Return the shape that most nodes of each domain have, by domain; a domain above takes that of those below."""
+    found = dict(known)
+    if draft.children:
+        votes: Counter[str] = Counter()
+        for child in draft.children.values():
+            found |= _usual({}, child)
+            votes[found[child.name]] += 1
+    else:
+        votes = Counter(node.shape for node in draft.nodes)
+    # What has no name cannot be said below a domain that has one.
+    found[draft.name] = "" if "" in votes else min(votes, key=lambda shape: (-votes[shape], shape))
+    return found
+
+
+def _domain(draft: _Draft, above: str, usual: Mapping[str, str], *, flat: bool) -> Domain:
+    shape = usual[draft.name]
+    values: dict[str, object] = {"name": draft.name}
+    if not flat and shape and shape != above:
+        values["shape"] = shape
+    if draft.children:
+        values["domains"] = tuple(_domain(child, shape, usual, flat=flat) for child in _sorted(draft))
+    else:
+        nodes = sorted(draft.nodes, key=lambda node: natural(node.name))
+        values["nodes"] = tuple(node.name for node in nodes)
+        others = {node.name: node.shape for node in nodes if node.shape != shape and node.shape}
+        if others and not flat:
+            values["shape_by_node"] = others
+        rails = {node.rails for node in nodes}
+        if len(rails) == 1 and any(next(iter(rails))):
+            values["rails"] = next(iter(rails))
+    return Domain.model_construct(**values)  # type: ignore[arg-type]
