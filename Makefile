@@ -30,11 +30,12 @@ test: $(READY)  ## every check and every test, as CI runs them
 
 nightly: equivalence queue-verdicts frameworks mutation shapes test-faults simulate-controller admission-restarts  ## in full what `make test` takes samples of (hours; -k runs all though one fails)
 
-lint: $(READY)  ## style, types and import rules
+lint: $(READY)  ## style, types, import rules and names
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/pytest -q -n0 tests/test_style.py
 
 unit: $(READY)  ## the fast tests; need no cluster
 	@$(BIN)/pytest

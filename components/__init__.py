@@ -1,1 +1,1 @@
-"""How the platform is installed: one Pulumi component a file, made of native Kubernetes objects only."""
+"""Components of the platform: one Pulumi component per file, made of native Kubernetes objects only."""

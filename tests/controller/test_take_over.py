@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
     CONFIG_MAPS,
@@ -19,6 +21,16 @@ from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.ownership import TRAIN_JOB_LABEL
 
 Body = dict[str, Any]
+JOB = {"name": "job", "namespace": "team", "uid": "of-the-job"}
+OWNER = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "name": "job",
+    "uid": JOB["uid"],
+    "controller": True,
+}
+OWNED = {"name": "job", "namespace": "team", "ownerReferences": [OWNER]}
+"""Metadata of a JobSet that another controller made: it has no label."""
 JOB_SET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/job"
 
 
@@ -135,22 +147,14 @@ async def test_a_label_that_somebody_takes_off_is_put_back_and_the_job_goes_on(a
 
 async def test_a_held_job_set_that_is_found_on_creating_is_taken_over_and_resumes(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
-    job = {**train_job(), "metadata": {"name": "job", "namespace": "team", "uid": "of-the-job"}}
-    owner = {
-        "apiVersion": job["apiVersion"],
-        "kind": "TrainJob",
-        "name": "job",
-        "uid": "of-the-job",
-        "controller": True,
-    }
-    metadata = {"name": "job", "namespace": "team", "ownerReferences": [owner]}
+    job = {**train_job(), "metadata": JOB}
     async with controller(api) as process:
         api.put(
             JOB_SETS,
             {
                 "apiVersion": "jobset.x-k8s.io/v1alpha2",
                 "kind": "JobSet",
-                "metadata": metadata,
+                "metadata": OWNED,
                 "spec": {"suspend": True},
                 "status": {"replicatedJobsStatus": [{"name": "node", "suspended": 1}]},
             },
@@ -166,19 +170,11 @@ async def test_a_job_set_without_the_label_is_stopped_and_its_end_recorded_while
     api: FakeApi,
 ) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
-    job = {**train_job(), "metadata": {"name": "job", "namespace": "team", "uid": "of-the-job"}}
-    owner = {
-        "apiVersion": job["apiVersion"],
-        "kind": "TrainJob",
-        "name": "job",
-        "uid": "of-the-job",
-        "controller": True,
-    }
-    metadata = {"name": "job", "namespace": "team", "ownerReferences": [owner]}
+    job = {**train_job(), "metadata": JOB}
     foreign = {"kind": "ConfigMap", "metadata": {"name": "job-runtime-snapshot", "namespace": "team"}}
     async with controller(api) as process:
         api.put(CONFIG_MAPS, foreign)
-        body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}}
+        body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": OWNED, "spec": {}}
         api.put(JOB_SETS, body)
         api.put(TRAIN_JOBS, {**job, "spec": {**job["spec"], "suspend": True}})
         await eventually(lambda: bool((api.find("jobsets", "job", "team") or {})["spec"].get("suspend")))
@@ -186,3 +182,20 @@ async def test_a_job_set_without_the_label_is_stopped_and_its_end_recorded_while
         await process.settle()
         assert conditions(api)["Complete"] == ("True", "AllJobsCompleted")
     assert api.find("configmaps", "job-runtime-snapshot", "team")["metadata"].get("ownerReferences") is None  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid"), (500, "InternalError")])
+async def test_a_job_set_without_the_label_is_stopped_while_creates_are_rejected(
+    api: FakeApi, status: int, reason: str
+) -> None:
+    def reject(fake: FakeApi, request: Any) -> Any:
+        return error(status, reason, "no JobSets") if request.method == "POST" and "/jobsets" in request.path else None
+
+    api.put(CLUSTER_RUNTIMES, runtime())
+    job = {**train_job(suspend=True), "metadata": JOB}
+    api.fault = reject
+    async with controller(api):
+        body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": OWNED, "spec": {}}
+        api.put(JOB_SETS, body)
+        api.put(TRAIN_JOBS, job)
+        await eventually(lambda: bool((api.find("jobsets", "job", "team") or {})["spec"].get("suspend")))

@@ -1,4 +1,4 @@
-"""The base of every Kubernetes model: frozen, strict about types, lossless about fields it does not know."""
+"""Base of all Kubernetes models: frozen, strict about types, lossless about unknown fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of schema that models are annotated with: Kubernetes list kinds, and schemas embedded from JobSet's CRD."""
+"""Schema annotations of models: Kubernetes list kinds, and schemas embedded from JobSet's CRD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading objects from text and plain data; every mistake becomes a finding with its path."""
+"""Parse objects from text and plain data; every error becomes a finding with its path."""
 
 from __future__ import annotations
 

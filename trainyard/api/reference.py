@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the models: ``python -m trainyard.api.reference > docs/api.md``."""
+"""Generate docs/api.md from the models: ``python -m trainyard.api.reference > docs/api.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape rules: what the CRDs say in CEL, with the text that every other gate repeats.
+"""Shape rules: the CEL rules of the CRDs, with the messages that every other gate repeats.
 
 Each rule is said twice, as the API server's CEL expression and as a Python predicate, so that files are judged without
 an API server; a test holds both to the same verdicts.

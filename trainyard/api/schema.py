@@ -1,4 +1,4 @@
-"""From models to structural schemas: what Pydantic writes, in the dialect the API server accepts."""
+"""Structural schemas of the CRDs, from the JSON schemas of the Pydantic models."""
 
 from __future__ import annotations
 

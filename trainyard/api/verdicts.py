@@ -1,4 +1,4 @@
-"""What the API server says about an object beyond its types: defaults, CEL rules, list keys and immutability.
+"""API server validation beyond types: defaults, CEL rules, list keys and immutability.
 
 Compiled from the very schemas that become the CRDs. Parts that come from JobSet's CRD are left to the API server.
 """

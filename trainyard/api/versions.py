@@ -1,4 +1,4 @@
-"""What each upstream release had of the API, and where ours differs from the last one on purpose.
+"""API of each upstream release, and the deliberate differences from the last one.
 
 Read from the CRDs of the releases; a test compares these tables with them.
 """

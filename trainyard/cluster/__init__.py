@@ -1,4 +1,4 @@
-"""Where a control plane comes from: embedded in this machine, kind, or a cluster that is already there."""
+"""Providers of a control plane: embedded in this machine, kind, or an existing cluster."""
 
 from __future__ import annotations
 

@@ -235,9 +235,9 @@ class Reconciler:
             step.confirmed_absent = True
 
     async def _unseen(self, step: _Pass, error: Exception) -> bool:
-        """Return whether a refused create hid a JobSet of the TrainJob: without its label no watch shows it."""
-        refused = isinstance(error, RefusedError | TrainyardError)
-        if not refused or self._observe(step).job_set is not None or step.confirmed_absent:
+        """Return whether a rejected create hid a JobSet of the TrainJob: without its label no watch shows it."""
+        unanswered = isinstance(error, TransportError)
+        if unanswered or self._observe(step).job_set is not None or step.confirmed_absent:
             return False
         with contextlib.suppress(ApiError, TransportError):
             await self._confirm(step)

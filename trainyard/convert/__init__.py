@@ -1,4 +1,4 @@
-"""Old jobs become TrainJobs: training operator, MPI operator, KubeRay, Spark operator and Volcano. Pure: no I/O."""
+"""Convert legacy jobs to TrainJobs: training operator, MPI operator, KubeRay, Spark operator, Volcano. No I/O."""
 
 from trainyard.convert.conversion import ALWAYS, AUTO, Conversion
 from trainyard.convert.documents import convert_documents

@@ -1,4 +1,4 @@
-"""Whether a catalog runtime fits a job: a TrainJob and a patch can express the difference.
+"""Fit of a job to a catalog runtime: a TrainJob and a patch can express the difference.
 
 A TrainJob says image, command, arguments, variables and resources, and a patch adds volumes, placement and identity.
 Everything else of a pod template needs a runtime of its own.

@@ -1,4 +1,4 @@
-"""The tenant queue tree: proved against the rules of the Volcano version, then written as Queue objects."""
+"""The tenant queue tree: checked against the rules of the Volcano version, then written as Queue objects."""
 
 from trainyard.queues.admission import refusals
 from trainyard.queues.capacity import Supply, supply_of

@@ -1,4 +1,4 @@
-"""From nothing to a platform that has run a TrainJob."""
+"""Quickstart: set up the platform and run a TrainJob."""
 
 from trainyard.quickstart.run import Outcome, quickstart
 

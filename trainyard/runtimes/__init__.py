@@ -1,4 +1,4 @@
-"""The catalogue of training runtimes: versioned files, released once, reached by name or by alias."""
+"""The catalog of training runtimes: versioned files, released once, referenced by name or by alias."""
 
 from trainyard.runtimes.authoring import AuthoredVersion, Release, author
 from trainyard.runtimes.catalogue import (

@@ -1,4 +1,4 @@
-"""The index of a catalogue folder: aliases, owners, dates and the changelog."""
+"""Index of a catalog folder: aliases, owners, dates and the changelog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed settings: what a stack may say, and where it says it."""
+"""Typed settings of stacks."""
 
 from trainyard.settings.cluster import ClusterProvider
 from trainyard.settings.loader import load_stack, parse_stack

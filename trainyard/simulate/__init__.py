@@ -1,4 +1,4 @@
-"""Replays a scenario (fleet, queues, jobs, events, expectations) on a real control plane with the real scheduler."""
+"""Replay a scenario (fleet, queues, jobs, events, expectations) on a real control plane with the real scheduler."""
 
 from trainyard.simulate.replay import Replay, replay
 from trainyard.simulate.scenario import Scenario, load_scenario

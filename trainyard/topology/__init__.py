@@ -1,4 +1,4 @@
-"""The network fabric: compiled to HyperNodes and node labels, and proved before it is applied."""
+"""The network fabric: checked, and compiled to HyperNodes and node labels."""
 
 from trainyard.topology.checks import check_fabric
 from trainyard.topology.drawing import draw

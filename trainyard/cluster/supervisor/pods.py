@@ -1,4 +1,4 @@
-"""What a pod of a platform Deployment asks of this machine: programs, versions, arguments, variables, volumes."""
+"""Requirements of a platform Deployment's pod: programs, versions, arguments, variables, volumes."""
 
 from __future__ import annotations
 

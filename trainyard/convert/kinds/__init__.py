@@ -1,4 +1,4 @@
-"""The kinds of old jobs. A new one is a module here and its line below."""
+"""Kinds of legacy jobs. A new one is a module here and its line below."""
 
 from __future__ import annotations
 

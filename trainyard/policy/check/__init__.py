@@ -1,1 +1,1 @@
-"""Checking manifests before a cluster sees them: every object judged as the API server would judge its creation."""
+"""Check manifests before a cluster sees them: every object is reviewed as if it were created."""

@@ -1,4 +1,4 @@
-"""The Open Policy Agent as the engine that judges whole requests: bundle, server and a client that fails closed.
+"""Open Policy Agent as an engine for whole requests: bundle, server and a client that fails closed.
 
 The client is loaded when it is asked for: its HTTP library takes longer to import than the server takes to start.
 """

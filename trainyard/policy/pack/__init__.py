@@ -1,4 +1,4 @@
-"""The rules as a Pulumi policy pack: every Kubernetes object of a stack, judged before it is created."""
+"""The rules as a Pulumi policy pack: every Kubernetes object of a stack is reviewed before it is created."""
 
 from trainyard.policy.pack.judging import WHOLE, Pack, Report
 from trainyard.policy.pack.resources import Resource

@@ -1,1 +1,1 @@
-"""What a change of a runtime means: for a job, and for which jobs."""
+"""Effect of a runtime change: the difference for a job, and the affected jobs."""

@@ -1,1 +1,1 @@
-"""The images of a catalogue: their digests in images.lock, asked of registries."""
+"""Images of a catalog: their digests in images.lock, resolved by registries."""

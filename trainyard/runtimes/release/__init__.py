@@ -1,1 +1,1 @@
-"""The life of a runtime: release, alias, deprecation, retirement, and which changes of it are legal."""
+"""Life cycle of a runtime: release, alias, deprecation, retirement, and the allowed transitions."""

@@ -1,4 +1,4 @@
-"""Where a fabric can be taken from: one module a source, registered by name."""
+"""Fabric sources: one module per source, registered by name."""
 
 from __future__ import annotations
 
