@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,3 +135,8 @@ def environment(state_home: Path) -> dict[str, str]:
     """Return this process's environment with a state folder of the tests' own; the program cache is shared."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBECONFIG"))}
     return inherited | {"TRAINYARD_STATE_HOME": str(state_home)}
+
+
+def own_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Return the log records of Trainyard: asyncio logs whenever futures of an earlier test are collected."""
+    return [record for record in caplog.records if record.name.startswith("trainyard")]

@@ -20,6 +20,7 @@ from tests.controller.harness import (
 )
 from tests.controller.test_webhooks import VALIDATE, serving
 from tests.kube.fake_api import FakeApi, eventually
+from tests.support import own_records
 from trainyard.controller.configuration import Configuration, PolicyServer
 from trainyard.controller.policies import policy_client
 from trainyard.controller.webhooks import VALIDATE_PREFIX
@@ -243,7 +244,7 @@ def test_without_a_policy_server_or_webhooks_policies_are_off_and_that_is_said_o
     server = None if webhooks else PolicyServer(socket=Path("/s"), bundle=Path("/b"), revision="r")
     with caplog.at_level(logging.INFO):
         assert policy_client(Configuration(webhooks=webhooks, policy=server)) is None
-    assert [record.getMessage().startswith("policies are off here") for record in caplog.records] == [True]
+    assert [record.getMessage().startswith("policies are off here") for record in own_records(caplog)] == [True]
 
 
 def test_a_controller_does_not_start_beside_other_rules_than_it_was_given(tmp_path: Path) -> None:

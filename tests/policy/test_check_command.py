@@ -159,3 +159,15 @@ def test_the_page_about_ci_shows_what_the_command_says() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "ci.md").read_text()
     blocks = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     assert (GOLDEN / "pull-request.text").read_text() in blocks
+
+
+def test_the_former_name_of_an_option_still_works_and_names_its_successor(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text("replicas: 1\n")
+    command = ["check", "--config-file", str(STACK), str(path)]
+    assert isinstance(CliRunner().invoke(app(), command).exception, TrainyardError)
+    current = CliRunner().invoke(app(), [*command, "--allow-no-objects"])
+    former = CliRunner().invoke(app(), [*command, "--pass-over"])
+    assert (current.exit_code, former.exit_code) == (0, 0)
+    assert former.stdout == current.stdout
+    assert former.stderr == "note: --pass-over is deprecated; use --allow-no-objects\n" + current.stderr

@@ -12,8 +12,8 @@ from trainyard.problem import TrainyardError
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 
 
-def read(*paths: Path | str, stdin: str = "", pass_over: bool = False) -> Sources:
-    return read_sources([str(path) for path in paths], stdin=lambda: stdin, pass_over=pass_over)
+def read(*paths: Path | str, stdin: str = "", allow_no_objects: bool = False) -> Sources:
+    return read_sources([str(path) for path in paths], stdin=lambda: stdin, allow_no_objects=allow_no_objects)
 
 
 def written(folder: Path, text: str, name: str = "a.yaml") -> Path:
@@ -72,7 +72,7 @@ def test_other_yaml_is_passed_over_in_a_folder_and_an_error_where_it_is_named(tm
     assert [note.endswith("holds no Kubernetes object: passed over") for note in sources.notes] == [True]
     with pytest.raises(TrainyardError, match="holds no Kubernetes object"):
         read(values)
-    assert names(read(values, pass_over=True)) == []
+    assert names(read(values, allow_no_objects=True)) == []
 
 
 def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:

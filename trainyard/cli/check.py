@@ -98,9 +98,10 @@ def _check(
         list[Path] | None, typer.Option("--folder", help="Further rule folders.", exists=True, file_okay=False)
     ] = None,
     rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be repeated.")] = None,
-    pass_over: Annotated[
-        bool, typer.Option("--pass-over", help="Named files that hold no Kubernetes object are no error.")
+    allow_no_objects: Annotated[
+        bool, typer.Option("--allow-no-objects", help="Skip named files without Kubernetes objects instead of failing.")
     ] = False,
+    pass_over: Annotated[bool, typer.Option("--pass-over", hidden=True)] = False,
     opa_url: Annotated[
         str | None,
         typer.Option("--opa-url", help="A running policy server with the same rules, instead of an own one."),
@@ -122,6 +123,8 @@ def _check(
     from trainyard.policy.check.report import Format, written
     from trainyard.policy.check.run import address_of, check_cluster, opened
 
+    if pass_over:
+        typer.echo("note: --pass-over is deprecated; use --allow-no-objects", err=True)
     known = _Baseline(baseline, write_baseline, reason, expires.date() if expires else None)
     _usage(paths or [], cluster=cluster, report=report, changed_since=changed_since, baseline=known)
     settings, file = stack_of(stack, config_file)
@@ -133,7 +136,9 @@ def _check(
             named = stack or _DEFAULT_STACK
             found = check_cluster(rulebook, lambda: client_of(kubeconfig, context, settings, named), report=report)
         else:
-            found = _files(rulebook, paths or [], changed_since, folders, file, pass_over=pass_over)
+            found = _files(
+                rulebook, paths or [], changed_since, folders, file, allow_no_objects=allow_no_objects or pass_over
+            )
         if settings is None:
             found = found.with_notes("no stack: its tenants and the platform are not known")
         found = known.after(found, partial=bool(changed_since or rule))
@@ -148,7 +153,7 @@ def _files(
     folders: list[Path],
     file: Path | None,
     *,
-    pass_over: bool,
+    allow_no_objects: bool,
 ) -> Report:
     from trainyard.policy.check.changes import changed_files
     from trainyard.policy.check.run import check_paths
@@ -159,7 +164,7 @@ def _files(
         rulebook,
         paths,
         stdin=sys.stdin.read,
-        pass_over=pass_over or changed_since is not None,
+        allow_no_objects=allow_no_objects or changed_since is not None,
         changed=(lambda: changed_files(changed_since, Path.cwd())) if changed_since else None,
         everything=everything,
         settings_file=file.as_posix() if file else "settings",

@@ -143,7 +143,7 @@ def check_paths(
     paths: Sequence[str],
     *,
     stdin: Callable[[], str],
-    pass_over: bool = False,
+    allow_no_objects: bool = False,
     changed: Callable[[], frozenset[Path]] | None = None,
     everything: Iterable[Path] = (),
     settings_file: str = "settings",
@@ -158,7 +158,7 @@ def check_paths(
         Files, folders, globs; ``-`` for standard input.
     stdin
         Returns the text of standard input.
-    pass_over
+    allow_no_objects
         Whether files that are named themselves and hold no object are passed over.
     changed
         Returns the files whose objects are checked; everything is where it is None.
@@ -176,11 +176,11 @@ def check_paths(
     from trainyard.policy.check.sources import read_sources
     from trainyard.policy.check.world import World
 
-    sources = read_sources(paths, stdin=stdin, pass_over=pass_over)
-    if not sources.manifests and not sources.faults and not pass_over:
+    sources = read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects)
+    if not sources.manifests and not sources.faults and not allow_no_objects:
         raise TrainyardError(
             f"There is no Kubernetes object in {', '.join(paths)}",
-            fix="check the path, or add --pass-over if that is as it should be",
+            fix="check the path, or add --allow-no-objects if none is expected",
         )
     files = changed() if changed else None
     if files is not None and any(_touches(each, files) for each in everything):

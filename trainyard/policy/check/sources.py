@@ -131,7 +131,7 @@ class _Reading:
     faults: list[Result] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, source: SourceFile, *, pass_over: bool) -> None:
+    def add(self, source: SourceFile, *, allow_no_objects: bool) -> None:
         found, foreign, fault = 0, 0, None
         try:
             for document, body in loaded(source.text, source.name):
@@ -142,25 +142,25 @@ class _Reading:
         except yaml.YAMLError as error:
             fault = _fault(source, error)
         if fault and "{{" in source.text:
-            self._pass_over(source, "is a template; check what it renders to", pass_over=pass_over)
+            self._skip(source, "is a template; check what it renders to", allow_no_objects=allow_no_objects)
         elif fault:
             self.faults.append(fault)
         elif not found:
-            self._pass_over(source, "holds no Kubernetes object", pass_over=pass_over)
+            self._skip(source, "holds no Kubernetes object", allow_no_objects=allow_no_objects)
         elif foreign:
             are = "document is no Kubernetes object" if foreign == 1 else "documents are no Kubernetes objects"
             self.notes.append(f"{source.name}: {foreign} {are}")
 
-    def _pass_over(self, source: SourceFile, reason: str, *, pass_over: bool) -> None:
-        if source.explicit and not pass_over:
+    def _skip(self, source: SourceFile, reason: str, *, allow_no_objects: bool) -> None:
+        if source.explicit and not allow_no_objects:
             raise TrainyardError(
                 f"{source.name} {reason}",
-                fix="name files that hold Kubernetes objects, or add --pass-over to leave such files out",
+                fix="name files that hold Kubernetes objects, or add --allow-no-objects to skip such files",
             )
         self.notes.append(f"{source.name} {reason}: passed over")
 
 
-def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], pass_over: bool = False) -> Sources:
+def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], allow_no_objects: bool = False) -> Sources:
     """Read everything that some paths name.
 
     Parameters
@@ -169,7 +169,7 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], pass_over: b
         Files, folders, globs; ``-`` for standard input.
     stdin
         Returns the text of standard input.
-    pass_over
+    allow_no_objects
         Whether files that are named themselves and hold no object are passed over.
 
     Raises
@@ -181,14 +181,14 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], pass_over: b
     seen: set[str] = set()
     for path in paths:
         if path == "-":
-            reading.add(SourceFile(STANDARD_INPUT, stdin()), pass_over=pass_over)
+            reading.add(SourceFile(STANDARD_INPUT, stdin()), allow_no_objects=allow_no_objects)
             continue
         files = list(_files(path))
         for file, explicit in files:
             real = os.path.realpath(file)
             if real not in seen:
                 seen.add(real)
-                reading.add(SourceFile(_shown(file), _text(file), file, explicit), pass_over=pass_over)
+                reading.add(SourceFile(_shown(file), _text(file), file, explicit), allow_no_objects=allow_no_objects)
         if not files:
             raise TrainyardError(
                 f"{path} holds no {', '.join(_ENDINGS)} file", fix="check the path; hidden folders are not searched"
