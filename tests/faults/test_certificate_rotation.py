@@ -48,6 +48,7 @@ def webhooks(control_plane: Bench, scene: Scene, port: int) -> Iterator[dict[str
         validating_webhook_configurations=(NAME,),
     )
     grant(control_plane.api, Configuration(namespace=HOME, certificates=(certificate,)))
+    without_secrets(control_plane.api)  # other tests serve webhooks too
     for kind, path in KINDS:
         control_plane.api.create(kind, webhook(kind, f"https://127.0.0.1:{port}{path}", scene.namespace))
     try:
@@ -55,8 +56,12 @@ def webhooks(control_plane: Bench, scene: Scene, port: int) -> Iterator[dict[str
     finally:
         for kind, _ in KINDS:
             control_plane.api.delete(kind, NAME)
-        for name in (SERVING_SECRET, CERTIFICATE_AUTHORITY_SECRET):
-            control_plane.api.delete(SECRETS, name, HOME)
+        without_secrets(control_plane.api)
+
+
+def without_secrets(api: Api) -> None:
+    for name in (SERVING_SECRET, CERTIFICATE_AUTHORITY_SECRET):
+        api.delete(SECRETS, name, HOME)
 
 
 def webhook(kind: Resource, url: str, namespace: str) -> dict[str, Any]:
