@@ -18,7 +18,9 @@ from tests.support import LiveCluster, environment, require, stack_file, trainya
 pytest_plugins = ("tests.timing", "tests.workers")
 
 # A slow machine is not a wrong answer.
-hypothesis.settings.register_profile("any-machine", deadline=None)
+hypothesis.settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("any-machine")
 
 
