@@ -46,7 +46,7 @@ class Standing(Protocol):
     """What is known of the objects that exist already."""
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object is taken over, because somebody else made it."""
+        """Return whether an object is taken over, because this stack did not create it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class KubernetesObject(pulumi.CustomResource):
 
 
 class KubernetesPatch(pulumi.CustomResource):
-    """Some fields of an object that somebody else makes; removing it gives them back and leaves the object."""
+    """Some fields of an object of another owner; removing it gives them back and keeps the object."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(f"{_type_token(manifest)}Patch", name, dict(manifest), opts)
@@ -181,7 +181,7 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
     Parameters
     ----------
     manifest
-        The object's kind and name, and the fields, which are taken over from whoever wrote them.
+        The object's kind and name, and the fields, which are taken over from their former manager.
     opts
         As for `declare`.
     """

@@ -1,7 +1,7 @@
 """Ownership of objects that exist already in the cluster.
 
 The provider at our pin takes over whatever it finds under the name of an object it is to create. So the program looks
-first: an object that exists and does not carry this stack's label was made by somebody else. It is refused, or adopted
+first: an object that exists and does not carry this stack's label has another owner. It is refused, or adopted
 where the settings say so, and then kept on destroy.
 """
 
@@ -102,7 +102,7 @@ class Ownership:
     refused: list[Problem] = field(default_factory=list)
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object is taken over from somebody else.
+        """Return whether an object is taken over from another owner.
 
         One that may not be taken over is noted, for `refuse` to say them all once everything is declared.
         """
@@ -120,7 +120,7 @@ class Ownership:
         return False
 
     def refuse(self) -> None:
-        """Refuse the stack if an object of it belongs to somebody else.
+        """Refuse the stack if an object of it has another owner.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class Ownership:
         """
         if self.refused:
             raise TrainyardError(
-                f"{len(self.refused)} objects of stack {self.stack} exist already and belong to somebody else",
+                f"{len(self.refused)} objects of stack {self.stack} exist already and have another owner",
                 problems=self.refused,
                 fix="set trainyard:adopt to true to take them over (they are kept on destroy), or remove them, "
                 "or set install: existing for the component that is already there",
@@ -144,7 +144,7 @@ def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> Live
     access
         The cluster.
     stack
-        Value of this stack's label; namespaces that carry it hold nobody else's objects and are not looked into.
+        Value of this stack's label; namespaces that carry it hold no foreign objects and are not searched.
     namespaces
         Namespaces that the program declares.
 

@@ -17,7 +17,7 @@ __all__ = ["Queues"]
 class Queues(Component):
     """The queues below ``root``, and what is set on ``root`` and ``default``.
 
-    Volcano makes these two and lets nobody delete them. So they are patched: what the settings say about them is given
+    Volcano creates these two and rejects their deletion. So they are patched: what the settings say about them is given
     back when they say it no more, and the queues stay.
 
     Parameters

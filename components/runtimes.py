@@ -1,6 +1,6 @@
 """ClusterTrainingRuntimes of the catalog.
 
-A released version is final, and the API server holds everybody to it. Its images may still come from another mirror, or
+A released version is final, and the API server enforces that. Its images may still come from another mirror, or
 get the digest that was locked later: then the object is replaced. Jobs that have started keep their snapshot.
 """
 

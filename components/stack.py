@@ -83,7 +83,7 @@ class Stack:
 
 @contextmanager
 def open_stack() -> Iterator[Stack]:
-    """Open the stack that Pulumi runs, and refuse at the end what belongs to somebody else.
+    """Open the stack that Pulumi runs, and reject foreign objects at the end.
 
     Raises
     ------

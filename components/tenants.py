@@ -84,7 +84,7 @@ class Tenants(Component):
                 self.child(binding, after=[home, allowed], gone_with=home)
 
     def _catalogue_readers(self, tenants: Mapping[str, TenantSettings]) -> None:
-        """Runtimes, queues and the fabric are cluster-wide; whoever has a role in a tenant may read them."""
+        """Runtimes, queues and the fabric are cluster-wide; every role of a tenant may read them."""
         groups = sorted(
             {name for settings in tenants.values() for names in _groups(settings).values() for name in names}
         )
@@ -104,7 +104,7 @@ class Tenants(Component):
 def role_rules(role_name: Role) -> list[dict[str, Any]]:
     """Return what a role may do in its tenant's namespace.
 
-    Nobody gets ``bus.volcano.sh/commands``: a command closes a queue for everyone in it.
+    No role contains ``bus.volcano.sh/commands``: a command closes a queue for everyone in it.
     """
     submit = [
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": _WRITE},

@@ -52,7 +52,7 @@ class TrustedWebhooks(Preparation):
     """Lets objects that webhooks judge be made: waits until the API server knows the caBundles of those webhooks.
 
     A configuration may be written while the API server, which learns of it by a watch, still calls the webhook with
-    the former one: it trusts nobody then, and refuses the object (``certificate signed by unknown authority``).
+    the former one: it trusts no authority then, and refuses the object (``certificate signed by unknown authority``).
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class TrustedWebhooks(Preparation):
     async def prepare(self, client: Client) -> None:
         """Ask in dry runs until a webhook answers; what it answers is for the object itself to find out."""
         with suppress(ApiError):
-            await applied(client, self._resource, self._sample, dry_run=True, passes=_calls_nobody)
+            await applied(client, self._resource, self._sample, dry_run=True, passes=_calls_no_webhook)
 
 
-def _calls_nobody(error: ApiError) -> bool:
+def _calls_no_webhook(error: ApiError) -> bool:
     return "failed calling webhook" in error.message

@@ -140,5 +140,5 @@ async def _accepted(client: Client, body: Mapping[str, Any], *, dry_run: bool = 
     except ApiError as error:
         raise TrainyardError(
             f"queue {body['metadata']['name']!r} is refused: {error.message}",
-            fix="correct trainyard:queues, or what somebody changed in the live queue, and run it again",
+            fix="correct trainyard:queues, or the changed field of the live queue, and run it again",
         ) from error

@@ -152,7 +152,7 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
         assert found(api, path.rsplit("/", 1)[1], name)["data"] == {}
         assert api.find("jobsets", "job", "team") is None
         [event] = api.of("events")
-        whose = "belongs to TrainJob job" if owned else "belongs to nobody"
+        whose = "belongs to TrainJob job" if owned else "has no owner"
         assert f"{kind} {name} exists and {whose}, not to this TrainJob" in event["message"]
         assert any(due - process.manager.queue._clock() <= 10 for due in process.manager.queue._due.values())
         api.remove(path, "team", name)

@@ -286,7 +286,7 @@ async def test_somebody_elses_object_is_refused_until_it_is_gone(api: FakeApi, p
         assert api.objects[path, "team", "job"] == stored
         assert api.find("jobsets", "job", "team") in (None, stored)
         [message] = messages(api)
-        assert f"{kind} job exists and belongs to nobody" in message
+        assert f"{kind} job exists and has no owner" in message
         api.remove(path, "team", "job")
         await eventually(lambda: api.find("jobsets", "job", "team"))
 

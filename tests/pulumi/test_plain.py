@@ -67,6 +67,6 @@ def test_another_stack_is_refused_what_this_one_made(plain: LiveCluster, project
     )
     assert result.returncode != 0
     text = result.stdout + result.stderr
-    assert "exist already and belong to somebody else" in text
+    assert "exist already and have another owner" in text
     assert "Namespace volcano-system" in text
     assert "Traceback" not in text

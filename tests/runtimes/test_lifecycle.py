@@ -97,7 +97,7 @@ def without(folder: CatalogueFolder, version: str) -> str:
             "was promised until 2027-06-30",
         ),
         (lambda folder: withdraw(folder, "mine", "1.1"), "is not deprecated"),
-        (lambda folder: retire(folder, "mine", "1.1", today=OVER, users=()), "nobody was told that it goes"),
+        (lambda folder: retire(folder, "mine", "1.1", today=OVER, users=()), "its users were not warned"),
         (
             lambda folder: retire(folder, "mine", "1.0", today=date(2027, 6, 30), users=()),
             "wait until that day is over",
@@ -176,7 +176,7 @@ def test_a_write_that_fails_changes_nothing(catalogue: CatalogueFolder, monkeypa
 def test_what_somebody_else_changed_is_not_overwritten(catalogue: CatalogueFolder) -> None:
     step: Step = release(catalogue, "mine", "1.2", today=RELEASED)
     (catalogue.root / "index.yaml").write_text("runtimes: {}\n")
-    with pytest.raises(TrainyardError, match="was changed by somebody else"):
+    with pytest.raises(TrainyardError, match="was changed by another process"):
         write_folder(step.before, step.after)
     assert (catalogue.root / "mine" / "1.2.yaml").read_text() == catalogue.texts["mine/1.2.yaml"]
 

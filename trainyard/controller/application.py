@@ -211,7 +211,7 @@ class Controller:
             await self._elector.release()
 
     async def _serve_on(self) -> None:
-        """Answer what still arrives until nobody counts on this replica any more."""
+        """Serve until no API server or proxy sends requests to this replica any more."""
         if "webhook" not in self.ports:
             return
         self._servers.drain()

@@ -53,7 +53,7 @@ class Attachments:
         Raises
         ------
         OccupiedError
-            If an object of that name belongs to somebody else.
+            If an object of that name has another owner.
         TrainyardError
             If the controller may not create keys in the namespace, or does not know the status server's authority yet.
         """

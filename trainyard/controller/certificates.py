@@ -45,7 +45,7 @@ _CERTIFICATE, _KEY, _BUNDLE, _PREVIOUS = "tls.crt", "tls.key", "ca.crt", "previo
 
 @dataclass(frozen=True)
 class Authority:
-    """The certificate authority and its predecessor, for as long as somebody may still hold a certificate of it."""
+    """The certificate authority and its predecessor, for as long as a certificate of it may be in use."""
 
     current: pki.KeyPair
     previous: bytes = b""

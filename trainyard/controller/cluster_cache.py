@@ -129,7 +129,7 @@ class ClusterView:
         return tuple((resource, body) for resource, body in found if body is not None)
 
     def foreign(self, body: Object, train_job: Object) -> None:
-        """Check that no object of somebody else is known under the name of one that is to be created.
+        """Check that no foreign object is known under the name of one that is to be created.
 
         Raises
         ------

@@ -238,7 +238,7 @@ class Executor:
         Raises
         ------
         OccupiedError
-            If it belongs to somebody else.
+            If it has another owner.
         ApiError
             With status 404 if it is gone meanwhile; try again.
         """

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 FROZEN_DIGEST: Final = "trainyard.dev/frozen-digest"
-"""Annotation: digest of what JobSet lets nobody change, as it was rendered."""
+"""Annotation: digest of the fields that JobSet makes immutable, as they were rendered."""
 TTL_ANNOTATION: Final = "trainyard.dev/ttl-seconds-after-finished"
 """Annotation: the runtime's ttlSecondsAfterFinished, set on the JobSet once the TrainJob's end is recorded."""
 

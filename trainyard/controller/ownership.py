@@ -27,7 +27,7 @@ _METADATA: Final = (
 
 
 class OccupiedError(TrainyardError):
-    """An object that a TrainJob needs exists and belongs to somebody else.
+    """An object that a TrainJob needs exists and has another owner.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
         return
     owner = controller_of(body)
     name = body["metadata"]["name"]
-    whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "belongs to nobody"
+    whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "has no owner"
     former = owner_train_job(body)
     predecessor = former is not None and former.get("name") == train_job["metadata"]["name"]
     raise OccupiedError(

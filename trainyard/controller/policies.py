@@ -59,7 +59,7 @@ class Policies:
             The runtime that a TrainJob names.
         made
             What will be made of the object. ConfigMaps and Secrets are left to the API server: they hold no pods and
-            no place in a queue, and whoever writes them is the platform itself here.
+            no place in a queue, and their author is the platform itself here.
         user
             Who asks, as an admission request says it; None: the platform itself.
 

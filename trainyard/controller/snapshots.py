@@ -1,7 +1,7 @@
 """Runtime snapshots in ConfigMaps: later edits of a runtime do not change jobs that use it.
 
 Snapshots are read only when a job is (re)built, so they are neither watched nor cached cluster-wide, and created with
-POST, so that a ConfigMap of somebody else is never overwritten.
+POST, so that a foreign ConfigMap is never overwritten.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def read_metadata(draft: Draft) -> None:
     source.leave_out([f"metadata.{name}" for name in _SERVER_FIELDS], f"left out: {_OF_STORAGE}")
     source.leave_out(["status"], "left out: the state of the old job")
     for name in ("ownerReferences", "finalizers"):
-        source.lost(f"metadata.{name}", "is not carried over: nobody may own or hold the new job", "add it by hand")
+        source.lost(f"metadata.{name}", "is not carried over: it would hold the new job", "add it by hand")
     for kind, entries in (("labels", draft.labels), ("annotations", draft.annotations)):
         for key, value in source.texts(f"metadata.{kind}").items():
             path = ("metadata", kind, key)

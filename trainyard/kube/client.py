@@ -157,7 +157,7 @@ class Client:
         continues: str | None = None,
         metadata_only: bool = False,
     ) -> Listing:
-        """Return one page of a collection; a limit of 0 asks for everything at once."""
+        """Return one page of a collection; a limit of 0 requests all objects at once."""
         query = _selection(label_selector, field_selector)
         if limit:
             query["limit"] = str(limit)

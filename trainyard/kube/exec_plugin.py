@@ -39,8 +39,8 @@ class Printed:
 class ExecPlugin:
     """Runs a plug-in once for all who wait and keeps what it printed until it expires or is refused.
 
-    A minute before expiry it is run in the background, so nobody waits for it; while it fails, what it printed last is
-    used until that expires.
+    A minute before expiry it is run in the background, so no request waits for it; while it fails, its last
+    output is used until that expires.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 
 class LeadershipLostError(Exception):
-    """The lease could not be renewed in time or was taken by somebody else; the process should exit."""
+    """The lease could not be renewed in time or was taken by another process; this one should exit."""
 
 
 def monotonic() -> float:

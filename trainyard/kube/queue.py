@@ -205,7 +205,7 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def close(self) -> None:
-        """Hand out no more work and wake everybody who waits for it."""
+        """Hand out no more work and wake all waiting workers."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

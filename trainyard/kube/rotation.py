@@ -58,7 +58,7 @@ class Rotated(Generic[T]):
         Parameters
         ----------
         given
-            Something beside the files that the value is made of; another one makes it anew.
+            Something beside the files that the value is made of; another one means another value.
         now
             Look at the files whenever they were looked at last.
 

@@ -227,7 +227,7 @@ def _named(body: Object) -> Key:
 
 
 def _trimmed(body: Object) -> Object:
-    """Return an object without what is half of it and nobody reads; the caller may still write its own."""
+    """Return a copy without managed fields and kubectl's last-applied annotation, often half of an object."""
     metadata = body["metadata"]
     annotations = metadata.get("annotations") or {}
     if "managedFields" not in metadata and _LAST_APPLIED not in annotations:

@@ -63,7 +63,7 @@ def reserved_problems(queues: Mapping[str, QueueSettings], paths: Paths) -> Iter
             message = f"default cannot be put below {default.parent!r}: jobs that name no queue would be bound by it"
             yield _refused(DEFAULT, "parent", message, "leave it out, and give such tenants a defaultQueue", paths)
         if default.state is QueueState.RETIRED:
-            message = "default cannot be retired: Volcano lets nobody remove it"
+            message = "default cannot be retired: Volcano does not allow that"
             yield _refused(DEFAULT, "state", message, "write state: closed", paths)
 
 

@@ -80,7 +80,7 @@ def _units() -> Iterator[Rule]:
         "queue-share-rounded",
         _WARNING,
         "Percentages leave no device over",
-        "Percentages are rounded down to whole devices. What is lost belongs to nobody and can only be borrowed.",
+        "Percentages are rounded down to whole devices. The remainder has no owner and can only be borrowed.",
     )
 
 
@@ -103,7 +103,7 @@ def _shape() -> Iterator[Rule]:
         "queue-name-reserved",
         _ERROR,
         "root and default keep what Volcano decides about them",
-        "Volcano makes both, writes into both, and lets nobody delete them. Of root only a capability can be set; "
+        "Volcano creates both, writes to both, and rejects their deletion. Of root only a capability can be set; "
         "default stays below root and can be closed, not retired.",
     )
     yield Rule(
@@ -140,7 +140,7 @@ def _shape() -> Iterator[Rule]:
         _WARNING,
         "A queue below root has no larger capability than root",
         "A capability of root bounds each queue that names none itself, default too. The larger one of a queue counts, "
-        "and nobody refuses it.",
+        "and it is accepted.",
         plugins=_TREE,
     )
     yield Rule(
@@ -234,7 +234,7 @@ def _supply() -> Iterator[Rule]:
         "queue-deserved-fabric",
         _WARNING,
         "The shares of all queues together fit in the fabric",
-        "When everybody asks, not every share can be reclaimed: who is late waits.",
+        "When all queues ask, not every share can be reclaimed: later jobs wait.",
         plugins=_CAPACITY,
     )
     yield Rule(
@@ -249,14 +249,14 @@ def _supply() -> Iterator[Rule]:
         "queue-guarantee-ancestor",
         _ERROR,
         "What is guaranteed below a queue fits in its capability",
-        "The queues beside the guaranteed one are left nothing, for ever.",
+        "The queues beside the guaranteed one are left nothing.",
         plugins=_TREE,
     )
     yield Rule(
         "queue-guarantee-fabric",
         _ERROR,
         "The guarantees of all queues together fit in the fabric",
-        "Queues without a guarantee, default among them, are left nothing, for ever. Without the tree the guarantees "
+        "Queues without a guarantee, default among them, are left nothing. Without the tree the guarantees "
         "of inner queues count beside those of the queues below them.",
     )
     yield Rule(
@@ -377,13 +377,13 @@ def _use() -> Iterator[Rule]:
         "queue-capability-gang",
         _WARNING,
         "A queue can hold a gang of each runtime that its tenants may use",
-        "A gang above the limit of its queue waits for ever.",
+        "A gang above the limit of its queue is never scheduled.",
     )
     yield Rule(
         "queue-closed-guarantee",
         _WARNING,
         "A queue that takes no jobs guarantees nothing",
-        "What is guaranteed to it is kept from everybody, for nobody.",
+        "Its guarantee is withheld from all queues, unused.",
     )
     yield Rule(
         "queue-closed-used",

@@ -94,7 +94,7 @@ def _idle(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         if queue.state is QueueState.OPEN or not any(queue.amounts("guarantee").values()):
             continue
         kept = ", ".join(f"{text(resource, each)} {resource}" for resource, each in queue.amounts("guarantee").items())
-        message = f"queue {name!r} is {queue.state.value} and still guaranteed {kept}, which nobody can use"
+        message = f"queue {name!r} is {queue.state.value} and still guaranteed {kept}, which no queue can use"
         yield Finding(paths.of(name, "guarantee"), message, "remove it", "queue-closed-guarantee", queue=name)
 
 

@@ -19,7 +19,7 @@ def _rows() -> Iterator[str]:
     yield "| rule | asks for | severity | holds for | refused by | otherwise |"
     yield "|---|---|---|---|---|---|"
     for rule in sorted(RULES.values(), key=lambda each: each.id):
-        refused = ", ".join(rule.refused_by) or "nobody"
+        refused = ", ".join(rule.refused_by) or "–"
         cells = (f"`{rule.id}`", rule.title, rule.severity.value, _where(rule), refused, rule.meaning)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 

@@ -80,7 +80,7 @@ def live_side(queues: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, 
         name, queue, _ = read_queue(body)
         found[name] = queue
     root = found.pop(ROOT, Queue())
-    # The scheduler writes what it shares out into root; that is no limit that somebody set.
+    # The scheduler writes what it shares out into root; that is not a configured limit.
     tree = QueueTree(found, Queue(capability=root.capability))
     capacity: Amounts = {}
     for node in nodes:

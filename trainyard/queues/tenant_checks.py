@@ -174,7 +174,7 @@ def _gangs(
         yield Finding(
             paths.of(name, "capability", resource),
             f"queue {name!r} can have at most {have} of {resource}, but a gang of {_some(runtimes)}, which tenant "
-            f"{tenant!r} may use, asks for {need}: it would wait for ever",
+            f"{tenant!r} may use, asks for {need}: it would never be scheduled",
             f"raise the capability to {need}, or take the runtime from those of {tenant}",
             "queue-capability-gang",
             queue=name,

@@ -5,8 +5,8 @@ another can therefore be refused half-way: a parent cannot shrink before its chi
 parent that has still to grow, and two queues that swap places would be above each other for a moment, of which the
 scheduler dies. So a change is made in two halves:
 
-1. here, before anything grows: queues whose parent changes go to ``root``, which is compared with nobody; then every
-   queue is lowered to the minimum of what it has and what it will have, children before parents;
+1. here, before anything grows: queues whose parent changes go to ``root``, which is not compared with any queue; then
+   every queue is lowered to the minimum of what it has and what it will have, children before parents;
 2. by the program's graph: each queue gets its final parent and amounts, parents before children; queues that are not
    wanted any more are deleted last, children before parents.
 

@@ -214,7 +214,7 @@ class _Compiler:
                 self._report(name, kind, key, *self._no_nodes(kind, key, number), "queue-nodes-shape")
                 continue
             for resource, amount in node.items():
-                # Limits on pods are not looked at by the scheduler, so they are written only where somebody asks.
+                # Limits on pods are not looked at by the scheduler, so they are written only on request.
                 if resource != "pods":
                     exact[resource] = exact.get(resource, Fraction(0)) + quantity.parse(amount) * quantity.parse(number)
         return {

@@ -1,8 +1,8 @@
 """Gang members: which pods of a JobSet form the gang, and how many exist when the gang is placed.
 
 A gang that counts pods which are created only after other pods of the gang are ready, or that holds a step which
-others wait to see completed, waits for ever. So a step that another waits for to be complete is no member, and members
-that wait for a member to be ready are not counted.
+others wait to see completed, is never scheduled. So a step that another waits for to be complete is no
+member, and members that wait for a member to be ready are not counted.
 """
 
 from __future__ import annotations

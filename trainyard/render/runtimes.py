@@ -70,7 +70,7 @@ def runtime_errors(runtime: Runtime) -> tuple[Problem, ...]:
 
 @once_per_runtime
 def runtime_warnings(runtime: Runtime) -> tuple[Problem, ...]:
-    """Return what is accepted in a runtime and will surprise whoever uses it."""
+    """Return warnings: what is accepted in a runtime and may surprise its users."""
     if runtime_errors(runtime):
         return ()
     return tuple(_label_warnings(template_of(runtime)))

@@ -106,7 +106,7 @@ def write_folder(before: CatalogueFolder, after: CatalogueFolder) -> list[Path]:
     for file in files:
         if _on_disk(before.path(file)) != before.texts.get(file):
             raise TrainyardError(
-                f"{before.path(file)} was changed by somebody else meanwhile", fix="run the command again"
+                f"{before.path(file)} was changed by another process meanwhile", fix="run the command again"
             )
     fresh: dict[str, Path] = {}
     done: list[str] = []
@@ -144,7 +144,7 @@ def _on_disk(path: Path) -> str | None:
     except OSError as error:
         raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check who may read it") from error
     except UnicodeDecodeError as error:
-        raise TrainyardError(f"{path} is not text in UTF-8", fix="remove it, or write it anew") from error
+        raise TrainyardError(f"{path} is not text in UTF-8", fix="remove it, or rewrite it") from error
 
 
 def _drop_empty(folder: CatalogueFolder, files: Iterable[str]) -> None:

@@ -144,7 +144,7 @@ FRAMEWORKS: tuple[Difference, ...] = (
         "torchtune on one GPU with several processes",
         "a recipe for one device with a rendezvous endpoint",
         "the recipe alone",
-        "one process has nobody to meet",
+        "one process needs no rendezvous",
         objects=_torchtune_endpoint,
     ),
     Difference(
@@ -162,7 +162,7 @@ FRAMEWORKS: tuple[Difference, ...] = (
         "Flux key `<job>-flux-curve`",
         "computed from the TrainJob's uid",
         "random, made once; the Secret is immutable",
-        "everybody who can read the TrainJob could compute it",
+        "every reader of the TrainJob could compute it",
         objects=_flux_key,
     ),
     Difference(
@@ -214,7 +214,7 @@ FRAMEWORKS: tuple[Difference, ...] = (
         "flux-nodes",
         Area.FRAMEWORKS,
         "Flux without `trainer.numNodes`",
-        "the controller panics and retries for ever, without an event",
+        "the controller panics and retries without end and without an event",
         "`mlPolicy.numNodes`, else one node",
         "the number of the runtime is a default like everywhere else",
         verdict=lambda scene: "flux" in scene.policy and scene.their_outcome == NOTHING and not scene.mine.errors,

@@ -170,7 +170,7 @@ GANGS: tuple[Difference, ...] = (
         "Members of the gang",
         "the pods of all replicatedJobs",
         "without steps that another waits to see completed",
-        "a gang that counts pods which are gone before others exist waits for ever",
+        "a gang that counts pods which are gone before others exist waits without end",
         objects=_group(_Rules(limits=True, replicas=True, members=True)),
     ),
     Difference(

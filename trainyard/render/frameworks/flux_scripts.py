@@ -59,7 +59,7 @@ for library in "$view"/lib/python3.*; do
   fi
 done
 
-# Flux accepts a key only from a file that nobody else can read, which the mounted one is not for every user.
+# Flux accepts a key only from a file that no other user can read, which the mounted one is not for every user.
 rm -f "$home/etc/curve/curve.cert"
 (umask 077 && cat /curve/curve.cert > "$home/etc/curve/curve.cert")
 

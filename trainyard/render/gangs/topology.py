@@ -1,7 +1,7 @@
 """Placement of a Volcano gang in the fabric.
 
 Volcano takes a limit that it cannot hold for no limit at all: with the plug-in off, without HyperNodes, with a tier
-above the highest or a name that no HyperNode has, the gang is spread anywhere and nobody is told. So such a limit is
+above the highest or a name that no HyperNode has, the gang is spread anywhere without a warning. So such a limit is
 refused wherever the fabric and the scheduler's configuration are known.
 """
 
@@ -44,7 +44,7 @@ def check_topology(plan: Plan) -> Iterator[Problem]:
 
 
 def warn_topology(plan: Plan) -> Iterator[Problem]:
-    """Yield wishes that nobody hears."""
+    """Warn about soft topology requests that are ignored."""
     topology = _wanted(plan)
     if topology is not None and topology.mode != _HARD and _off(plan):
         yield Problem(

@@ -80,7 +80,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, An
     old, new
         The runtimes as they are installed.
     job
-        A TrainJob as somebody wrote it; the least ones that each runtime takes when absent.
+        A TrainJob; a minimal one for each runtime if unset.
 
     Returns
     -------

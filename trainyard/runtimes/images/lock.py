@@ -64,7 +64,7 @@ def read_lock(folder: CatalogueFolder) -> ImageLock:
     path = folder.path(LOCK)
     if LOCK not in folder.texts:
         return ImageLock()
-    fix = "write it anew: trainyard runtimes resolve"
+    fix = "regenerate it: trainyard runtimes resolve"
     try:
         document = yaml.safe_load(folder.texts[LOCK])
     except yaml.YAMLError as error:
@@ -80,7 +80,9 @@ def read_lock(folder: CatalogueFolder) -> ImageLock:
     if not problems:
         problems = [
             Problem(
-                f"{path}: images[{image}]", f"{digest!r} is no digest", "write sha256: and 64 digits, or resolve anew"
+                f"{path}: images[{image}]",
+                f"{digest!r} is no digest",
+                "write sha256: and 64 digits, or resolve it again",
             )
             for image, digest in digests.items()
             if not _DIGEST.fullmatch(digest)

@@ -164,7 +164,7 @@ def move_alias(folder: CatalogueFolder, name: str, version: str) -> Step:
 
 
 def deprecate(folder: CatalogueFolder, name: str, version: str, *, remove_after: date, today: date) -> Step:
-    """Deprecate a version: whoever uses it is told, and until when it stays.
+    """Deprecate a version: its users are warned, with its guaranteed-until date.
 
     Parameters
     ----------
@@ -185,9 +185,7 @@ def deprecate(folder: CatalogueFolder, name: str, version: str, *, remove_after:
     runtime = find_runtime(folder, name)
     found = find_version(runtime, version)
     if found.released is None:
-        raise TrainyardError(
-            f"{name} {version} is a draft, which nobody was promised", fix="delete the file and its index entry"
-        )
+        raise TrainyardError(f"{name} {version} is a draft, not a release", fix="delete the file and its index entry")
     if remove_after <= today:
         raise TrainyardError(
             f"--remove-after {remove_after} is not after today ({today}): users need time to move",
@@ -247,7 +245,7 @@ def retire(folder: CatalogueFolder, name: str, version: str, *, today: date, use
     found = find_version(runtime, version)
     if found.deprecated is None:
         raise TrainyardError(
-            f"{name} {version} is not deprecated: nobody was told that it goes",
+            f"{name} {version} is not deprecated: its users were not warned",
             fix=f"trainyard runtimes deprecate {name} {version} --remove-after DATE",
         )
     if today <= found.deprecated.remove_after:
