@@ -19,12 +19,11 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs, train_job
+from benchmarks.control_plane import await_job_sets, control_plane, create_namespace, create_train_jobs, train_job
 from benchmarks.recording import publish
 from benchmarks.scale import controller
 from trainyard.cluster import ports
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection
-from trainyard.controller.resources import JOB_SETS
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.kube import Client
 
@@ -93,8 +92,7 @@ async def _ready(session: aiohttp.ClientSession, server: str) -> None:
 
 async def _burst(client: Client, jobs: int) -> None:
     await create_train_jobs(client, NAME, range(jobs))
-    while len(await client.list(JOB_SETS, namespace=NAME, limit=0)) < jobs:  # noqa: ASYNC110 - another process works
-        await asyncio.sleep(1)
+    await await_job_sets(client, NAME, jobs)
 
 
 async def _review(session: aiohttp.ClientSession, url: str) -> float:

@@ -19,13 +19,13 @@ from trainyard import upstream
 from trainyard.api import crds
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, POD_GROUPS, TRAIN_JOBS
-from trainyard.kube import Client
+from trainyard.kube import ApiError, Client, TransportError
 from trainyard.kube.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from trainyard.progress import LineProgress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import component_release, supported_versions
 
-__all__ = ["control_plane", "create_namespace", "create_train_jobs", "train_job"]
+__all__ = ["await_job_sets", "control_plane", "create_namespace", "create_train_jobs", "train_job"]
 
 _JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _POD_GROUP_CRD = "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"
@@ -77,6 +77,16 @@ async def create_train_jobs(client: Client, namespace: str, numbers: Iterable[in
     await asyncio.gather(*map(one, numbers))
 
 
+async def await_job_sets(client: Client, namespace: str, number: int) -> None:
+    """Wait until there are that many JobSets."""
+    path, query = JOB_SETS.path(namespace=namespace), {"limit": "1"}
+    while True:
+        page = await client.request("GET", path, resource=JOB_SETS, query=query)
+        if len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0) >= number:
+            return
+        await asyncio.sleep(1)
+
+
 def train_job(name: str, namespace: str, *, suspend: bool = False) -> dict[str, Any]:
     """Return a TrainJob of two nodes."""
     return {
@@ -105,5 +115,5 @@ async def _install(kubeconfig: str) -> None:
                 await client.apply(CLUSTER_TRAINING_RUNTIMES, runtime, field_manager=_FIELD_MANAGER)
                 await asyncio.gather(*(client.page(resource) for resource in (TRAIN_JOBS, JOB_SETS, POD_GROUPS)))
                 return
-            except Exception:
+            except (ApiError, TransportError):
                 await asyncio.sleep(0.5)

@@ -22,10 +22,9 @@ import aiohttp
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.control_plane import control_plane, create_namespace, create_train_jobs
+from benchmarks.control_plane import await_job_sets, control_plane, create_namespace, create_train_jobs
 from benchmarks.recording import ROOT, publish
 from trainyard.cluster import ports
-from trainyard.controller.resources import JOB_SETS
 from trainyard.kube import Client
 
 NAME = "scale"
@@ -109,8 +108,7 @@ async def _measured(kubeconfig: str, folder: Path, jobs: int) -> dict[str, Any]:
             await first.quiet()
             empty = _resident(first)
             await create_train_jobs(client, NAME, range(jobs), suspend=True)
-            while await _count(client) < jobs:  # noqa: ASYNC110 - another process makes them
-                await asyncio.sleep(2)
+            await await_job_sets(client, NAME, jobs)
             await first.quiet()
             full, building = _resident(first), first.longest_pause
         async with controller(kubeconfig, folder / "second.log", "--no-webhooks") as second:
@@ -131,11 +129,6 @@ async def _measured(kubeconfig: str, folder: Path, jobs: int) -> dict[str, Any]:
 
 def _resident(controller: Controller) -> float:
     return round(controller.process.memory_info().rss / 2**20, 1)
-
-
-async def _count(client: Client) -> int:
-    page = await client.request("GET", JOB_SETS.path(namespace=NAME), resource=JOB_SETS, query={"limit": "1"})
-    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
 
 if __name__ == "__main__":

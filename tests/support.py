@@ -7,8 +7,10 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,6 +71,32 @@ def awaited(what: str, probe: Callable[[], T | None], *, timeout: float = 60) ->
             return answer
         time.sleep(0.1)
     raise AssertionError(f"{what}: not within {timeout:g} s")
+
+
+@contextmanager
+def repeated(work: Callable[[], T], *, every: float = 0.0) -> Iterator[list[T]]:
+    """Repeat something in a thread until the block ends; the list holds its results so far.
+
+    Parameters
+    ----------
+    every
+        Seconds between the end of one and the start of the next.
+    """
+    results: list[T] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.is_set():
+            results.append(work())
+            ended.wait(every)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield results
+    finally:
+        ended.set()
+        thread.join()
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 import yaml
 
 from tests.cluster.jobs import train_job
-from tests.support import LiveCluster, awaited, require
+from tests.support import LiveCluster, awaited, repeated, require
 
 pytestmark = pytest.mark.cluster
 
@@ -53,26 +50,6 @@ def create(platform: LiveCluster) -> subprocess.CompletedProcess[str]:
     return platform.kubectl("create", "--dry-run=server", "-f", "-", stdin=body)
 
 
-@contextmanager
-def one_create_a_second(platform: LiveCluster) -> Iterator[list[subprocess.CompletedProcess[str]]]:
-    """Create until the end of the block; the answers are in the list."""
-    answers: list[subprocess.CompletedProcess[str]] = []
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.is_set():
-            answers.append(create(platform))
-            over.wait(1.0)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield answers
-    finally:
-        over.set()
-        thread.join()
-
-
 def test_each_replica_has_a_process_a_log_and_a_ready_pod(platform: LiveCluster, replicas: dict[str, int]) -> None:
     assert set(replicas) == {PROGRAM, f"{PROGRAM}-1"}
     logs = [require(platform.trainyard("cluster", "logs", name, "--name", platform.name)) for name in replicas]
@@ -93,7 +70,7 @@ def test_a_killed_replica_refuses_nobody_and_starts_again(platform: LiveCluster,
 
 def test_a_deleted_pod_gets_a_new_process_as_on_any_node(platform: LiveCluster, replicas: dict[str, int]) -> None:
     name = pods(platform)[0]
-    with one_create_a_second(platform) as answers:
+    with repeated(lambda: create(platform), every=1.0) as answers:
         require(platform.kubectl("delete", "pod", name, "-n", NAMESPACE))
         after = awaited("both replicas", lambda: healthy(platform, 2), timeout=90)
     assert len(set(after.values()) & set(replicas.values())) == 1
@@ -102,7 +79,7 @@ def test_a_deleted_pod_gets_a_new_process_as_on_any_node(platform: LiveCluster, 
 
 
 def test_a_rollout_under_one_create_a_second_loses_no_request(platform: LiveCluster, replicas: dict[str, int]) -> None:
-    with one_create_a_second(platform) as answers:
+    with repeated(lambda: create(platform), every=1.0) as answers:
         require(platform.kubectl("rollout", "restart", DEPLOYMENT, "-n", NAMESPACE))
         require(platform.kubectl("rollout", "status", DEPLOYMENT, "-n", NAMESPACE, timeout=300))
         after = awaited("both replicas", lambda: healthy(platform, 2), timeout=90)

@@ -6,10 +6,8 @@ import base64
 import datetime
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from tests.faults.bench import HOME, Api, Bench, grant
 from tests.faults.clock import Clock
 from tests.faults.conftest import Launch
 from tests.faults.scene import Scene
-from tests.support import awaited
+from tests.support import awaited, repeated
 from trainyard.controller.configuration import CERTIFICATE_AUTHORITY_SECRET, SERVING_SECRET, Certificate, Configuration
 from trainyard.controller.resources import MUTATING_WEBHOOKS, SECRETS, TRAIN_JOBS, VALIDATING_WEBHOOKS
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
@@ -92,29 +90,16 @@ def served(port: int) -> x509.Certificate:
     return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", port)).encode())
 
 
-@contextmanager
-def submissions(scene: Scene) -> Iterator[list[str]]:
-    """Submit TrainJobs one after the other (dry run); yields what the API server answered each time."""
+def submit(scene: Scene) -> str:
+    """Submit a TrainJob (dry run) and return what the API server answered."""
     body = {
         "apiVersion": TRAIN_JOBS.api_version,
         "kind": TRAIN_JOBS.kind,
         "metadata": {"name": "submitted", "namespace": scene.namespace},
         "spec": {"runtimeRef": {"name": "torch", "kind": "TrainingRuntime"}},
     }
-    path, answers, ended = TRAIN_JOBS.path(namespace=scene.namespace), list[str](), threading.Event()
-
-    def submit() -> None:
-        while not ended.is_set():
-            answer = scene.api.session.request("POST", path, body, dry_run=True)
-            answers.append("accepted" if answer.ok else answer.message)
-
-    thread = threading.Thread(target=submit)
-    thread.start()
-    try:
-        yield answers
-    finally:
-        ended.set()
-        thread.join()
+    answer = scene.api.session.request("POST", TRAIN_JOBS.path(namespace=scene.namespace), body, dry_run=True)
+    return "accepted" if answer.ok else answer.message
 
 
 def more(answers: list[str], number: int = 20) -> None:
@@ -142,7 +127,7 @@ def test_a_rotation_of_the_certificate_and_of_its_authority_rejects_nobody(
     second.verify_directly_issued_by(authority)
     awaited("the certificate that is served", lambda: served(port) == second)
 
-    with submissions(scene) as answers:
+    with repeated(lambda: submit(scene)) as answers:
         awaited("a TrainJob that is accepted", lambda: "accepted" in answers)
         before = len(answers)
         # The authority is due: its successor is announced first, and signs when API servers have learned of it.

@@ -210,9 +210,10 @@ class LiveWorld:
 
     def _sessions(self) -> int:
         """Return the number of sessions without a change after which there is none to come."""
-        waiting = any(len(self._placed(gang)) < gang.job.pods for gang in self._gangs.values())
-        queues = {gang.job.queue for gang in self._gangs.values()} | {DEFAULT}
-        return sessions_at_rest(len(queues) if self._preempts and waiting else 0)
+        gangs = self._gangs.values()
+        if not (self._preempts and any(len(self._placed(gang)) < gang.job.pods for gang in gangs)):
+            return sessions_at_rest()
+        return sessions_at_rest(len({gang.job.queue for gang in gangs} | {DEFAULT}))
 
     async def _run_control(self) -> None:
         name = f"control-{next(self._controls)}{self._mark}"
