@@ -150,6 +150,9 @@ class Link:
         self._spared = True
 
     def _crash(self) -> None:
+        """Kill the process once: what a dead one sent may arrive while its successor runs."""
+        if self.dead:
+            return
         self.crash_after = None
         self.dead = True
         self.on_crash()

@@ -43,6 +43,10 @@ def test_a_quiet_history_holds() -> None:
     assert played(History(1, 1, steps)) == []
 
 
+def test_a_late_write_of_a_dead_process_does_not_kill_its_successor() -> None:
+    assert played(drawn(4683)) == []
+
+
 def test_a_history_is_shortened_to_the_steps_that_matter() -> None:
     steps = tuple(Step("advance", value=float(number)) for number in range(20))
 
