@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.recording import publish
+from trainyard.checks.finding import Finding
 from trainyard.queues import (
     VOLCANO_VERSIONS,
-    Finding,
     Plugin,
     Scheduling,
     check_queues,

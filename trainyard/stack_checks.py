@@ -13,11 +13,11 @@ import yaml
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
+from trainyard.checks.finding import Finding
 from trainyard.policy.stack import runtime_catalogues
 from trainyard.problem import TrainyardError
 from trainyard.queues import (
     VOLCANO_VERSIONS,
-    Finding,
     ManifestPaths,
     Plugin,
     QueueObjects,
@@ -108,7 +108,8 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
     manifests = {name: text for name, text in texts.items() if is_manifest(text, name)}
     for name, text in texts.items():
         if name not in manifests:
-            findings += check_stack(stack_settings(parse_yaml(text, source=name), source=name), wanted)
+            found = check_stack(stack_settings(parse_yaml(text, source=name), source=name), wanted)
+            findings += [replace(finding, file=name) for finding in found]
     if manifests:
         read = read_manifests(manifests)
         supply = supply_of(fabric) if fabric else None
@@ -121,7 +122,8 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
             scheduling=wanted.applied(scheduling),
             paths=ManifestPaths(),
         )
-        findings += [*read.findings, *found]
+        first = next(iter(manifests))
+        findings += [replace(each, file=read.sources.get(each.object, first)) for each in (*read.findings, *found)]
     return findings
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainyard.checks.report import Report
 from trainyard.policy import load_rules
 from trainyard.policy.check.checker import Checker
-from trainyard.policy.check.results import Report
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.check.world import World
 from trainyard.policy.review import Surroundings

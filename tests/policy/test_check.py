@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.policy.decisions import QUEUE, Decisions, checked, local_stack
-from trainyard.policy.check.results import Report
+from trainyard.checks.report import Report
 from trainyard.policy.review import DecisionUnavailableError
 
 RUNTIME = """
@@ -65,7 +65,7 @@ async def check(folder: Path, *texts: str, decisions: Decisions | None = None, *
 
 
 def found(report: Report) -> list[tuple[str | None, str, str]]:
-    return [(result.rule, result.object, result.path) for result in report.results]
+    return [(result.rule, result.object, result.path) for result in report.findings]
 
 
 async def test_tenants_come_from_the_stack(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_what_a_train_job_becomes_is_judged_too(tmp_path: Path) -> None:
     decisions = Decisions()
     job = train_job(runtime="{name: own, kind: TrainingRuntime}")
     report = await check(tmp_path, runtime("language"), job, decisions=decisions)
-    objects = [result.object for result in report.results]
+    objects = [result.object for result in report.findings]
     assert objects == ["JobSet vision/llm (from TrainJob vision/llm)", "TrainingRuntime vision/own"]
     rendered = next(each for each in decisions.asked if each["request"]["object"]["kind"] == "JobSet")
     assert "system:serviceaccounts:kubeflow-system" in rendered["request"]["user"]["groups"]
@@ -120,7 +120,7 @@ async def test_what_a_train_job_becomes_is_judged_too(tmp_path: Path) -> None:
 
 async def test_what_only_repeats_the_train_jobs_own_finding_is_said_once(tmp_path: Path) -> None:
     report = await check(tmp_path, train_job(extra=patch("language")))
-    assert [result.object for result in report.results] == ["TrainJob vision/llm"]
+    assert [result.object for result in report.findings] == ["TrainJob vision/llm"]
 
 
 async def test_runtimes_of_the_catalogue_are_found(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_the_nearest_of_several_runtimes_counts(tmp_path: Path) -> None:
         (tmp_path / name / "runtime.yaml").write_text(runtime(queue))
         (tmp_path / name / "job.yaml").write_text(train_job(runtime="{name: own, kind: TrainingRuntime}"))
     report = await checked(tmp_path)
-    assert [result.file for result in report.results] == [
+    assert [result.file for result in report.findings] == [
         (tmp_path / "production" / name).as_posix() for name in ("job.yaml", "runtime.yaml")
     ]
 
@@ -178,12 +178,12 @@ async def test_only_changed_files_are_checked_and_what_depends_on_them(tmp_path:
 @pytest.mark.parametrize(("state", "severity"), [("deny", "error"), ("warn", "warning")])
 async def test_the_state_of_a_rule_decides_how_bad_it_is(tmp_path: Path, state: str, severity: str) -> None:
     report = await check(tmp_path, pod(), decisions=Decisions(state))
-    assert [result.severity for result in report.results] == [severity]
+    assert [result.severity for result in report.findings] == [severity]
 
 
 async def test_a_rule_in_audit_is_only_counted(tmp_path: Path) -> None:
     report = await check(tmp_path, pod(), decisions=Decisions("audit"))
-    assert (report.results, report.summary()["audited"]) == ((), 1)
+    assert (report.findings, report.summary()["audited"]) == ((), 1)
 
 
 async def test_without_a_decision_there_is_no_report(tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ async def test_the_order_of_results_does_not_depend_on_the_order_of_objects(tmp_
     texts = [pod(name=f"p{number}") for number in range(150)]
     first = await check(tmp_path, *texts)
     second = await check(tmp_path, *reversed(texts))
-    assert [result.as_json() for result in first.results] == [result.as_json() for result in second.results]
+    assert [each.as_json() for each in first.findings] == [each.as_json() for each in second.findings]
 
 
 async def test_lines_are_those_of_the_field(tmp_path: Path) -> None:
-    (result,) = (await check(tmp_path, train_job(extra=patch("language")))).results
+    (result,) = (await check(tmp_path, train_job(extra=patch("language")))).findings
     assert result.line == 9
 
 

@@ -8,51 +8,52 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.policy.check.baseline import BaselineEntry, applied, read_baseline, written_baseline
-from trainyard.policy.check.results import Report, Result
 from trainyard.problem import TrainyardError
 
 TODAY = datetime.date(2026, 6, 1)
 LATER = datetime.date(2026, 7, 1)
-ERROR = Result("QUE-002", "error", "a.yaml", "Pod vision/p", "spec.queue", "foreign", "fix", 3)
-WARNING = Result(None, "warning", "a.yaml", "Pod vision/p", "spec", "odd", "fix", 2)
+ERROR = Finding("spec.queue", "foreign", "fix", "QUE-002", object="Pod vision/p", file="a.yaml", line=3)
+WARNING = Finding("spec", "odd", "fix", severity=Severity.WARNING, object="Pod vision/p", file="a.yaml", line=2)
 REPORT = Report((WARNING, ERROR), (("a.yaml", "Pod vision/p"),))
 
 
-def entry(result: Result = ERROR, expires: datetime.date = LATER) -> BaselineEntry:
+def entry(result: Finding = ERROR, expires: datetime.date = LATER) -> BaselineEntry:
     return BaselineEntry(rule=result.rule, object=result.object, path=result.path, reason="old", expires=expires)
 
 
 def test_an_entry_silences_an_equal_finding_only() -> None:
     report = applied(REPORT, [entry()], "b.yaml", TODAY)
-    assert (report.results, report.summary()["baseline"]) == ((WARNING,), 1)
+    assert (report.findings, report.summary()["baseline"]) == ((WARNING,), 1)
     other = entry().model_copy(update={"path": "spec.other"})
-    assert ERROR in applied(REPORT, [other], "b.yaml", TODAY).results
+    assert ERROR in applied(REPORT, [other], "b.yaml", TODAY).findings
 
 
 @pytest.mark.parametrize(("day", "silent"), [(LATER - datetime.timedelta(1), True), (LATER, False)])
 def test_an_entry_ends_on_its_day(day: datetime.date, silent: bool) -> None:
     report = applied(REPORT, [entry()], "b.yaml", day)
-    assert (ERROR not in report.results) is silent
+    assert (ERROR not in report.findings) is silent
     assert any("expired on 2026-07-01" in result.message for result in report.warnings) is not silent
 
 
 def test_an_entry_that_nothing_needs_is_reported_unless_the_check_was_partial() -> None:
     stale = entry().model_copy(update={"object": "Pod vision/gone"})
-    (found,) = (result for result in applied(REPORT, [stale], "b.yaml", TODAY).results if result.file == "b.yaml")
+    (found,) = (result for result in applied(REPORT, [stale], "b.yaml", TODAY).findings if result.file == "b.yaml")
     assert (found.severity, found.path) == ("warning", "[0]")
     assert "silences nothing" in found.message
-    assert applied(REPORT, [stale], "b.yaml", TODAY, partial=True).results == REPORT.results
+    assert applied(REPORT, [stale], "b.yaml", TODAY, partial=True).findings == REPORT.findings
 
 
 def test_a_written_baseline_silences_every_error_and_keeps_what_holds(tmp_path: Path) -> None:
-    other = Result("ACC-001", "error", "a.yaml", "Pod vision/p", "spec", "no", "", 1)
+    other = Finding("spec", "no", "", "ACC-001", object="Pod vision/p", file="a.yaml")
     report = Report((ERROR, other))
     text = written_baseline(report, [entry()], reason="new", expires=LATER, today=TODAY)
     (tmp_path / "b.yaml").write_text(text)
     entries = read_baseline(tmp_path / "b.yaml")
     assert [(each.rule, each.reason) for each in entries] == [("ACC-001", "new"), ("QUE-002", "old")]
-    assert applied(report, entries, "b.yaml", TODAY).results == ()
+    assert applied(report, entries, "b.yaml", TODAY).findings == ()
 
 
 def test_an_expired_entry_is_written_anew() -> None:

@@ -7,11 +7,12 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, serving
 from tests.policy.decisions import NOW, QUEUE, RULES, Decisions, surroundings
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.policy.check.audit import existing
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.policy_reports import policy_reports, write_reports
 from trainyard.policy.check.report_kinds import report_definitions
-from trainyard.policy.check.results import Report, Result
 from trainyard.policy.check.world import World
 from trainyard.problem import TrainyardError
 
@@ -42,7 +43,7 @@ async def audited(api: FakeApi, decisions: Decisions) -> Report:
 async def test_objects_are_judged_with_the_clusters_own_tenants() -> None:
     decisions = Decisions()
     report = await audited(cluster(), decisions)
-    assert [(result.file, result.object) for result in report.results] == [("cluster", "Pod vision/bad")]
+    assert [(result.file, result.object) for result in report.findings] == [("cluster", "Pod vision/bad")]
     assert "Pod vision/good" in [name for _, name in report.checked]
     request = next(each for each in decisions.asked if each["request"]["object"]["kind"] == "Pod")
     assert request["params"]["tenantPolicy"] == {"queues": ["vision"]}
@@ -73,11 +74,14 @@ async def test_a_cluster_that_may_not_be_read_is_an_error() -> None:
 
 def report(count: int = 1) -> Report:
     results = tuple(
-        Result("QUE-002", "error", "cluster", f"Pod vision/p{number:04}", "spec.queue", "foreign", "fix")
+        Finding("spec.queue", "foreign", "fix", "QUE-002", object=f"Pod vision/p{number:04}", file="cluster")
         for number in range(count)
     )
     checked = (*((result.file, result.object) for result in results), ("cluster", "Pod vision/fine"))
-    return Report((*results, Result("LBL-002", "warning", "cluster", "Namespace x", "", "odd", "")), checked)
+    return Report(
+        (*results, Finding("", "odd", "", "LBL-002", severity=Severity.WARNING, object="Namespace x", file="cluster")),
+        checked,
+    )
 
 
 def test_reports_have_the_fields_of_the_api() -> None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from trainyard.checks.finding import Finding
 from trainyard.queues import DEFAULT, Queue, refusals
 from trainyard.queues.manifests import read_queue
-from trainyard.queues.rules import RULES, Finding
+from trainyard.queues.rules import RULES
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 KINDS = ("capability", "deserved", "guarantee")

@@ -73,7 +73,7 @@ def test_findings_have_the_shape_of_the_contract(tmp_path: Path) -> None:
 def test_warnings_do_not_fail_unless_they_are_to(tmp_path: Path) -> None:
     path = manifests(tmp_path, {"deserved": {}})
     code, output = check(path)
-    assert (code, output.splitlines()[-1]) == (0, "0 errors, 1 warnings")
+    assert (code, output.splitlines()[-1]) == (0, "0 errors, 1 warning")
     assert check(path, "--strict")[0] == 1
     assert json.loads(check(path, "--strict", "-o", "json")[1])["ok"] is False
 

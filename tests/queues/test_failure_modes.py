@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
-from trainyard.queues import (
-    RULES,
-    VOLCANO_VERSIONS,
-    Finding,
-    Plugin,
-    Queue,
-    Scheduling,
-    Severity,
-    check_queues,
-    check_tree,
-)
+from trainyard.checks.finding import Finding, Severity
+from trainyard.queues import RULES, VOLCANO_VERSIONS, Plugin, Queue, Scheduling, check_queues, check_tree
 from trainyard.queues.reference import rule_table
 
 TREE = Scheduling()
@@ -219,7 +210,7 @@ def test_without_the_tree_guarantees_of_inner_queues_count_too() -> None:
 def test_default_is_told_when_nothing_is_left_for_it() -> None:
     queues = tree(a={"deserved": gpus(64), "guarantee": gpus(64)})
     (finding,) = of("queue-starved", found(queues))
-    assert finding.queue == "default"
+    assert finding.object == "default"
     queues["default"] = tree(default={"deserved": gpus(8), "guarantee": gpus(8)})["default"]
     assert of("queue-starved", found(queues)) == []
     assert of("queue-guarantee-fabric", found(queues))
@@ -310,7 +301,7 @@ def test_a_tenant_in_an_inner_queue_is_harmless_without_the_tree() -> None:
 def test_every_rule_says_what_it_means() -> None:
     for rule in RULES.values():
         assert rule.title.endswith(rule.title.rstrip("."))
-        assert rule.meaning.endswith(".")
+        assert rule.effect.endswith(".")
         assert set(rule.refused_by) <= set(rule.versions) <= set(VOLCANO_VERSIONS)
         assert rule.severity is Severity.ERROR or not rule.refused_by
 

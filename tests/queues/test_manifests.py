@@ -97,7 +97,7 @@ def test_everything_a_queue_says_is_read() -> None:
 )
 def test_a_faulty_field_is_told_and_hides_nothing(spec: dict[str, Any], rule: str, path: str) -> None:
     _, queue, findings = read_queue(manifest(**{"capability": {"memory": "1Gi"}, **spec}))
-    assert [(each.rule, each.path, each.queue) for each in findings] == [(rule, path, "a")]
+    assert [(each.rule, each.path, each.object) for each in findings] == [(rule, path, "a")]
     assert findings[0].fix
     assert queue.capability == {"memory": "1Gi"}
 

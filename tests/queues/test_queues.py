@@ -13,18 +13,9 @@ from hypothesis import strategies as st
 from tests.golden import assert_golden
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from tests.queues.webhook import refused, refused_by_1_15
+from trainyard.checks.finding import Severity
 from trainyard.problem import TrainyardError
-from trainyard.queues import (
-    RULES,
-    Queue,
-    Scheduling,
-    Severity,
-    check_queues,
-    check_tree,
-    draw,
-    queue_objects,
-    refusals,
-)
+from trainyard.queues import RULES, Queue, Scheduling, check_queues, check_tree, draw, queue_objects, refusals
 from trainyard.queues.model import KINDS
 from trainyard.settings import load_stack
 

@@ -129,7 +129,7 @@ def test_what_cannot_be_computed_is_told(queues: dict[str, Any], supply: Supply,
     (finding,) = compiled(supply, **queues).findings
     assert finding.rule == rule
     assert says in finding.message
-    assert finding.queue == "a"
+    assert finding.object == "a"
     assert finding.path.startswith("trainyard:queues.a.deserved")
     assert finding.fix
 

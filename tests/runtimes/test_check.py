@@ -13,8 +13,8 @@ import yaml
 from tests.policy.decisions import Decisions
 from tests.runtimes.conftest import SHIPPED
 from tests.runtimes.test_transitions import git
+from trainyard.checks.report import Report
 from trainyard.policy import load_rules
-from trainyard.policy.check.results import Report
 from trainyard.policy.check.run import Rulebook
 from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes, refuse_faults
 from trainyard.policy.review import Surroundings
@@ -35,7 +35,7 @@ def checked(*folders: CatalogueFolder, **others: Any) -> Report:
 
 
 def lines(report: Report) -> list[str]:
-    return [f"{each.severity} {Path(each.file).name} {each.path}: {each.message}" for each in report.results]
+    return [f"{each.severity} {Path(each.file).name} {each.path}: {each.message}" for each in report.findings]
 
 
 def test_the_shipped_catalogue_has_no_finding_and_a_job_for_each_version() -> None:
@@ -88,7 +88,7 @@ def test_what_the_rules_say_is_told_with_the_version(catalogue: CatalogueFolder)
 
 def test_only_the_named_runtimes_are_judged(catalogue: CatalogueFolder) -> None:
     broken = catalogue.with_texts({"mine/1.1.yaml": "a: b\n"})
-    assert checked(broken, read_folder(SHIPPED), names=["plain"]).results == ()
+    assert checked(broken, read_folder(SHIPPED), names=["plain"]).findings == ()
     assert checked(broken, read_folder(SHIPPED), names=["mine"]).errors
     with pytest.raises(TrainyardError, match="There is no runtime 'nobody'"):
         checked(catalogue, names=["nobody"])

@@ -64,7 +64,7 @@ def test_compiled_hyper_nodes_are_sound_beside_the_settings_they_come_from(app: 
     for output in ("yaml", "json"):
         path = tmp_path / f"hyper-nodes.{output}"
         path.write_text(run(app, "compile", LOCAL, "-o", output).output)
-        assert run(app, "check", path).output == "The fabric is sound.\n"
+        assert run(app, "check", path).output == "No issues found.\n"
 
 
 def test_nodes_are_compared_with_settings(app: typer.Typer, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_import_prints_settings_that_check_and_show_understand(app: typer.Typer,
     assert printed.exit_code == 0
     path = tmp_path / "fabric.yaml"
     path.write_text(printed.output)
-    assert run(app, "check", path).output == "The fabric is sound.\n"
+    assert run(app, "check", path).output == "No issues found.\n"
     assert "rack r0 … r1: 2 × 1 node" in run(app, "show", path).output
     hyper_nodes = run(app, "compile", "-", "--from", "inventory", stdin=table).output
     assert [body["metadata"]["name"] for body in yaml.safe_load_all(hyper_nodes)] == ["r0", "r1", "s"]

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.trees import fabric, trees
+from trainyard.checks.finding import Finding, Severity
 from trainyard.topology import compile_fabric
 from trainyard.topology.hypernode_checks import check_hyper_nodes
 from trainyard.topology.manifests import read_manifests
 from trainyard.topology.membership import is_anchored, regex_fault
-from trainyard.topology.rules import RULES, Finding, Severity
+from trainyard.topology.rules import RULES
 
 
 def exact(kind: str, name: str) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def found(*documents: object) -> list[Finding]:
 
 
 def rules(*documents: object) -> list[str]:
-    return sorted({str(finding.problem.rule) for finding in found(*documents)})
+    return sorted({str(finding.rule) for finding in found(*documents)})
 
 
 SOUND = [
@@ -164,11 +165,10 @@ def test_sound_hyper_nodes_have_no_findings() -> None:
     ],
 )
 def test_a_fault_is_found_where_it_is(rule: str, documents: list[Any], path: str) -> None:
-    (finding,) = [each for each in found(*documents) if each.problem.rule == rule and each.problem.path == path]
-    assert finding.problem.fix
+    (finding,) = [each for each in found(*documents) if each.rule == rule and each.path == path]
+    assert finding.fix
     assert rule in RULES
-    json = finding.as_json()
-    assert set(json) == {"file", "domain", "severity", "path", "message", "fix", "rule"}
+    assert finding.severity is RULES[rule].severity
 
 
 def test_every_rule_of_manifests_is_tested_above() -> None:
@@ -178,8 +178,8 @@ def test_every_rule_of_manifests_is_tested_above() -> None:
 
 def test_one_cycle_is_said_once_from_its_first_name() -> None:
     ring = [hyper_node(name, 2, below) for name, below in (("c", "a"), ("a", "b"), ("b", "c"))]
-    (finding,) = [each for each in found(*ring) if each.problem.rule == "hypernode-cycle"]
-    assert "a → b → c → a" in finding.problem.message
+    (finding,) = [each for each in found(*ring) if each.rule == "hypernode-cycle"]
+    assert "a → b → c → a" in finding.message
 
 
 def test_cpu_nodes_may_be_outside_where_others_have_accelerators() -> None:
@@ -190,7 +190,7 @@ def test_cpu_nodes_may_be_outside_where_others_have_accelerators() -> None:
 def test_what_an_open_expression_takes_beside_what_is_meant_is_said() -> None:
     nodes = [node("n1"), node("n10"), node("n11")]
     (finding,) = found(hyper_node("r", 1, regex("n1")), *nodes)
-    assert finding.problem.message.endswith("n10, n11 too")
+    assert finding.message.endswith("n10, n11 too")
     assert finding.severity is Severity.WARNING
 
 
@@ -198,9 +198,9 @@ def test_a_label_selector_selects_like_the_scheduler() -> None:
     wanted = [{"key": "rack", "operator": "In", "values": ["a"]}, {"key": "old", "operator": "DoesNotExist"}]
     nodes = [node("n0", rack="a"), node("n1", rack="a", old="yes"), node("n2", rack="b")]
     orphans = [
-        finding.domain
+        finding.object
         for finding in found(hyper_node("r", 1, labelled(matchExpressions=wanted)), *nodes)
-        if finding.problem.rule == "hypernode-node-orphan"
+        if finding.rule == "hypernode-node-orphan"
     ]
     assert orphans == ["n1", "n2"]
 
@@ -261,7 +261,7 @@ def test_no_manifest_makes_a_traceback(members: list[Any], tier: Any, metadata: 
     broken = {**kind, "metadata": metadata, "spec": {"tier": tier, "members": members}}
     named = {**kind, "metadata": {"name": "r"}, "spec": {"tier": 1, "members": members, "tierName": tier}}
     for finding in found(broken, named, {**kind, "metadata": {"name": "q"}, "spec": metadata}, *NODES):
-        assert finding.problem.rule in RULES
+        assert finding.rule in RULES
 
 
 @given(st.integers(1, 4).flatmap(lambda depth: st.tuples(st.just(depth), trees(depth))))

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from tests.golden import assert_golden
 from tests.topology.trees import fabric, trees
+from trainyard.checks.finding import Severity
 from trainyard.problem import TrainyardError
 from trainyard.settings import load_stack
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import check_fabric, compile_fabric, draw
 from trainyard.topology.checks import fabric_findings
 from trainyard.topology.reference import with_rules
-from trainyard.topology.rules import RULES, Severity
+from trainyard.topology.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,7 +126,7 @@ def test_rails_are_noted_at_the_nodes() -> None:
 def test_a_shape_that_nothing_uses_is_a_warning_only() -> None:
     settings = fabric({"name": "r", "nodes": 1}, tierNames=["rack"], shapes={"idle": {}})
     (finding,) = fabric_findings(settings)
-    assert (finding.problem.rule, finding.severity) == ("fabric-shape-unused", Severity.WARNING)
+    assert (finding.rule, finding.severity) == ("fabric-shape-unused", Severity.WARNING)
     assert compile_fabric(settings).nodes
 
 

@@ -6,34 +6,24 @@ import datetime
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.checks.report import Format
 from trainyard.cli.common import client_of, config_path, settings_of
 from trainyard.data import project_root
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.policy.check.results import Report
+    from trainyard.checks.report import Report
     from trainyard.policy.check.run import Rulebook
     from trainyard.settings import StackSettings
 
-__all__ = ["ReportFormat", "policy_program", "register", "stack_of"]
+__all__ = ["policy_program", "register", "stack_of"]
 
 _DEFAULT_STACK = "local"
-
-
-class ReportFormat(StrEnum):
-    """Formats of the report."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
-    JUNIT = "junit"
-    GITHUB = "github"
 
 
 def register(app: typer.Typer) -> None:
@@ -73,9 +63,7 @@ def _check(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="PATH...", help="Files, folders, globs; - for standard input.")
     ] = None,
-    form: Annotated[
-        ReportFormat, typer.Option("--format", "-o", "--output", help="Format of the report.")
-    ] = ReportFormat.TEXT,
+    form: Annotated[Format, typer.Option("--format", "-o", "--output", help="Format of the report.")] = Format.TEXT,
     stack: Annotated[
         str | None, typer.Option("--stack", help="Stack whose tenants, rules and runtimes count; local by default.")
     ] = None,
@@ -120,7 +108,7 @@ def _check(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Find what a cluster would refuse; exit 1 where it would, 2 where that cannot be told."""
-    from trainyard.policy.check.report import Format, written
+    from trainyard.checks.report import written
     from trainyard.policy.check.run import address_of, check_cluster, opened
 
     if pass_over:
@@ -142,7 +130,7 @@ def _check(
         if settings is None:
             found = found.with_notes("no stack: its tenants and the platform are not known")
         found = known.after(found, partial=bool(changed_since or rule))
-    typer.echo(written(found, Format(form)), nl=False)
+    typer.echo(written(found, form), nl=False)
     raise typer.Exit(1 if found.errors else 0)
 
 

@@ -1,42 +1,46 @@
-"""Output of checks: findings as text or JSON, and the exit code."""
+"""Output of checks of settings: the findings in a format, and the exit code."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 
 import typer
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
+from trainyard.checks.report import Format, Report, written
+from trainyard.checks.report.text import counted, line
 
-__all__ = ["CheckFormat", "answer"]
-
-
-class CheckFormat(StrEnum):
-    """Output of a check."""
-
-    TEXT = "text"
-    JSON = "json"
+__all__ = ["answer"]
 
 
-def answer(problems: Sequence[Problem], output: CheckFormat, *, fine: str) -> None:
-    """Print the findings and exit: 0 without any, 1 otherwise.
+def answer(
+    findings: Sequence[Finding], form: Format, *, tool: str, keys: Mapping[str, str], strict: bool = False
+) -> None:
+    """Print the findings and exit: 0 without errors, 1 with them.
 
     Parameters
     ----------
-    problems
-        What was found.
-    output
-        Text for people, or the JSON of the command-line contract.
-    fine
-        What to say when nothing was found.
+    findings
+        The findings, in their order.
+    form
+        Format of the output.
+    tool
+        The command, as SARIF and JUnit name it.
+    keys
+        Attribute of a finding by JSON key: the contract of the command.
+    strict
+        Whether warnings fail the check too.
     """
-    if output is CheckFormat.JSON:
-        results = [problem.as_json() for problem in problems]
-        typer.echo(json.dumps({"ok": not problems, "results": results}, indent=2))
-    else:
-        for problem in problems:
-            typer.echo(f"{problem}{f' [{problem.rule}]' if problem.rule else ''}")
-        typer.echo(f"{len(problems)} finding{'' if len(problems) == 1 else 's'}" if problems else fine)
-    raise typer.Exit(1 if problems else 0)
+    report = Report(tuple(findings), tool=tool)
+    fails = bool(report.findings if strict else report.errors)
+    match form:
+        case Format.TEXT:
+            counts = f"{counted(len(report.errors), 'error')}, {counted(len(report.warnings), 'warning')}"
+            typer.echo("\n".join([*map(line, findings), counts if findings else "No issues found."]))
+        case Format.JSON:
+            results = [finding.as_json(keys) for finding in findings]
+            typer.echo(json.dumps({"ok": not fails, "results": results}, indent=2))
+        case _:
+            typer.echo(written(report, form), nl=False)
+    raise typer.Exit(1 if fails else 0)

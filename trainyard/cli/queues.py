@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from trainyard.checks.report import Format
 from trainyard.cli.common import text_of
-from trainyard.cli.findings import CheckFormat
-
-if TYPE_CHECKING:
-    from trainyard.queues import Finding
+from trainyard.cli.findings import answer
 
 __all__ = ["register"]
 
 _FURTHER = ("queue_plan", "queue_show")
 """Modules of this package whose `register` adds commands to the group."""
+
+_KEYS = {"queue": "object", **{name: name for name in ("rule", "severity", "path", "message", "fix")}}
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +38,7 @@ def _check(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Stack settings, or Volcano Queue manifests; - for stdin.")
     ],
-    output: Annotated[CheckFormat, typer.Option("-o", "--output", help="Format.")] = CheckFormat.TEXT,
+    output: Annotated[Format, typer.Option("-o", "--output", help="Format.")] = Format.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings are a reason to exit 1 too.")] = False,
     volcano_version: Annotated[
         str | None, typer.Option("--volcano-version", help="Prove for this version of Volcano.")
@@ -61,19 +60,5 @@ def _check(
 
     wanted = Wanted(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
     stack = load_stack(fabric) if fabric is not None else None
-    _answer(check_files({name: text_of(name) for name in files}, wanted, stack), output, strict=strict)
-
-
-def _answer(findings: list[Finding], output: CheckFormat, *, strict: bool) -> None:
-    from trainyard.queues import Severity
-
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    fine = not (findings if strict else errors)
-    if output is CheckFormat.JSON:
-        typer.echo(json.dumps({"ok": fine, "results": [finding.as_json() for finding in findings]}, indent=2))
-    else:
-        for finding in findings:
-            typer.echo(f"{finding.severity.value}: {finding} [{finding.rule}]")
-        warnings = len(findings) - len(errors)
-        typer.echo(f"{len(errors)} errors, {warnings} warnings" if findings else "The queue tree is sound.")
-    raise typer.Exit(0 if fine else 1)
+    findings = check_files({name: text_of(name) for name in files}, wanted, stack)
+    answer(findings, output, tool="trainyard queues check", keys=_KEYS, strict=strict)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.check import ReportFormat, policy_program, stack_of
+from trainyard.checks.report import Format
+from trainyard.cli.check import policy_program, stack_of
 from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 
 if TYPE_CHECKING:
@@ -113,14 +114,12 @@ def _check(
     python: Python = None,
     stack: Stack = None,
     config_file: StackFile = None,
-    form: Annotated[
-        ReportFormat, typer.Option("--format", "-o", "--output", help="Format of the report.")
-    ] = ReportFormat.TEXT,
+    form: Annotated[Format, typer.Option("--format", "-o", "--output", help="Format of the report.")] = Format.TEXT,
 ) -> None:
     """Check the catalogue: releases unchanged, and a job on every version judged by every rule; exit 1 if not."""
     from contextlib import ExitStack
 
-    from trainyard.policy.check.report import Format, written
+    from trainyard.checks.report import written
     from trainyard.policy.check.run import opened
     from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes
 
@@ -131,7 +130,7 @@ def _check(
             places_of(folder, stack, config_file), authored=authored_in(python), names=names or (), against=against
         )
         report = check_runtimes(rulebook, wanted)
-    typer.echo(written(report, Format(form)), nl=False)
+    typer.echo(written(report, form), nl=False)
     raise typer.Exit(1 if report.errors else 0)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trainyard.cli.findings import CheckFormat, answer
+from trainyard.checks.report import Format
+from trainyard.cli.findings import answer
 from trainyard.settings import load_stack
 
 __all__ = ["register"]
 
+_KEYS = {name: name for name in ("path", "message", "fix", "rule")}
 _STACK = re.compile(r"^config:", re.MULTILINE)
 
 
@@ -28,14 +31,15 @@ def _check(
     file: Annotated[
         typer.FileText, typer.Argument(help="Stack settings, volcano-scheduler.conf, or the ConfigMap that holds it")
     ],
-    output: Annotated[CheckFormat, typer.Option("-o", "--output", help="Format")] = CheckFormat.TEXT,
+    output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
     """Find what Volcano would ignore, replace by its default, or die of; exit 1 when there is anything."""
     from trainyard.scheduler import check_stack, lint
 
     text = file.read()
     problems = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
-    answer(problems, output, fine="Volcano does what this configuration says.")
+    findings = [replace(finding, file=file.name) for finding in problems]
+    answer(findings, output, tool="trainyard scheduler check", keys=_KEYS)
 
 
 def _show(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainyard.cli.findings import CheckFormat
+from trainyard.checks.report import Format
+from trainyard.cli.findings import answer
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _MAX_BYTES = 1024 * 1024 * 1024
+_KEYS = {
+    "file": "file",
+    "domain": "object",
+    **{name: name for name in ("severity", "path", "message", "fix", "rule")},
+}
 
 
 class ManifestFormat(StrEnum):
@@ -61,25 +67,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _check(
-    files: _Files, output: Annotated[CheckFormat, typer.Option("-o", "--output", help="Format")] = CheckFormat.TEXT
+    files: _Files, output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT
 ) -> None:
     """Find the faults of fabrics and HyperNodes; exit 1 when there are errors."""
-    import orjson
-
     from trainyard.topology.judge import check_texts
-    from trainyard.topology.rules import Severity
 
     findings = check_texts([(str(file), _text(file)) for file in files])
-    errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    if output is CheckFormat.JSON:
-        body = {"ok": not errors, "results": [finding.as_json() for finding in findings]}
-        typer.echo(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode())
-    else:
-        for finding in findings:
-            typer.echo(str(finding))
-        counted = f"{errors} error{'' if errors == 1 else 's'}, {len(findings) - errors} warnings"
-        typer.echo(counted if findings else "The fabric is sound.")
-    raise typer.Exit(1 if errors else 0)
+    answer(findings, output, tool="trainyard topology check", keys=_KEYS)
 
 
 def _compile(

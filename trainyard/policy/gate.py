@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 from trainyard.policy.review import (
     Decision,
     DecisionUnavailableError,
-    Finding,
     Review,
     Said,
     Surroundings,
+    Violation,
     decision_of,
     documents_of,
     platform_controller,
@@ -145,15 +145,15 @@ def unavailable(error: DecisionUnavailableError) -> Problem:
     return Problem("", error.message, error.fix, NO_DECISION)
 
 
-def _problems(findings: Iterable[Finding]) -> Iterator[Problem]:
+def _problems(findings: Iterable[Violation]) -> Iterator[Problem]:
     for finding in findings:
-        yield replace(finding.as_problem(), rule=finding.rule or NO_DECISION)
+        yield Problem(finding.path, finding.message, finding.fix, finding.rule or NO_DECISION)
 
 
 def _made(
     decisions: Iterable[tuple[Mapping[str, Any], Decision]],
     said: Said,
-    of: Callable[[Decision], Iterable[Finding]],
+    of: Callable[[Decision], Iterable[Violation]],
 ) -> Iterator[Problem]:
     """Yield what is wrong with made objects only."""
     for body, decision in decisions:

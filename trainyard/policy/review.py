@@ -7,19 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from trainyard.checks.finding import Finding, Severity
 from trainyard.policy.prefilter import Mentions
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 __all__ = [
     "PLAIN_KINDS",
     "Decision",
     "DecisionUnavailableError",
-    "Finding",
     "Operation",
     "Review",
     "Said",
     "Surroundings",
+    "Violation",
     "decision_of",
     "document_of",
     "documents_of",
@@ -109,33 +110,18 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One violation of a rule.
+class Violation(Finding):
+    """A finding of an engine, with what it causes.
 
     Parameters
     ----------
     rule
-        Id of the rule; None where the request could not be judged.
-    severity
-        ``error`` or ``warning``, as the rule says.
+        Id of the rule; None where the request could not be evaluated.
     state
-        What the violation causes here.
-    path
-        Field path in the judged object.
-    message, fix
-        What is wrong and what to do.
+        Effect of the violation here: deny, warn or audit.
     """
 
-    rule: str | None
-    severity: str
-    state: PolicyState
-    path: str
-    message: str
-    fix: str
-
-    def as_problem(self) -> Problem:
-        """Return the finding in the form of every error of Trainyard."""
-        return Problem(self.path, self.message, self.fix, self.rule)
+    state: PolicyState = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -155,14 +141,14 @@ class Decision:
     """
 
     allowed: bool
-    violations: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
-    audits: tuple[Finding, ...] = ()
-    undecided: tuple[Finding, ...] = ()
-    exempted: tuple[Finding, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    warnings: tuple[Violation, ...] = ()
+    audits: tuple[Violation, ...] = ()
+    undecided: tuple[Violation, ...] = ()
+    exempted: tuple[Violation, ...] = ()
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Violation, ...]:
         """Everything that is wrong and not exempted, worst first."""
         return (*self.violations, *self.warnings, *self.audits)
 
@@ -179,11 +165,11 @@ class Said:
         The findings about the object itself.
     """
 
-    def __init__(self, own: Iterable[Finding]) -> None:
+    def __init__(self, own: Iterable[Violation]) -> None:
         self._rules = {finding.rule for finding in own}
         self._said: set[tuple[str | None, str]] = set()
 
-    def news(self, findings: Iterable[Finding]) -> list[Finding]:
+    def news(self, findings: Iterable[Violation]) -> list[Violation]:
         """Return what only shows in one made object: of its findings those that nothing before says."""
         found = [
             finding
@@ -235,7 +221,7 @@ def decision_of(answer: Mapping[str, Any]) -> Decision:
     return Decision(
         bool(answer["allowed"]),
         *(
-            tuple(sorted((_finding(entry) for entry in answer[name]), key=_order))
+            tuple(sorted((_violation(entry) for entry in answer[name]), key=_order))
             for name in ("violations", "warnings", "audits", "undecided", "exempted")
         ),
     )
@@ -282,11 +268,16 @@ def _exemption(exemption: ExemptionSettings) -> dict[str, str]:
     return {**fields, "expires": f"{exemption.expires.isoformat()}T00:00:00Z"}
 
 
-def _finding(entry: Mapping[str, Any]) -> Finding:
-    return Finding(
-        entry["rule"], entry["severity"], PolicyState(entry["state"]), entry["path"], entry["message"], entry["fix"]
+def _violation(entry: Mapping[str, Any]) -> Violation:
+    return Violation(
+        entry["path"],
+        entry["message"],
+        entry["fix"],
+        entry["rule"],
+        severity=Severity(entry["severity"]),
+        state=PolicyState(entry["state"]),
     )
 
 
-def _order(finding: Finding) -> tuple[str, str, str]:
+def _order(finding: Violation) -> tuple[str, str, str]:
     return finding.rule or "", finding.path, finding.message

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from trainyard.checks.finding import Severity
 from trainyard.policy.parameters import ParameterSchema, ParameterValue, parameter_problem
 from trainyard.settings.base import SettingsModel
 from trainyard.settings.platform import PolicyState
@@ -24,7 +25,6 @@ __all__ = [
     "Part",
     "Reach",
     "Rule",
-    "Severity",
     "Sight",
     "Unseen",
     "Validation",
@@ -56,13 +56,6 @@ class Sight(StrEnum):
 
     REQUEST = "request"
     RUNTIME = "runtime"
-
-
-class Severity(StrEnum):
-    """How bad a violation is."""
-
-    ERROR = "error"
-    WARNING = "warning"
 
 
 class ParameterSource(StrEnum):

@@ -8,7 +8,7 @@ from trainyard.queues.manifests import Manifests, is_manifest, read_manifests, r
 from trainyard.queues.model import DEFAULT, ROOT, Queue
 from trainyard.queues.objects import QueueObjects, prove_queues, queue_objects
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
-from trainyard.queues.rules import RULES, Finding, Rule, Severity, severity
+from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.units import Compiled, Remainder, compile_queues, queue_tree
@@ -19,7 +19,6 @@ __all__ = [
     "RULES",
     "VOLCANO_VERSIONS",
     "Compiled",
-    "Finding",
     "ManifestPaths",
     "Manifests",
     "Paths",
@@ -28,10 +27,8 @@ __all__ = [
     "QueueObjects",
     "QueueTree",
     "Remainder",
-    "Rule",
     "Scheduling",
     "SettingsPaths",
-    "Severity",
     "Supply",
     "check_queues",
     "check_tree",
@@ -44,6 +41,5 @@ __all__ = [
     "read_manifests",
     "read_queue",
     "refusals",
-    "severity",
     "supply_of",
 ]

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from trainyard import quantity
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, Excess, excess, is_whole, text, total
 from trainyard.queues.model import DEFAULT, KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS
 from trainyard.queues.tree import QueueTree
 
@@ -77,12 +78,15 @@ def refusals(live: Mapping[str, Queue], name: str, queue: Queue | None, version:
             message = f"queue {name!r} is its own parent"
             return [
                 *findings,
-                Finding(paths.of(name, "parent"), message, "name another", "queue-parent-self", queue=name),
+                RULES.finding(paths.of(name, "parent"), message, "name another", "queue-parent-self", object=name),
             ]
         if queue.parent not in live:
             message = f"queue {name!r} is below {queue.parent!r}, which does not exist"
             fix = "create the parent first"
-            return [*findings, Finding(paths.of(name, "parent"), message, fix, "queue-parent-unknown", queue=name)]
+            return [
+                *findings,
+                RULES.finding(paths.of(name, "parent"), message, fix, "queue-parent-unknown", object=name),
+            ]
         if version != _1_14:
             findings += _depth(name, after, paths)
     if name != ROOT and (old is None or moved or _changed(old, queue)):
@@ -117,10 +121,10 @@ def _compared_below(name: str, tree: QueueTree, version: str) -> list[str]:
 def _deletion(name: str, tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     if name in (ROOT, DEFAULT):
         message = f"queue {name!r} belongs to Volcano and cannot be deleted"
-        yield Finding(paths.of(name), message, "leave it", "queue-name-reserved", queue=name)
+        yield RULES.finding(paths.of(name), message, "leave it", "queue-name-reserved", object=name)
     elif below := tree.children(name):
         message = f"queue {name!r} has queues below it: {', '.join(below)}"
-        yield Finding(paths.of(name), message, "delete these first", "queue-not-leaf", queue=name)
+        yield RULES.finding(paths.of(name), message, "delete these first", "queue-not-leaf", object=name)
 
 
 def _own(name: str, tree: QueueTree, paths: Paths, version: str) -> Iterator[Finding]:
@@ -132,7 +136,9 @@ def _own(name: str, tree: QueueTree, paths: Paths, version: str) -> Iterator[Fin
             if not (amount.isdecimal() or is_whole(resource, amount)):
                 message = f"queue {name!r}: {kind} of {resource} is {amount}, but {resource} comes in whole pieces"
                 fix = "use a whole number"
-                yield Finding(paths.of(name, kind, resource), message, fix, "queue-resource-fraction", queue=name)
+                yield RULES.finding(
+                    paths.of(name, kind, resource), message, fix, "queue-resource-fraction", object=name
+                )
     if version != _1_14:
         yield from _own_exact(name, queue, paths)
         return
@@ -162,17 +168,17 @@ def _own_exact(name: str, queue: Queue, paths: Paths) -> Iterator[Finding]:
                 )
                 fix = f"set {bound} of {name} to at least {amount}, or lower the {kind}"
                 message = f"queue {name!r}: {kind} of {resource} is {amount}, {reason}"
-                yield Finding(paths.of(name, kind, resource), message, fix, f"queue-{kind}-{bound}", queue=name)
+                yield RULES.finding(paths.of(name, kind, resource), message, fix, f"queue-{kind}-{bound}", object=name)
 
 
 def _excess(name: str, kind: str, bound: str, found: Excess, paths: Paths) -> Finding:
-    return Finding(
+    return RULES.finding(
         paths.of(name, kind, found.resource),
         f"queue {name!r}: {kind} of {found.resource} is {text(found.resource, found.want)}, "
         f"{_above(found, f'its {bound}')}",
         _fix(found, f"{bound} of {name}", kind),
         f"queue-{kind}-{bound}",
-        queue=name,
+        object=name,
     )
 
 
@@ -194,13 +200,13 @@ def _capability(name: str, tree: QueueTree, paths: Paths, version: str) -> Itera
 
 
 def _too_large(name: str, whose: str, above: str, found: Excess, paths: Paths) -> Finding:
-    return Finding(
+    return RULES.finding(
         paths.of(name, "capability", found.resource),
         f"queue {name!r}: capability of {found.resource} is {text(found.resource, found.want)}, "
         f"{_above(found, f'the capability of {whose}')}",
         _fix(found, f"capability of {above}", "capability"),
         "queue-capability-parent",
-        queue=name,
+        object=name,
     )
 
 
@@ -215,13 +221,13 @@ def _sums(name: str, tree: QueueTree, paths: Paths, version: str) -> Iterator[Fi
             continue
         shares = [tree.queues[child].amounts(kind) for child in children]
         for found in excess(queue.amounts(bound), total(shares)):
-            yield Finding(
+            yield RULES.finding(
                 paths.of(name, bound, found.resource),
                 f"queue {name!r}: the queues below it have {kind} {_parts(children, shares, found)} = "
                 f"{text(found.resource, found.want)} of {found.resource}, {_above(found, f'its {bound}')}",
                 _fix(found, f"{bound} of {name}", f"{kind} below it"),
                 f"queue-{kind}-sum",
-                queue=name,
+                object=name,
             )
 
 
@@ -237,13 +243,13 @@ def _parts(children: Iterable[str], shares: Iterable[Amounts], found: Excess) ->
 def _depth(name: str, tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     above = list(tree.ancestors(name))
     if len(above) >= MAX_DEPTH and tree.queues[above[-1]].parent == ROOT:
-        yield Finding(
+        yield RULES.finding(
             paths.of(name, "parent"),
             f"queue {name!r} is on level {len(above) + 1} below root, {MAX_DEPTH} are allowed: "
             f"{' → '.join((*reversed(above), name))}",
             "move it up, or start the webhook with a larger --max-queue-depth",
             "queue-depth",
-            queue=name,
+            object=name,
         )
 
 

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard import quantity
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import excess, text, total, units
 from trainyard.queues.guarantees import parts
 from trainyard.queues.model import DEFAULT, KINDS, ROOT
 from trainyard.queues.paths import Paths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueSettings, QueueState
 
@@ -57,7 +58,7 @@ def reserved_problems(queues: Mapping[str, QueueSettings], paths: Paths) -> Iter
         if root.capability:
             message = "root has a capability, which Volcano refuses to change"
             fix = "bound the queues below it, or start the webhook with --enable-root-queue-protection=false"
-            yield Finding(paths.of(ROOT, "capability"), message, fix, "queue-root-protected", queue=ROOT)
+            yield RULES.finding(paths.of(ROOT, "capability"), message, fix, "queue-root-protected", object=ROOT)
     if (default := queues.get(DEFAULT)) is not None:
         if default.parent != ROOT:
             message = f"default cannot be put below {default.parent!r}: jobs that name no queue would be bound by it"
@@ -68,7 +69,7 @@ def reserved_problems(queues: Mapping[str, QueueSettings], paths: Paths) -> Iter
 
 
 def _refused(name: str, field: str, message: str, fix: str, paths: Paths) -> Finding:
-    return Finding(paths.of(name, field), message, fix, "queue-name-reserved", queue=name)
+    return RULES.finding(paths.of(name, field), message, fix, "queue-name-reserved", object=name)
 
 
 def root_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
@@ -84,31 +85,31 @@ def root_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     said = [kind for kind in KINDS[:2] if tree.root.quantities(kind)]
     if said:
         message = f"root has {' and '.join(said)}, which the scheduler writes itself"
-        yield Finding(paths.of(ROOT), message, "leave it out", "queue-root-amounts", queue=ROOT)
+        yield RULES.finding(paths.of(ROOT), message, "leave it out", "queue-root-amounts", object=ROOT)
     bound, top = tree.root.amounts("capability"), tree.children(ROOT)
     if not bound:
         return
     for name in top:
         for resource, amount in sorted(tree.queues[name].amounts("capability").items()):
             if amount > bound.get(resource, amount):
-                yield Finding(
+                yield RULES.finding(
                     paths.of(name, "capability", resource),
                     f"queue {name!r} has a capability of {text(resource, amount)} {resource}, more than the "
                     f"{text(resource, bound[resource])} of root: its own counts, so root does not bound it",
                     f"lower it to {text(resource, bound[resource])}, or leave {resource} out to inherit it",
                     "queue-root-capability",
-                    queue=name,
+                    object=name,
                 )
     guarantees = {name: tree.queues[name].amounts("guarantee") for name in top}
     for found in excess(bound, total(guarantees.values())):
         have = "does not name it" if found.have is None else f"is {text(found.resource, found.have)}"
-        yield Finding(
+        yield RULES.finding(
             paths.of(ROOT, "capability", found.resource),
             f"{text(found.resource, found.want)} of {found.resource} are guaranteed to "
             f"{parts(top, guarantees, found.resource)}, but the capability of root {have}: Volcano refuses it",
             f"raise the capability of root to {text(found.resource, found.want)}, or lower those guarantees",
             "queue-root-guarantee",
-            queue=ROOT,
+            object=ROOT,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from trainyard.checks.finding import Finding
 from trainyard.queues.admission import admission_problems
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.builtin_queues import reserved_problems, root_problems
@@ -13,7 +14,7 @@ from trainyard.queues.guarantees import guarantee_problems
 from trainyard.queues.limits import flattened, limits
 from trainyard.queues.model import KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
-from trainyard.queues.rules import Finding, holding
+from trainyard.queues.rules import RULES, holding
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.shape import name_problems, shape_problems
 from trainyard.queues.tenant_checks import Gangs, affinity_problems, tenant_problems, topology_problems
@@ -128,10 +129,10 @@ def _consequences(
         yield from _ignored(tree, paths)
         read = flattened(tree)
     real = limits(read, capacity)
-    told = {(finding.queue, finding.rule) for finding in refused}
+    told = {(finding.object, finding.rule) for finding in refused}
     yield from guarantee_problems(read, real, capacity, paths)
     for finding in sharing_problems(_used(tree, read), real, capacity, scheduling, paths):
-        if finding.rule != "queue-deserved-overcommit" or (finding.queue, "queue-deserved-sum") not in told:
+        if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in told:
             yield finding
 
 
@@ -153,7 +154,7 @@ def _offered(tree: QueueTree, capacity: Mapping[str, int], paths: Paths) -> Iter
         for resource in sorted(resource for resource in named - set(capacity) if "/" in resource):
             message = f"queue {name!r} names {resource}, which no node of the fabric offers"
             fix = f"use one of {', '.join(sorted(capacity))}"
-            yield Finding(paths.of(name), message, fix, "queue-resource-offered", queue=name)
+            yield RULES.finding(paths.of(name), message, fix, "queue-resource-offered", object=name)
 
 
 def _ignored(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
@@ -168,4 +169,4 @@ def _ignored(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         shown = ", ".join(inner if len(inner) <= 8 else [*inner[:7], f"{len(inner) - 7} more"])
         message = f"{shown} bound the queues below them, but the scheduler does not read the tree: nothing is bounded"
         fix = "turn on enableHierarchy of plug-in capacity, or write the amounts into the queues that jobs use"
-        yield Finding(paths.of(), message, fix, "queue-tree-ignored")
+        yield RULES.finding(paths.of(), message, fix, "queue-tree-ignored")

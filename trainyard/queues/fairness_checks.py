@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.guarantees import parts
 from trainyard.queues.model import DEFAULT, ROOT
 from trainyard.queues.paths import Paths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
@@ -69,15 +70,15 @@ def _shares(tree: QueueTree, leaves: Mapping[str, Amounts], paths: Paths) -> Ite
             if capability.get(resource) == 0:
                 message = f"queue {name!r}: capability of {resource} is 0, which Volcano reads as no limit"
                 fix, path = "leave it out, or set a small amount", paths.of(name, "capability", resource)
-                yield Finding(path, message, fix, "queue-capability-zero", queue=name)
+                yield RULES.finding(path, message, fix, "queue-capability-zero", object=name)
     for name, deserved in leaves.items():
         if not any(deserved.values()):
-            yield Finding(
+            yield RULES.finding(
                 paths.of(name, "deserved"),
                 f"queue {name!r} has no share: it can borrow what others leave, and never takes anything back",
                 "set deserved, or accept that its jobs wait while the cluster is full",
                 "queue-deserved-absent",
-                queue=name,
+                object=name,
             )
 
 
@@ -94,13 +95,13 @@ def _devices(
         if not usable:
             continue
         own = " or ".join(sorted(deserved))
-        yield Finding(
+        yield RULES.finding(
             paths.of(name, "deserved"),
             f"queue {name!r} deserves none of {', '.join(usable)}, of which others have shares: while it is below its "
             f"share of {own}, it takes back as many as it asks for",
             f"add {usable[0]} to deserved, or set it to 0 in capability",
             "queue-deserved-device",
-            queue=name,
+            object=name,
         )
 
 
@@ -115,17 +116,19 @@ def _scheduler(
     proportion = Plugin.PROPORTION in scheduling.plugins
     if owners and scheduling.enqueue and scheduling.reclaim and scheduling.tree:
         message = f"action enqueue keeps {_some(owners)} from taking back what they deserve while the cluster is full"
-        yield Finding(paths.of(), message, "leave enqueue out of the scheduler's actions", "queue-reclaim-enqueue")
+        yield RULES.finding(
+            paths.of(), message, "leave enqueue out of the scheduler's actions", "queue-reclaim-enqueue"
+        )
     if owners and not scheduling.reclaim:
         message = f"{_some(owners)} have shares, but action reclaim is off: nothing is ever taken back"
-        yield Finding(paths.of(), message, "add reclaim to the scheduler's actions", "queue-reclaim-off")
+        yield RULES.finding(paths.of(), message, "add reclaim to the scheduler's actions", "queue-reclaim-off")
     if owners and proportion and scheduling.plugins == {Plugin.PROPORTION}:
         message = f"{_some(owners)} set deserved, which plug-in proportion ignores: it shares by weight"
-        yield Finding(paths.of(), message, "set weight, or use plug-in capacity", "queue-deserved-ignored")
+        yield RULES.finding(paths.of(), message, "set weight, or use plug-in capacity", "queue-deserved-ignored")
     weighted = [name for name in tree.reachable if tree.queues[name].weight != 1]
     if weighted and not proportion:
         message = f"{_some(weighted)} set weight, which plug-in capacity ignores"
-        yield Finding(paths.of(), message, "set deserved instead", "queue-weight-ignored")
+        yield RULES.finding(paths.of(), message, "set deserved instead", "queue-weight-ignored")
     if proportion and len(scheduling.plugins) > 1 and capacity is not None:
         yield from _both(tree, leaves, capacity, paths)
 
@@ -139,13 +142,13 @@ def _both(
         for resource, deserved in sorted(amounts.items()):
             by_weight = int(Fraction(capacity.get(resource, 0) * queue.weight, weights))
             if by_weight < deserved:
-                yield Finding(
+                yield RULES.finding(
                     paths.of(name, "deserved", resource),
                     f"queue {name!r} deserves {text(resource, deserved)} of {resource}; while all queues ask, its "
                     f"weight of {queue.weight} of {weights} leaves it {text(resource, by_weight)}",
                     "leave proportion out of the scheduler's plug-ins, or set weights like the shares",
                     "queue-plugins-both",
-                    queue=name,
+                    object=name,
                 )
 
 
@@ -168,19 +171,19 @@ def _overcommitted(
                 over.add((name, resource))
             else:
                 over.add((name, resource))
-                yield Finding(
+                yield RULES.finding(
                     paths.of(name, "capability" if resource in queue.amounts("capability") else ""),
                     f"the queues below {name!r} deserve {text(resource, amount)} of {resource}, but {name} can never "
                     f"have more than {text(resource, real[name][resource])}: not every share can be reclaimed",
                     f"lower deserved of {parts(children, demands, resource)}",
                     "queue-deserved-overcommit",
-                    queue=name,
+                    object=name,
                 )
     top = tree.children(ROOT)
     shares = {name: _larger(tree.queues[name].amounts("deserved"), demands[name]) for name in top}
     for resource, amount in sorted(total(shares.values()).items()):
         if resource in capacity and amount > capacity[resource]:
-            yield Finding(
+            yield RULES.finding(
                 paths.of(),
                 f"the top queues deserve {text(resource, amount)} of {resource}, the fabric has "
                 f"{text(resource, capacity[resource])}: not every share can be reclaimed",
@@ -212,13 +215,13 @@ def _unreachable(
                     if each != name and real[each].get(resource, 0) > leaves[each].get(resource, 0)
                 ]
                 verb = "is" if len(lenders) == 1 else "are"
-                yield Finding(
+                yield RULES.finding(
                     paths.of(name, "deserved", resource),
                     f"queue {name!r} deserves {text(resource, amount)} of {resource}, but {_some(lenders)} may borrow "
                     f"until {text(resource, left)} are left, and {verb} not reclaimable",
                     f"make {_some(lenders)} reclaimable, or bound what it borrows by capability",
                     "queue-reclaim-unreachable",
-                    queue=name,
+                    object=name,
                 )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.model import DEFAULT, ROOT
 from trainyard.queues.paths import Paths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
@@ -68,23 +69,23 @@ def _ancestors(tree: QueueTree, promised: Mapping[str, Amounts], paths: Paths) -
         for resource, amount in sorted(promised[name].items()):
             limit, mine = capability.get(resource), own.get(resource, 0)
             if limit is not None and amount > limit and mine <= limit:
-                yield Finding(
+                yield RULES.finding(
                     paths.of(name, "capability", resource),
                     f"queue {name!r}: {text(resource, amount)} of {resource} are guaranteed below it, more than its "
                     f"capability of {text(resource, limit)}; the queues beside them would never run",
                     f"raise the capability of {name} to {text(resource, amount)} or lower the guarantees below it",
                     "queue-guarantee-ancestor",
-                    queue=name,
+                    object=name,
                 )
             elif children and mine < amount and not own:
-                yield Finding(
+                yield RULES.finding(
                     paths.of(name, "guarantee", resource),
                     f"queue {name!r}: {text(resource, amount)} of {resource} are guaranteed below it, to "
                     f"{parts(children, promised, resource)}, but it guarantees none itself: queues beside {name} can "
                     "take them",
                     f"set guarantee of {name} to {text(resource, amount)} (and deserved to as much)",
                     "queue-guarantee-silent",
-                    queue=name,
+                    object=name,
                 )
 
 
@@ -95,7 +96,7 @@ def _idle(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
             continue
         kept = ", ".join(f"{text(resource, each)} {resource}" for resource, each in queue.amounts("guarantee").items())
         message = f"queue {name!r} is {queue.state.value} and still guaranteed {kept}, which no queue can use"
-        yield Finding(paths.of(name, "guarantee"), message, "remove it", "queue-closed-guarantee", queue=name)
+        yield RULES.finding(paths.of(name, "guarantee"), message, "remove it", "queue-closed-guarantee", object=name)
 
 
 def _fabric(
@@ -104,7 +105,7 @@ def _fabric(
     top = tree.children(ROOT)
     for resource, amount in sorted(total(promised[name] for name in top).items()):
         if amount > capacity.get(resource, 0):
-            yield Finding(
+            yield RULES.finding(
                 paths.of(),
                 f"{text(resource, amount)} of {resource} are guaranteed to queues, the fabric has "
                 f"{text(resource, capacity.get(resource, 0))}: every queue without a guarantee would never run",
@@ -131,11 +132,11 @@ def _starved(tree: QueueTree, real: Mapping[str, Amounts], paths: Paths) -> Iter
                 if own or (queue is not None and queue.amounts("capability").get(resource) == 0):
                     continue
                 others = [name for name in children if name != child]
-                yield Finding(
+                yield RULES.finding(
                     paths.of(child),
                     f"queue {child!r} is left no {resource}: all {text(resource, real[parent][resource])} are "
                     f"guaranteed to {parts(others, guarantees, resource)}",
                     f"lower those guarantees, or guarantee {child} a part",
                     "queue-starved",
-                    queue=child,
+                    object=child,
                 )

@@ -16,10 +16,11 @@ import yaml
 from pydantic import ValidationError
 
 from trainyard import quantity
+from trainyard.checks.finding import Finding
 from trainyard.problem import TrainyardError
 from trainyard.queues.model import ROOT, Queue
 from trainyard.queues.paths import ManifestPaths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.settings.tenancy import NodeGroups, QueueAffinity
 
 __all__ = ["Manifests", "is_manifest", "objects", "read_manifests", "read_queue"]
@@ -69,6 +70,8 @@ class Manifests:
     queues: dict[str, Queue] = field(default_factory=dict)
     root: Queue | None = None
     findings: list[Finding] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    """Name of its source by queue."""
 
 
 def is_manifest(text: str, source: str) -> bool:
@@ -96,7 +99,8 @@ def read_manifests(texts: Mapping[str, str]) -> Manifests:
     TrainyardError
         A text is not YAML, holds something that is no Kubernetes object, or no text holds a Queue.
     """
-    result, sources = Manifests(), dict[str, str]()
+    result = Manifests()
+    sources = result.sources
     for source, text in texts.items():
         for body in objects(source, text):
             if body.get("kind") != "Queue" or not str(body.get("apiVersion", "")).startswith("scheduling.volcano.sh/"):
@@ -106,7 +110,9 @@ def read_manifests(texts: Mapping[str, str]) -> Manifests:
             if name in sources:
                 where = source if sources[name] == source else f"{sources[name]} and {source}"
                 message = f"queue {name!r} is described twice, in {where}"
-                result.findings.append(Finding("metadata.name", message, "leave one", "queue-duplicate", queue=name))
+                result.findings.append(
+                    RULES.finding("metadata.name", message, "leave one", "queue-duplicate", object=name)
+                )
             sources[name] = source
             if name == ROOT:
                 result.root = queue
@@ -132,11 +138,11 @@ def _metadata(body: Mapping[str, Any]) -> tuple[str, list[Finding]]:
     if not isinstance(name, str) or len(name) > _MAX_NAME or not _NAME.fullmatch(name):
         message = f"name {name!r} is not a Kubernetes name"
         fix = f"use lower-case letters, digits, - and ., at most {_MAX_NAME}"
-        return str(name or ""), [Finding("metadata.name", message, fix, "queue-name", queue=str(name or ""))]
+        return str(name or ""), [RULES.finding("metadata.name", message, fix, "queue-name", object=str(name or ""))]
     if len(name) > _MAX_LABEL:
         message = f"queue {name!r} has a name of {len(name)} characters: no pod of a Volcano Job can be made in it"
         fix = f"use at most {_MAX_LABEL}"
-        return name, [Finding("metadata.name", message, fix, "queue-name-length", queue=name)]
+        return name, [RULES.finding("metadata.name", message, fix, "queue-name-length", object=name)]
     return name, []
 
 
@@ -178,7 +184,7 @@ class _Reader:
     paths: ManifestPaths = field(default_factory=ManifestPaths)
 
     def report(self, path: str, message: str, fix: str, rule: str = "queue-schema") -> None:
-        self.findings.append(Finding(path, f"queue {self.name!r}: {message}", fix, rule, queue=self.name))
+        self.findings.append(RULES.finding(path, f"queue {self.name!r}: {message}", fix, rule, object=self.name))
 
     def queue(self, spec: Any) -> Queue:
         if not isinstance(spec, Mapping):

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from trainyard.checks.finding import Severity
 from trainyard.problem import TrainyardError
 from trainyard.queues.builtin_queues import RESERVED, fields_said
 from trainyard.queues.checks import check_queues
 from trainyard.queues.model import Queue
-from trainyard.queues.rules import Severity
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.units import queue_tree

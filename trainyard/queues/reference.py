@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard.queues.rules import RULES, Rule
+from trainyard.queues.queue_rule import QueueRule
+from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin
 
 __all__ = ["rule_table"]
@@ -20,11 +21,11 @@ def _rows() -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for rule in sorted(RULES.values(), key=lambda each: each.id):
         refused = ", ".join(rule.refused_by) or "–"
-        cells = (f"`{rule.id}`", rule.title, rule.severity.value, _where(rule), refused, rule.meaning)
+        cells = (f"`{rule.id}`", rule.title, rule.severity.value, _where(rule), refused, rule.effect)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _where(rule: Rule) -> str:
+def _where(rule: QueueRule) -> str:
     parts = [] if rule.versions == VOLCANO_VERSIONS else [", ".join(rule.versions)]
     if rule.plugins:
         parts.append(" or ".join(plugin.value for plugin in Plugin if plugin in rule.plugins))

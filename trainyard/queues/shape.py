@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import counted
 from trainyard.queues.model import DEFAULT, KINDS, ROOT
 from trainyard.queues.paths import Paths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
@@ -20,30 +21,30 @@ def shape_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         queue = tree.queues[name]
         path, parent = paths.of(name, "parent"), queue.parent
         if parent == DEFAULT:
-            yield Finding(
+            yield RULES.finding(
                 path,
                 f"queue {name!r} is below default: the first job that names no queue would stop all scheduling",
                 "use root or a queue of your own as parent",
                 "queue-parent-default",
-                queue=name,
+                object=name,
             )
         elif parent == name:
             message = f"queue {name!r} is its own parent"
-            yield Finding(path, message, "use root or another queue", "queue-parent-self", queue=name)
+            yield RULES.finding(path, message, "use root or another queue", "queue-parent-self", object=name)
         elif parent != ROOT and parent not in tree.queues:
             message = f"queue {name!r} is below {parent!r}, which is not declared"
             fix = f"declare it or use one of {_some(sorted({ROOT, *tree.queues} - {name, DEFAULT}))}"
-            yield Finding(path, message, fix, "queue-parent-unknown", queue=name)
+            yield RULES.finding(path, message, fix, "queue-parent-unknown", object=name)
         elif parent in tree.queues and QueueState.OPEN is queue.state is not tree.queues[parent].state:
             state = tree.queues[parent].state.value
             message = f"queue {name!r} is open, but {parent!r} above it is {state}: Volcano closes it too"
             fix = f"move it to another parent, or write state: {state}"
-            yield Finding(paths.of(name, "state"), message, fix, "queue-state-parent", queue=name)
+            yield RULES.finding(paths.of(name, "state"), message, fix, "queue-state-parent", object=name)
     for cycle in tree.cycles():
         if len(cycle) > 1:
             message = f"queues are above each other: {' → '.join((*cycle, cycle[0]))}; the scheduler would crash"
             fix = "give one of them a parent outside"
-            yield Finding(paths.of(cycle[0], "parent"), message, fix, "queue-cycle", queue=cycle[0])
+            yield RULES.finding(paths.of(cycle[0], "parent"), message, fix, "queue-cycle", object=cycle[0])
 
 
 def name_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
@@ -55,12 +56,12 @@ def name_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         for kind in KINDS:
             for resource in queue.quantities(kind):
                 if resource in ignored:
-                    yield Finding(
+                    yield RULES.finding(
                         paths.of(name, kind, resource),
                         f"queue {name!r} names resource {resource!r}, which Volcano ignores: nothing would be limited",
                         "use cpu, memory, pods, ephemeral-storage or a device with its domain, such as nvidia.com/gpu",
                         "queue-resource-name",
-                        queue=name,
+                        object=name,
                     )
 
 

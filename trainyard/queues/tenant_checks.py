@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, units
 from trainyard.queues.model import DEFAULT
 from trainyard.queues.paths import Paths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueAffinity, QueueState, TenantSettings
@@ -44,16 +45,18 @@ def affinity_problems(
         path = paths.of(name, "affinity")
         if not scheduling.node_groups:
             message = f"queue {name!r} has an affinity, but plug-in nodegroup is off: it is not read"
-            yield Finding(path, message, "remove it, or turn the plug-in on", "queue-affinity-ignored", queue=name)
+            yield RULES.finding(
+                path, message, "remove it, or turn the plug-in on", "queue-affinity-ignored", object=name
+            )
         groups = _usable(affinity)
         if not groups:
             message = f"queue {name!r}: its affinity leaves no node group to run in"
             fix = "name the groups to run in under nodeGroupAffinity"
-            yield Finding(path, message, fix, "queue-affinity-nowhere", queue=name)
+            yield RULES.finding(path, message, fix, "queue-affinity-nowhere", object=name)
         elif known is not None and not groups & set(known):
             message = f"queue {name!r} runs in node group {' or '.join(sorted(groups))}, which no node carries"
             fix = f"use one of {', '.join(known)}" if known else "label the nodes volcano.sh/nodegroup-name"
-            yield Finding(path, message, fix, "queue-affinity-groups", queue=name)
+            yield RULES.finding(path, message, fix, "queue-affinity-groups", object=name)
 
 
 def _usable(affinity: QueueAffinity) -> set[str]:
@@ -93,24 +96,24 @@ def tenant_problems(
             if queue is None:
                 continue
             if below := tree.children(name):
-                yield Finding(
+                yield RULES.finding(
                     f"{path}.queues",
                     f"tenant {tenant!r} uses queue {name!r}, which has queues below it ({_some(below)}): "
                     "one gang there stops scheduling for every tenant",
                     f"use one of {_some(list(tree.leaves))}",
                     "queue-not-leaf",
-                    queue=name,
+                    object=name,
                 )
             if queue.state is QueueState.RETIRED:
                 message = f"tenant {tenant!r} uses queue {name!r}, which is retired: its jobs are refused"
                 fix = f"take it from the tenant's queues, or open it ({paths.of(name, 'state')})"
-                yield Finding(f"{path}.queues", message, fix, "queue-retired-used", queue=name)
+                yield RULES.finding(f"{path}.queues", message, fix, "queue-retired-used", object=name)
             elif queue.state is QueueState.CLOSED and name == first:
                 message = (
                     f"jobs of tenant {tenant!r} that name no queue go to {name!r}, which is closed: they are refused"
                 )
                 fix = "set defaultQueue to one that is open"
-                yield Finding(f"{path}.defaultQueue", message, fix, "queue-closed-used", queue=name)
+                yield RULES.finding(f"{path}.defaultQueue", message, fix, "queue-closed-used", object=name)
         yield from _gangs(tenant, settings, bounds, needs, paths)
 
 
@@ -145,13 +148,13 @@ def topology_problems(
         owners = [name for name in owners if lenders - {name}]
         runtimes = sorted(name for name in strict if "*" in settings.runtimes or name in settings.runtimes)
         if owners and runtimes and not set(patient) & set(settings.priority_classes):
-            yield Finding(
+            yield RULES.finding(
                 f"{_TENANTS}.{tenant}.priorityClasses",
                 f"a gang of {_some(runtimes)} that tenant {tenant!r} runs must stay in one domain, but what it takes "
                 f"back for {_some(owners)} may lie in several",
                 "allow the tenant a priority class with preempts: false: such a gang waits for a whole domain",
                 "queue-reclaim-topology",
-                queue=owners[0],
+                object=owners[0],
             )
 
 
@@ -171,13 +174,13 @@ def _gangs(
     for (name, resource), runtimes in short.items():
         need = text(resource, max(needs[runtime][resource] for runtime in runtimes))
         have = text(resource, bounds[name].get(resource, 0))
-        yield Finding(
+        yield RULES.finding(
             paths.of(name, "capability", resource),
             f"queue {name!r} can have at most {have} of {resource}, but a gang of {_some(runtimes)}, which tenant "
             f"{tenant!r} may use, asks for {need}: it would never be scheduled",
             f"raise the capability to {need}, or take the runtime from those of {tenant}",
             "queue-capability-gang",
-            queue=name,
+            object=name,
         )
 
 

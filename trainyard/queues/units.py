@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from trainyard import quantity
+from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import counted, step
 from trainyard.queues.capacity import Supply, supply_of
 from trainyard.queues.model import KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
-from trainyard.queues.rules import Finding
+from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings import StackSettings
 from trainyard.settings.shares import ALL, NODES
@@ -240,7 +241,7 @@ class _Compiler:
 
     def _report(self, name: str, kind: str, key: str, message: str, fix: str, rule: str) -> None:
         path = self.paths.of(name, kind, key)
-        self.findings.append(Finding(path, f"queue {name!r}: {kind}: {message}", fix, rule, queue=name))
+        self.findings.append(RULES.finding(path, f"queue {name!r}: {kind}: {message}", fix, rule, object=name))
 
 
 def _floor(resource: str, exact: Fraction) -> tuple[Fraction, Fraction, str]:
@@ -269,4 +270,4 @@ def _lost(compiler: _Compiler, queues: Mapping[str, QueueSettings]) -> Iterator[
         shown = ", ".join(f"{each.queue} {float(each.exact):g} → {each.given}" for each in parts[:8])
         message = f"{kind} of {resource} below {parent!r} is rounded down to whole devices: {shown}"
         fix = f"write whole numbers; {float(missing):g} {resource} are left over"
-        yield Finding(compiler.paths.of(first, kind, resource), message, fix, "queue-share-rounded", queue=first)
+        yield RULES.finding(compiler.paths.of(first, kind, resource), message, fix, "queue-share-rounded", object=first)

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from trainyard.checks.finding import Severity
+from trainyard.checks.rule import Rule, RuleSet
 from trainyard.problem import Problem
 from trainyard.scheduler.volcano import (
     ACTION_ARGUMENTS,
@@ -27,24 +29,48 @@ from trainyard.scheduler.volcano import (
 
 __all__ = ["CONFIGURATION_KEY", "RULES", "lint"]
 
-RULES: dict[str, str] = {
-    "scheduler-action": "Actions are known and written as one text: else the whole configuration is dropped",
-    "scheduler-argument": "An argument is known to its plug-in or action: else it is ignored",
-    "scheduler-argument-fatal": "An argument of the wrong type ends the scheduler",
-    "scheduler-argument-type": "An argument has the type its plug-in reads: else its default is used",
-    "scheduler-conflict": "Plug-ins do not contradict each other",
-    "scheduler-duplicate": "A plug-in is configured once: the first one counts",
-    "scheduler-enqueue": "A queue tree goes without action enqueue: else shares are never taken back",
-    "scheduler-gang": "Plug-in gang is there: else gangs are broken up",
-    "scheduler-key": "Keys are spelt as Volcano spells them: else they are ignored",
-    "scheduler-plugin": "A plug-in exists: else it is skipped",
-    "scheduler-structure": "The configuration can be read: else the whole of it is dropped",
-    "scheduler-no-effect": "What is configured has an effect",
-    "scheduler-switch-off": "A plug-in keeps the switch that it is there for",
-    "scheduler-tree": "A tree of queues is read by the scheduler: else limits of parents do not hold",
-    "scheduler-switch-type": "A switch is true or false: else the whole configuration is dropped",
-}
-"""What each rule asks for, by rule id."""
+RULES = RuleSet(
+    (
+        Rule(
+            "scheduler-action",
+            Severity.ERROR,
+            "Actions are known and written as one text",
+            "The whole configuration is dropped",
+        ),
+        Rule("scheduler-argument", Severity.ERROR, "An argument is known to its plug-in or action", "It is ignored"),
+        Rule("scheduler-argument-fatal", Severity.ERROR, "An argument of the wrong type ends the scheduler", ""),
+        Rule(
+            "scheduler-argument-type",
+            Severity.ERROR,
+            "An argument has the type its plug-in reads",
+            "Its default is used",
+        ),
+        Rule("scheduler-conflict", Severity.ERROR, "Plug-ins do not contradict each other", ""),
+        Rule("scheduler-duplicate", Severity.ERROR, "A plug-in is configured once", "The first one counts"),
+        Rule(
+            "scheduler-enqueue",
+            Severity.ERROR,
+            "A queue tree goes without action enqueue",
+            "Shares are never taken back",
+        ),
+        Rule("scheduler-gang", Severity.ERROR, "Plug-in gang is there", "Gangs are broken up"),
+        Rule("scheduler-key", Severity.ERROR, "Keys are spelt as Volcano spells them", "They are ignored"),
+        Rule("scheduler-plugin", Severity.ERROR, "A plug-in exists", "It is skipped"),
+        Rule("scheduler-structure", Severity.ERROR, "The configuration can be read", "The whole of it is dropped"),
+        Rule("scheduler-no-effect", Severity.ERROR, "What is configured has an effect", ""),
+        Rule("scheduler-switch-off", Severity.ERROR, "A plug-in keeps the switch that it is there for", ""),
+        Rule(
+            "scheduler-tree",
+            Severity.ERROR,
+            "A tree of queues is read by the scheduler",
+            "Limits of parents do not hold",
+        ),
+        Rule(
+            "scheduler-switch-type", Severity.ERROR, "A switch is true or false", "The whole configuration is dropped"
+        ),
+    )
+)
+"""Every rule by its id."""
 
 CONFIGURATION_KEY = "volcano-scheduler.conf"
 """Key of the configuration in the scheduler's ConfigMap."""

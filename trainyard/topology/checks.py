@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding, Severity
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES, Placed, domain_count, walk
 from trainyard.topology.names import HOSTNAME_LABEL, LABEL_PREFIX, RAIL_PREFIX, SHAPE_LABEL
-from trainyard.topology.rules import Finding, Severity
+from trainyard.topology.rules import RULES
 
 __all__ = ["check_fabric", "fabric_findings"]
 
@@ -18,7 +19,7 @@ _LABEL_VALUE_LIMIT = 63
 _MAX_MEMBERS = 10_000
 
 
-def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") -> list[Problem]:
+def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") -> list[Finding]:
     """Find what keeps a fabric from being compiled.
 
     Parameters
@@ -30,11 +31,11 @@ def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") ->
 
     Returns
     -------
-    list of Problem
+    list of Finding
         Errors only, in the order of the settings; empty for a fabric that can be compiled.
     """
     found = fabric_findings(settings, path=path)
-    return [finding.problem for finding in found if finding.severity is Severity.ERROR]
+    return [finding for finding in found if finding.severity is Severity.ERROR]
 
 
 def fabric_findings(settings: FabricSettings, *, path: str = "trainyard:fabric", file: str = "") -> list[Finding]:
@@ -49,13 +50,10 @@ def fabric_findings(settings: FabricSettings, *, path: str = "trainyard:fabric",
     file
         Name of the file they are in.
     """
-    return [Finding(name, problem, file) for name, problem in _findings(settings, path)]
+    return [replace(finding, file=file) for finding in _findings(settings, path)]
 
 
-_Found = Iterator[tuple[str, Problem]]
-
-
-def _findings(settings: FabricSettings, path: str) -> _Found:
+def _findings(settings: FabricSettings, path: str) -> Iterator[Finding]:
     size = list(_size(settings, path))
     if size:
         yield from size
@@ -70,17 +68,17 @@ def _findings(settings: FabricSettings, path: str) -> _Found:
     yield from _labels(settings, path)
 
 
-def _size(settings: FabricSettings, path: str) -> _Found:
+def _size(settings: FabricSettings, path: str) -> Iterator[Finding]:
     for what, count, limit in (
         ("nodes", settings.node_count, MAX_NODES),
         ("domains", domain_count(settings), MAX_DOMAINS),
     ):
         if count > limit:
             message = f"the fabric has {count:,} {what}; at most {limit:,} are handled"
-            yield "", Problem(f"{path}.domains", message, "correct a number of nodes or copies", "fabric-size")
+            yield RULES.finding(f"{path}.domains", message, "correct a number of nodes or copies", "fabric-size")
 
 
-def _names(placed: list[Placed]) -> _Found:
+def _names(placed: list[Placed]) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for each in placed:
         if each.name in first:
@@ -88,21 +86,24 @@ def _names(placed: list[Placed]) -> _Found:
                 f"domain {each.name!r} is declared twice, first at {first[each.name]}: one HyperNode would have "
                 "two parents"
             )
-            yield (
-                each.name,
-                Problem(f"{each.where}.name", message, "give the domain a name of its own", "fabric-domain-duplicate"),
+            yield RULES.finding(
+                f"{each.where}.name",
+                message,
+                "give the domain a name of its own",
+                "fabric-domain-duplicate",
+                object=each.name,
             )
         first.setdefault(each.name, each.where)
         if len(each.name) > _LABEL_VALUE_LIMIT:
             message = f"domain {each.name!r} has {len(each.name)} characters; a label value holds {_LABEL_VALUE_LIMIT}"
             fix = "shorten its name or those of the copied domains above"
-            yield each.name, Problem(f"{each.where}.name", message, fix, "fabric-domain-name")
+            yield RULES.finding(f"{each.where}.name", message, fix, "fabric-domain-name", object=each.name)
 
 
-def _contents(placed: list[Placed]) -> _Found:
+def _contents(placed: list[Placed]) -> Iterator[Finding]:
     for each in placed:
         for path, message, fix, rule in _content(each):
-            yield each.name, Problem(path, message, fix, rule)
+            yield RULES.finding(path, message, fix, rule, object=each.name)
 
 
 def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
@@ -134,11 +135,11 @@ def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
         yield each.where, message, "put a tier between, or correct the number", "fabric-domain-size"
 
 
-def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> _Found:
+def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> Iterator[Finding]:
     for name, count in Counter(settings.tier_names).items():
         if count > 1:
             message = f"tier name {name!r} is used {count} times; Volcano would take it for either tier by chance"
-            yield "", Problem(f"{path}.tierNames", message, "give each tier a name of its own", "fabric-tier-names")
+            yield RULES.finding(f"{path}.tierNames", message, "give each tier a name of its own", "fabric-tier-names")
     leaves = [each for each in placed if each.domain.domains is None]
     if not leaves:
         return
@@ -151,16 +152,15 @@ def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> _Found:
                 f"domains {usual}: a tier would mean different things in different places"
             )
             fix = f"put it {usual - 1} level(s) deep like the others"
-            yield each.name, Problem(each.where, message, fix, "fabric-mixed-depth")
+            yield RULES.finding(each.where, message, fix, "fabric-mixed-depth", object=each.name)
     if len(depths) == 1 and len(settings.tier_names) != usual:
         message = f"{len(settings.tier_names)} tier name(s) for {usual} level(s): {', '.join(settings.tier_names)}"
-        yield (
-            "",
-            Problem(f"{path}.tierNames", message, f"name {usual} tier(s), from the nodes upward", "fabric-tier-names"),
+        yield RULES.finding(
+            f"{path}.tierNames", message, f"name {usual} tier(s), from the nodes upward", "fabric-tier-names"
         )
 
 
-def _nodes(placed: list[Placed]) -> _Found:
+def _nodes(placed: list[Placed]) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for each in placed:
         if each.domain.domains is not None:
@@ -168,20 +168,19 @@ def _nodes(placed: list[Placed]) -> _Found:
         for name in each.nodes:
             if name in first:
                 message = f"node {name!r} is in domain {each.name!r} and in domain {first[name]!r}"
-                yield (
-                    each.name,
-                    Problem(f"{each.where}.nodes", message, "leave it in one of them", "fabric-node-duplicate"),
+                yield RULES.finding(
+                    f"{each.where}.nodes", message, "leave it in one of them", "fabric-node-duplicate", object=each.name
                 )
             elif len(name) > _LABEL_VALUE_LIMIT:
                 message = (
                     f"node name {name!r} has {len(name)} characters; label {HOSTNAME_LABEL} holds {_LABEL_VALUE_LIMIT}"
                 )
                 fix = "shorten the name of the domain or of the node"
-                yield each.name, Problem(f"{each.where}.nodes", message, fix, "fabric-node-name")
+                yield RULES.finding(f"{each.where}.nodes", message, fix, "fabric-node-name", object=each.name)
             first.setdefault(name, each.name)
 
 
-def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> _Found:
+def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> Iterator[Finding]:
     known = ", ".join(sorted(settings.shapes)) or "none is declared"
     used: set[str] = set()
     for each in placed:
@@ -193,15 +192,17 @@ def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> _Found
             if shape not in settings.shapes:
                 message = f"domain {each.name!r} has nodes of shape {shape!r}, which is not declared"
                 fix = f"declare it under {path}.shapes, or use one of: {known}"
-                yield each.name, Problem(where, message, fix, "fabric-shape-unknown")
+                yield RULES.finding(where, message, fix, "fabric-shape-unknown", object=each.name)
         if domain.shape_by_node:
             yield from _single_shapes(each)
     for shape in sorted(set(settings.shapes) - used):
         message = f"no domain has nodes of shape {shape!r}"
-        yield "", Problem(f"{path}.shapes.{shape}", message, "remove it, or name it at a domain", "fabric-shape-unused")
+        yield RULES.finding(
+            f"{path}.shapes.{shape}", message, "remove it, or name it at a domain", "fabric-shape-unused"
+        )
 
 
-def _single_shapes(each: Placed) -> _Found:
+def _single_shapes(each: Placed) -> Iterator[Finding]:
     copied = each.name != each.domain.name or each.domain.copies is not None
     own = set(each.nodes)
     for node in each.domain.shape_by_node:
@@ -209,19 +210,20 @@ def _single_shapes(each: Placed) -> _Found:
             message = f"node {node!r} is not one of domain {each.name!r}"
             if copied:
                 message = f"domain {each.name!r} is one of several copies, whose nodes cannot differ"
-            yield (
-                each.name,
-                Problem(
-                    f"{each.where}.shapeByNode[{node}]", message, "name a node of this domain", "fabric-shape-node"
-                ),
+            yield RULES.finding(
+                f"{each.where}.shapeByNode[{node}]",
+                message,
+                "name a node of this domain",
+                "fabric-shape-node",
+                object=each.name,
             )
 
 
-def _labels(settings: FabricSettings, path: str) -> _Found:
+def _labels(settings: FabricSettings, path: str) -> Iterator[Finding]:
     shapes = {f"{path}.nodeShape": settings.node_shape}
     shapes |= {f"{path}.shapes.{name}": shape for name, shape in settings.shapes.items()}
     for where, shape in shapes.items():
         for key in shape.labels:
             if key in (HOSTNAME_LABEL, SHAPE_LABEL) or key.startswith((LABEL_PREFIX, RAIL_PREFIX)):
                 message = f"label {key} is written for each node from the fabric"
-                yield "", Problem(f"{where}.labels[{key}]", message, "remove it", "fabric-node-label")
+                yield RULES.finding(f"{where}.labels[{key}]", message, "remove it", "fabric-node-label")

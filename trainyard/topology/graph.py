@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.topology.manifests import HyperNode, Member
-from trainyard.topology.rules import Finding
+from trainyard.topology.rules import RULES
 
 __all__ = ["Graph"]
 
@@ -74,8 +74,8 @@ class Graph:
                 first = self.by_name[cycle[0]]
                 shown = [*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]]
                 message = f"HyperNodes are above each other: {' → '.join(shown)}"
-                problem = Problem(first.path(), message, "remove one of these members", "hypernode-cycle")
-                yield Finding(first.name, problem, first.file)
+                fix = "remove one of these members"
+                yield RULES.finding(first.path(), message, fix, "hypernode-cycle", object=first.name, file=first.file)
 
     @cached_property
     def cycles(self) -> list[tuple[str, ...]]:
@@ -139,4 +139,4 @@ class Graph:
 
 
 def _finding(parent: HyperNode, member: Member, message: str, fix: str, rule: str) -> Finding:
-    return Finding(parent.name, Problem(parent.path(member), message, fix, rule), parent.file)
+    return RULES.finding(parent.path(member), message, fix, rule, object=parent.name, file=parent.file)

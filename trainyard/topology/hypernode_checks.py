@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.topology.graph import Graph
 from trainyard.topology.manifests import HyperNode, Manifests, Member
 from trainyard.topology.membership import NodeIndex, is_anchored, regex_fault
 from trainyard.topology.placement import placement_findings
-from trainyard.topology.rules import Finding
+from trainyard.topology.rules import RULES
 
 __all__ = ["check_hyper_nodes"]
 
@@ -183,4 +183,4 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _finding(each: HyperNode, where: str, message: str, fix: str, rule: str) -> Finding:
-    return Finding(each.name, Problem(where, message, fix, rule), each.file)
+    return RULES.finding(where, message, fix, rule, object=each.name, file=each.file)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainyard.checks.finding import Finding, Severity
 from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology.checks import fabric_findings
 from trainyard.topology.fabric import compile_fabric
 from trainyard.topology.hypernode_checks import check_hyper_nodes
 from trainyard.topology.manifests import Manifests, is_manifest, read_manifests
-from trainyard.topology.rules import Finding, Severity
 from trainyard.topology.sources.base import parse_documents
 from trainyard.topology.sources.description import SOURCE, fabric_values
 

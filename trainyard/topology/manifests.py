@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from trainyard.problem import Problem
-from trainyard.topology.rules import Finding
+from trainyard.checks.finding import Finding
+from trainyard.topology.rules import RULES
 
 __all__ = ["HyperNode", "Manifests", "Member", "Node", "is_manifest", "read_manifests"]
 
@@ -134,10 +134,8 @@ def read_manifests(documents: Iterable[tuple[str, object]]) -> Manifests:
     for file, body in _objects(documents, 0):
         if not isinstance(body, dict):
             if body is not None:
-                problem = Problem(
-                    "", f"a document is {_kind(body)}, not an object", "write apiVersion, kind, …", _SHAPE
-                )
-                findings.append(Finding("", problem, file))
+                message = f"a document is {_kind(body)}, not an object"
+                findings.append(RULES.finding("", message, "write apiVersion, kind, …", _SHAPE, file=file))
             continue
         kind, api = body.get("kind"), body.get("apiVersion")
         if kind == "NodeList" or (kind == "Node" and api == "v1"):
@@ -150,7 +148,7 @@ def read_manifests(documents: Iterable[tuple[str, object]]) -> Manifests:
             read = _hyper_node(body, file, found)
             name = read.name if read else str(_mapping(body.get("metadata")).get("name", ""))[:_SHOWN]
             findings += [
-                Finding(name, Problem(f"HyperNode/{name or '?'}{path}", message, fix, rule), file)
+                RULES.finding(f"HyperNode/{name or '?'}{path}", message, fix, rule, object=name, file=file)
                 for path, message, fix, rule in found
             ]
             if read is not None:

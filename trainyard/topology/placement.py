@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.topology.graph import Graph
 from trainyard.topology.manifests import HyperNode
 from trainyard.topology.membership import NodeIndex
-from trainyard.topology.rules import Finding
+from trainyard.topology.rules import RULES
 
 __all__ = ["placement_findings"]
 
@@ -58,13 +58,13 @@ def _depth(graph: Graph, own: dict[str, list[str]]) -> Iterator[Finding]:
             said.add(top.name)
             message = f"HyperNode {top.name!r} of tier {top.tier} is in no HyperNode above, others are"
             fix = f"list it in a HyperNode of tier {min(tier for tier in tiers if tier > top.tier)}"
-            yield Finding(top.name, Problem(top.path(), message, fix, "hypernode-no-parent"), top.file)
+            yield RULES.finding(top.path(), message, fix, "hypernode-no-parent", object=top.name, file=top.file)
         missing = sorted(tier for tier in tiers - {link.tier for link in chain} if tier < top.tier)
         if missing and own[each.name]:
             nodes = own[each.name]
             message = f"{_listed(nodes)} in HyperNode {each.name!r} {_are(nodes)} in no HyperNode of tier {missing[0]}"
             fix = f"put a HyperNode of tier {missing[0]} between"
-            yield Finding(each.name, Problem(each.path(), message, fix, "hypernode-mixed-depth"), each.file)
+            yield RULES.finding(each.path(), message, fix, "hypernode-mixed-depth", object=each.name, file=each.file)
 
 
 def _overlaps(graph: Graph, own: dict[str, list[str]]) -> Iterator[Finding]:
@@ -82,10 +82,8 @@ def _overlaps(graph: Graph, own: dict[str, list[str]]) -> Iterator[Finding]:
                     shared.setdefault((link.tier, holder, link.name), []).append(node)
     for (tier, one, other), nodes in shared.items():
         message = f"HyperNodes {one!r} and {other!r} of tier {tier} share {_listed(list(dict.fromkeys(nodes)))}"
-        problem = Problem(
-            graph.by_name[other].path(), message, "leave each node in one HyperNode of a tier", "hypernode-overlap"
-        )
-        yield Finding(other, problem, graph.by_name[other].file)
+        parent, fix = graph.by_name[other], "leave each node in one HyperNode of a tier"
+        yield RULES.finding(parent.path(), message, fix, "hypernode-overlap", object=other, file=parent.file)
 
 
 def _missing(graph: Graph, index: NodeIndex) -> Iterator[Finding]:
@@ -95,10 +93,14 @@ def _missing(graph: Graph, index: NodeIndex) -> Iterator[Finding]:
                 message = f"HyperNode {each.name!r} lists node {member.value!r}, which the cluster does not have"
                 if member.value in graph.by_name:
                     message += "; there is a HyperNode of that name"
-                problem = Problem(
-                    each.path(member), message, "correct the name, or remove it", "hypernode-node-missing"
+                yield RULES.finding(
+                    each.path(member),
+                    message,
+                    "correct the name, or remove it",
+                    "hypernode-node-missing",
+                    object=each.name,
+                    file=each.file,
                 )
-                yield Finding(each.name, problem, each.file)
 
 
 def _orphans(own: dict[str, list[str]], index: NodeIndex) -> Iterator[Finding]:
@@ -109,8 +111,8 @@ def _orphans(own: dict[str, list[str]], index: NodeIndex) -> Iterator[Finding]:
     for node in outside:
         offers = ", ".join(f"{amount} {device}" for device, amount in sorted(node.devices.items()))
         message = f"node {node.name!r}{f' ({offers})' if offers else ''} is in no HyperNode"
-        problem = Problem(f"Node/{node.name}", message, "list it in a HyperNode of tier 1", "hypernode-node-orphan")
-        yield Finding(node.name, problem)
+        fix = "list it in a HyperNode of tier 1"
+        yield RULES.finding(f"Node/{node.name}", message, fix, "hypernode-node-orphan", object=node.name)
 
 
 def _listed(nodes: Sequence[str]) -> str:

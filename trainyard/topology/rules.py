@@ -6,74 +6,11 @@ The effects were seen on the real scheduler; where it is the admission webhook t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Severity
+from trainyard.checks.rule import Rule, RuleSet
 
-__all__ = ["RULES", "Finding", "Rule", "Severity", "rules_table", "severity"]
-
-
-class Severity(StrEnum):
-    """Whether a finding stops the fabric from being applied."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule.
-
-    Parameters
-    ----------
-    id
-        Identifier that findings carry: ``fabric-…`` for settings, ``hypernode-…`` for HyperNode manifests.
-    severity
-        What a violation means.
-    title
-        What the rule asks for, in one sentence.
-    effect
-        What happens otherwise.
-    """
-
-    id: str
-    severity: Severity
-    title: str
-    effect: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One fault: which domain or HyperNode has it, and what is wrong.
-
-    Parameters
-    ----------
-    domain
-        Name of the domain or HyperNode, empty where it is none in particular.
-    problem
-        Path, message, fix and rule.
-    file
-        Name of the file it is in, empty where there is none.
-    """
-
-    domain: str
-    problem: Problem
-    file: str = ""
-
-    @property
-    def severity(self) -> Severity:
-        """Whether it stops the fabric from being applied."""
-        return severity(self.problem)
-
-    def as_json(self) -> dict[str, str | None]:
-        """Return the shape of the command-line contract."""
-        return {"file": self.file, "domain": self.domain, "severity": self.severity.value, **self.problem.as_json()}
-
-    def __str__(self) -> str:
-        file = f"{self.file}: " if self.file else ""
-        rule = f" [{self.problem.rule}]" if self.problem.rule else ""
-        return f"{self.severity.value}: {file}{self.problem}{rule}"
+__all__ = ["RULES", "rules_table"]
 
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
@@ -82,9 +19,8 @@ _CRASH = "The scheduler crashes at the next gang that asks for a topology"
 _REFUSED = "Refused by Volcano's webhook or schema"
 _NEVER = "Gangs with a hard limit at that tier never use these nodes, without a word"
 
-RULES: dict[str, Rule] = {
-    rule.id: rule
-    for rule in (
+RULES = RuleSet(
+    (
         Rule(
             "fabric-copies",
             _ERROR,
@@ -263,14 +199,8 @@ RULES: dict[str, Rule] = {
             "hypernode-two-parents", _ERROR, "A HyperNode is in one HyperNode above", f"{_STOPS}; the repair can crash"
         ),
     )
-}
+)
 """Every rule by its id."""
-
-
-def severity(problem: Problem) -> Severity:
-    """Return the severity of a finding of this package."""
-    rule = RULES.get(problem.rule or "")
-    return rule.severity if rule else Severity.ERROR
 
 
 def rules_table() -> str:

@@ -116,7 +116,7 @@ def checked(
             (place / "objects.json").write_text(_list(_manifest(each) for each in part))
             report = check_paths(rulebook, [str(place)], stdin=str)
             results: dict[str, list[Any]] = {}
-            for result in report.results:
+            for result in report.findings:
                 results.setdefault(result.object, []).append(result)
             for each in part:
                 found[each.subject.number] = _checked(each, results, shape)

@@ -10,7 +10,8 @@ from typing import Any, Final
 import yaml
 from pydantic import Field, ValidationError
 
-from trainyard.policy.check.results import Report, Result
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.base import SettingsModel
 
@@ -44,7 +45,7 @@ class BaselineEntry(SettingsModel):
     reason: str = Field(min_length=1)
     expires: datetime.date
 
-    def matches(self, result: Result) -> bool:
+    def matches(self, result: Finding) -> bool:
         """Return whether it is about this finding."""
         return self.key == _key(result)
 
@@ -103,10 +104,10 @@ def applied(
     """
     entries = list(entries)
     active = {entry.key for entry in entries if today < entry.expires}
-    found = {_key(result) for result in report.results}
-    kept = [result for result in report.results if _key(result) not in active]
+    found = {_key(result) for result in report.findings}
+    kept = [result for result in report.findings if _key(result) not in active]
     extra = _reported(entries, found, file, today, partial=partial)
-    return report.with_results([*kept, *extra], baseline=len(report.results) - len(kept))
+    return report.with_findings([*kept, *extra], baseline=len(report.findings) - len(kept))
 
 
 def written_baseline(
@@ -133,8 +134,8 @@ def written_baseline(
     if expires <= today:
         raise TrainyardError(f"--expires {expires} is not after today", fix="give a later day")
     known = {entry.key: entry for entry in entries if today < entry.expires}
-    found = {_key(result): result.severity for result in report.results}
-    keys = [key for key, severity in found.items() if severity == "error" or key in known]
+    found = {_key(result): result.severity for result in report.findings}
+    keys = [key for key, severity in found.items() if severity is Severity.ERROR or key in known]
     made = [
         known.get(key) or BaselineEntry(rule=key[0], object=key[1], path=key[2], reason=reason, expires=expires)
         for key in keys
@@ -151,7 +152,7 @@ def _reported(
     today: datetime.date,
     *,
     partial: bool,
-) -> Iterator[Result]:
+) -> Iterator[Finding]:
     for index, entry in enumerate(entries):
         about = f"{entry.rule or 'a finding'} {entry.path}".strip()
         if entry.key not in found:
@@ -163,8 +164,8 @@ def _reported(
             fix = "correct the object, or give the entry a later day"
         else:
             continue
-        yield Result(None, "warning", file, entry.object, f"[{index}]", message, fix)
+        yield Finding(f"[{index}]", message, fix, severity=Severity.WARNING, object=entry.object, file=file)
 
 
-def _key(result: Result) -> tuple[str | None, str, str]:
+def _key(result: Finding) -> tuple[str | None, str, str]:
     return result.rule, result.object, result.path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,8 @@ from typing import Any, Final
 from trainyard.api import MODELS, Body, Platform, TenantPolicy, TrainJob, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.api.verdicts import decoded, violations
-from trainyard.policy.check.results import Report, Result, Severity
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_jobs import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
@@ -21,16 +22,16 @@ from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
-    Finding,
     Review,
     Said,
     Surroundings,
+    Violation,
     decision_of,
     documents_of,
     platform_controller,
 )
 from trainyard.policy.rule import Rule
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.runtimes.lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
 
@@ -49,7 +50,7 @@ class _Subject:
 
     manifest: Manifest
     name: str
-    problems: tuple[tuple[Severity, Problem], ...]
+    findings: tuple[Finding, ...]
     reviews: tuple[tuple[str, Review], ...]
 
 
@@ -108,7 +109,7 @@ class Checker:
             There is no decision about an object.
         """
         subjects = self._subjects(sources.manifests, changed)
-        results: list[Result] = list(sources.faults)
+        results: list[Finding] = list(sources.faults)
         checked: list[tuple[str, str]] = []
         counts: Counter[str] = Counter()
         connections = asyncio.Semaphore(_CONNECTIONS)
@@ -133,7 +134,7 @@ class Checker:
         finally:
             for _, task in waiting:
                 task.cancel()
-        return Report((), tuple(sorted(checked)), sources.notes, dict(counts)).with_results(results)
+        return Report((), tuple(sorted(checked)), sources.notes, dict(counts)).with_findings(results)
 
     async def _decisions(
         self, batch: Sequence[_Subject], source: DecisionSource, connections: asyncio.Semaphore
@@ -162,7 +163,7 @@ class Checker:
         clustered = scope == "Cluster" or (scope is None and manifest.namespace is None)
         name = " ".join(filter(None, (manifest.kind, manifest.name if clustered else f"{namespace}/{manifest.name}")))
         body = manifest.body
-        problems = () if self._live else (*_shape(manifest, self._world),)
+        findings = () if self._live else (*_shape(manifest, self._world),)
         rendered: tuple[Body, ...] = ()
         runtime: Body | None = None
         train_job = (body["apiVersion"], manifest.kind) == (API_VERSION, TRAIN_JOB)
@@ -172,10 +173,10 @@ class Checker:
         elif train_job:
             outcome = resolved(manifest, self._world)
             body, rendered = outcome.body, outcome.objects
-            problems = (*_marked("error", outcome.errors), *_marked("warning", outcome.warnings))
+            findings = (*outcome.errors, *_warnings(outcome.warnings))
             if outcome.runtime and rendered:
                 looks = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.rooms)
-                problems = (*problems, *_marked("warning", looks))
+                findings = (*findings, *_warnings(looks))
             if outcome.runtime:
                 runtime = outcome.runtime.body
                 depends |= {outcome.runtime.file} if outcome.runtime.file else set()
@@ -191,9 +192,9 @@ class Checker:
                 continue
             label = f"{each['kind']} {namespace}/{each['metadata']['name']} (from {name})"
             reviews.append((label, Review("CREATE", each, **self._controller, **common)))
-        return _Subject(manifest, name, tuple(problems), tuple(reviews)), depends
+        return _Subject(manifest, name, tuple(findings), tuple(reviews)), depends
 
-    def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Result]:
+    def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Finding]:
         """Yield the findings of an object; what it becomes repeats nothing that it says itself."""
         said: Said | None = None
         judged: set[tuple[str | None, str]] = set()
@@ -206,51 +207,49 @@ class Checker:
             else:
                 found = said.news(found)
             for finding in found:
-                yield self._result(subject, label, finding, own=not number)
-        for severity, problem in subject.problems:
-            if self._only is not None and problem.rule not in self._only:
+                yield self._located(subject, label, finding, own=not number)
+        for each in subject.findings:
+            if self._only is not None and each.rule not in self._only:
                 continue
-            if problem.rule is None or (problem.rule, problem.path) not in judged:
-                yield _result(subject, subject.name, problem, severity, subject.manifest.line(problem.path))
+            if each.rule is None or (each.rule, each.path) not in judged:
+                file, line = subject.manifest.source.name, subject.manifest.line(each.path)
+                yield replace(each, object=subject.name, file=file, line=line)
 
-    def _result(self, subject: _Subject, label: str, finding: Finding, *, own: bool) -> Result:
-        severity: Severity = "error" if finding.state is PolicyState.DENY else "warning"
+    def _located(self, subject: _Subject, label: str, finding: Violation, *, own: bool) -> Finding:
+        severity = Severity.ERROR if finding.state is PolicyState.DENY else Severity.WARNING
         line = subject.manifest.line(finding.path if own else "")
-        return _result(subject, label, finding.as_problem(), severity, line)
-
-
-def _result(subject: _Subject, label: str, problem: Problem, severity: Severity, line: int) -> Result:
-    file = subject.manifest.source.name
-    return Result(problem.rule, severity, file, label, problem.path, problem.message, problem.fix, line)
+        plain = Finding(finding.path, finding.message, finding.fix, finding.rule, severity=severity)
+        return replace(plain, object=label, file=subject.manifest.source.name, line=line)
 
 
 def _batch(subjects: Iterator[_Subject]) -> list[_Subject]:
     return list(islice(subjects, _BATCH))
 
 
-def _marked(severity: Severity, problems: Iterable[Problem]) -> Iterator[tuple[Severity, Problem]]:
-    return ((severity, problem) for problem in problems)
+def _warnings(findings: Iterable[Finding]) -> Iterator[Finding]:
+    return (replace(finding, severity=Severity.WARNING) for finding in findings)
 
 
-def _shape(manifest: Manifest, world: World) -> Iterator[tuple[Severity, Problem]]:
+def _shape(manifest: Manifest, world: World) -> Iterator[Finding]:
     """Yield what the schema of one of our kinds says; TrainJobs have more to say and are resolved instead."""
     for field in ("name", "namespace"):
         if not isinstance(manifest.metadata.get(field, ""), str):
-            yield "error", Problem(f"metadata.{field}", "is not text", "put it in quotes")
+            yield Finding(f"metadata.{field}", "is not text", "put it in quotes")
     model = MODELS.get((manifest.body["apiVersion"], manifest.kind))
     if model in (TenantPolicy, Platform):
         sent: Body = decoded(model, manifest.body)
         try:
             parsed = parse(model, sent)
         except TrainyardError as error:
-            yield from _marked("error", error.problems)
+            yield from error.problems
             return
-        yield from _marked("error", violations(model, sent))
+        yield from violations(model, sent)
         for path in parsed.unknown_fields():
-            yield "warning", Problem(path, "unknown field: the API server drops it", "remove it, or correct its name")
+            message = "unknown field: the API server drops it"
+            yield Finding(path, message, "remove it, or correct its name", severity=Severity.WARNING)
     elif model is not None and model is not TrainJob:
         found = world.found(manifest)
-        yield from _marked("error", found.errors)
-        yield from _marked("warning", found.warnings)
+        yield from found.errors
+        yield from _warnings(found.warnings)
         if not found.errors:
-            yield from _marked("warning", lint_runtime(found.body))
+            yield from _warnings(lint_runtime(found.body))

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.kube import Client, Resource
 from trainyard.kube.errors import ApiError, TransportError
 from trainyard.policy.check.report_kinds import API_VERSION, CLUSTERED, GROUP, NAMESPACED, VERSION
-from trainyard.policy.check.results import Report, Result
 from trainyard.policy.rule import Rule
 from trainyard.problem import TrainyardError
 
@@ -48,7 +49,7 @@ def policy_reports(
     families = {rule.id: rule.family for rule in rules}
     stamp = {"seconds": int(now.timestamp()), "nanos": 0}
     by_namespace: dict[str, list[dict[str, Any]]] = {name: [] for name in ("", *sorted(namespaces))}
-    for result in report.results:
+    for result in report.findings:
         resource = _resource(result)
         by_namespace.setdefault(resource.get("namespace", ""), []).append(_entry(result, resource, families, stamp))
     passed = Counter(_named(name).get("namespace", "") for _, name in _fine(report))
@@ -116,9 +117,9 @@ def _bodies(namespace: str, entries: Sequence[dict[str, Any]], passed: int) -> I
 
 
 def _entry(
-    result: Result, resource: Mapping[str, str], families: Mapping[str, str], stamp: Mapping[str, int]
+    result: Finding, resource: Mapping[str, str], families: Mapping[str, str], stamp: Mapping[str, int]
 ) -> dict[str, Any]:
-    failed = result.severity == "error"
+    failed = result.severity is Severity.ERROR
     return {
         "source": _SOURCE,
         "policy": result.rule or "manifest",
@@ -135,11 +136,11 @@ def _entry(
 
 
 def _fine(report: Report) -> Iterator[tuple[str, str]]:
-    faulty = {(result.file, result.object) for result in report.results}
+    faulty = {(result.file, result.object) for result in report.findings}
     return (entry for entry in report.checked if entry not in faulty)
 
 
-def _resource(result: Result) -> dict[str, str]:
+def _resource(result: Finding) -> dict[str, str]:
     return _named(result.object)
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.policy.catalogue import load_rules
-from trainyard.policy.check.results import Report, Result
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle, build_bundle
 from trainyard.policy.opa.local import SocketClient
@@ -194,7 +195,7 @@ def check_paths(
             return await checker.check(sources, client, changed=files)
 
     report = asyncio.run(judged())
-    return report.with_results([*report.results, *expired_exemptions(rulebook, settings_file)])
+    return report.with_findings([*report.findings, *expired_exemptions(rulebook, settings_file)])
 
 
 def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: bool = False) -> Report:
@@ -251,18 +252,18 @@ def _client(address: OpaAddress) -> OpaClient | SocketClient:
     return OpaClient(address, timeout=_SECONDS)
 
 
-def expired_exemptions(rulebook: Rulebook, file: str) -> list[Result]:
+def expired_exemptions(rulebook: Rulebook, file: str) -> list[Finding]:
     """Return a warning for each exemption that no longer holds."""
     today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
     return [
-        Result(
-            exemption.rule,
-            "warning",
-            file,
-            f"exemption of {exemption.owner}",
+        Finding(
             f"policies.exemptions[{index}]",
             f"expired on {exemption.expires} ({exemption.reason})",
             "remove it, or give it a later day",
+            exemption.rule,
+            severity=Severity.WARNING,
+            object=f"exemption of {exemption.owner}",
+            file=file,
         )
         for index, exemption in enumerate(rulebook.surroundings.settings.exemptions)
         if exemption.expires <= today

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
 from trainyard.policy.check.lines import Lines
-from trainyard.policy.check.results import Report, Result
 from trainyard.policy.check.run import Rulebook
 from trainyard.policy.check.sources import Manifest, SourceFile, Sources
 from trainyard.policy.gate import DecisionSource
@@ -113,18 +114,18 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
     ]
     report = _judged(rulebook, versions, texts, source)
     results = [
-        *_results("error", findings.problems, texts),
-        *_results("warning", findings.warnings, texts),
-        *report.results,
+        *_located(Severity.ERROR, findings.problems, texts),
+        *_located(Severity.WARNING, findings.warnings, texts),
+        *report.findings,
     ]
     if wanted.names:
         results = [result for result in results if _about(result, wanted.names)]
-    return replace(report, notes=tuple(findings.notes)).with_results(results)
+    return replace(report, notes=tuple(findings.notes)).with_findings(results)
 
 
 def refuse_faults(
     rulebook: Rulebook, folder: CatalogueFolder, name: str, source: DecisionSource | None = None
-) -> tuple[Result, ...]:
+) -> tuple[Finding, ...]:
     """Judge a runtime as it would be released, and return the warnings.
 
     Raises
@@ -225,7 +226,7 @@ def _judged(
 
     return replace(
         report,
-        results=tuple(replace(result, object=named(result.object)) for result in report.results),
+        findings=tuple(replace(result, object=named(result.object)) for result in report.findings),
         checked=tuple(sorted((file, named(name)) for file, name in report.checked)),
     )
 
@@ -270,15 +271,15 @@ def _manifest(body: dict[str, Any], path: Path, texts: Mapping[Path, str]) -> Ma
     return Manifest(SourceFile(_shown(path), texts.get(path, ""), path), 0, (), body)
 
 
-def _results(severity: Any, problems: Iterable[Problem], texts: Mapping[Path, str]) -> Iterator[Result]:
+def _located(severity: Severity, problems: Iterable[Problem], texts: Mapping[Path, str]) -> Iterator[Finding]:
     for problem in problems:
         file, _, path = problem.path.partition(": ")
         place = Path(file)
         line = Lines(texts[place]).line(0, (), path) if place in texts and path else 1
-        yield Result(problem.rule, severity, _shown(place), "", path, problem.message, problem.fix, line)
+        yield replace(problem, path=path, severity=severity, file=_shown(place), line=line)
 
 
-def _about(result: Result, names: Sequence[str]) -> bool:
+def _about(result: Finding, names: Sequence[str]) -> bool:
     return bool(result.object) or any(
         Path(result.file).parent.name == name or f"{result.path}.".startswith(f"runtimes.{name}.") for name in names
     )

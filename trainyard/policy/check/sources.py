@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard.checks.finding import Finding
 from trainyard.policy.check.lines import Lines
-from trainyard.policy.check.results import Result
 from trainyard.policy.check.yaml_text import loaded
 from trainyard.problem import TrainyardError
 
@@ -121,14 +121,14 @@ class Sources:
     """
 
     manifests: tuple[Manifest, ...]
-    faults: tuple[Result, ...] = ()
+    faults: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class _Reading:
     manifests: list[Manifest] = field(default_factory=list)
-    faults: list[Result] = field(default_factory=list)
+    faults: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: SourceFile, *, allow_no_objects: bool) -> None:
@@ -246,9 +246,9 @@ def _objects(source: SourceFile, document: int, items: tuple[int, ...], body: An
     yield Manifest(source, document, items, body)
 
 
-def _fault(source: SourceFile, error: yaml.YAMLError) -> Result:
+def _fault(source: SourceFile, error: yaml.YAMLError) -> Finding:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
     line = mark.line + 1 if mark else 1
     message = f"is not valid YAML: {problem} (line {line})"
-    return Result(None, "error", source.name, "", "", message, "correct the YAML", line)
+    return Finding("", message, "correct the YAML", file=source.name, line=line)

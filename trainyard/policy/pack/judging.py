@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.checks.finding import Severity
 from trainyard.policy.cases import MISSING_PARAMETER
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.train_jobs import Resolved, resolved
@@ -25,10 +26,10 @@ from trainyard.policy.pack.values import masked, overlaps
 from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
-    Finding,
     Review,
     Said,
     Surroundings,
+    Violation,
     decision_of,
     documents_of,
 )
@@ -88,7 +89,7 @@ class _Subject:
     """
 
     object: KubernetesObject
-    guises: tuple[tuple[tuple[tuple[str, Review], ...], tuple[Finding, ...]], ...]
+    guises: tuple[tuple[tuple[tuple[str, Review], ...], tuple[Violation, ...]], ...]
     unlabelled: bool
 
     @property
@@ -216,7 +217,7 @@ class Pack:
         for manifest in subject.manifests():
             body = manifest.body
             rendered: tuple[Mapping[str, Any], ...] = ()
-            problems: tuple[Finding, ...] = ()
+            problems: tuple[Violation, ...] = ()
             runtime: Mapping[str, Any] | None = None
             if (body["apiVersion"], subject.kind) == (API_VERSION, TRAIN_JOB) and not subject.patch:
                 outcome = resolved(manifest, surroundings.world)
@@ -239,11 +240,11 @@ class Pack:
 
         What is certain of an object that a TrainJob becomes is not left out for something undecided of the TrainJob.
         """
-        seen: dict[Key, Finding] = {}
+        seen: dict[Key, Violation] = {}
         certain: set[Key] | None = None
         for reviews, problems in subject.guises:
-            found: dict[Key, Finding] = {("", each.rule, each.path): each for each in problems}
-            doubtful: dict[Key, Finding] = {}
+            found: dict[Key, Violation] = {("", each.rule, each.path): each for each in problems}
+            doubtful: dict[Key, Violation] = {}
             for label, review in reviews:
                 decision = next(decisions)
                 for each in (*decision.violations, *decision.warnings, *decision.undecided):
@@ -259,7 +260,7 @@ class Pack:
         for key in sorted(told, key=lambda key: (key[0], key[1] or "", key[2])):
             yield self._report(subject, key, seen[key], sure=key in sure)
 
-    def _report(self, subject: _Subject, key: Key, finding: Finding, *, sure: bool) -> Report:
+    def _report(self, subject: _Subject, key: Key, finding: Violation, *, sure: bool) -> Report:
         label, rule, path = key
         where = f"{label}{path}" if label else f"{subject.object.prefix}{path}"
         text = masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets)
@@ -268,7 +269,7 @@ class Pack:
         mandatory = sure and finding.state is PolicyState.DENY
         return Report(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
 
-    def _doubtful(self, subject: _Subject, key: Key, finding: Finding) -> bool:
+    def _doubtful(self, subject: _Subject, key: Key, finding: Violation) -> bool:
         """Return whether a finding depends on what the program does not know of the object's surroundings."""
         label, rule, path = key
         reach = self._reach.get(rule or "")
@@ -280,7 +281,7 @@ class Pack:
         return subject.object.patch and absent and finding.rule is not None
 
 
-def _told(seen: Mapping[Key, Finding], chosen: Callable[[Key], bool]) -> Iterator[Key]:
+def _told(seen: Mapping[Key, Violation], chosen: Callable[[Key], bool]) -> Iterator[Key]:
     """Yield what is to be said of some findings: what an object becomes repeats nothing that the object says itself."""
     keys = sorted(filter(chosen, seen), key=lambda key: (key[0], key[1] or "", key[2]))
     said = Said(seen[key] for key in keys if not key[0])
@@ -294,10 +295,17 @@ def _group(body: Mapping[str, Any]) -> str:
     return str(body["apiVersion"]).rpartition("/")[0]
 
 
-def _problems(outcome: Resolved, *, doubtful: bool) -> Iterator[Finding]:
+def _problems(outcome: Resolved, *, doubtful: bool) -> Iterator[Violation]:
     """Yield what admission says about a TrainJob beside the rules; only warnings where its surroundings are unknown."""
     for problem in outcome.errors:
         state = PolicyState.WARN if doubtful else PolicyState.DENY
-        yield Finding(problem.rule, "error", state, problem.path, problem.message, problem.fix or "")
+        yield Violation(problem.path, problem.message, problem.fix, problem.rule, state=state)
     for problem in outcome.warnings:
-        yield Finding(problem.rule, "warning", PolicyState.WARN, problem.path, problem.message, problem.fix or "")
+        yield Violation(
+            problem.path,
+            problem.message,
+            problem.fix,
+            problem.rule,
+            severity=Severity.WARNING,
+            state=PolicyState.WARN,
+        )

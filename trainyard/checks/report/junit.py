@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from xml.etree import ElementTree as Xml
 
-from trainyard.policy.check.results import Report, Result
+from trainyard.checks.finding import Finding
+from trainyard.checks.report.report import Report
 
 __all__ = ["junit"]
 
@@ -16,15 +17,15 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 def junit(report: Report) -> str:
     """Return the report as a JUnit document."""
-    root = Xml.Element("testsuites", name="trainyard check")
-    found = {(result.file, _owner(result)) for result in report.results}
+    root = Xml.Element("testsuites", name=report.tool)
+    found = {(finding.file, _owner(finding)) for finding in report.findings}
     cases = sorted({*report.checked, *found})
     for file, of_file in groupby(cases, key=lambda case: case[0]):
         suite = Xml.SubElement(root, "testsuite", name=_xml(file))
         failures, names = 0, [name for _, name in of_file]
         for name in names:
-            results = [each for each in report.results if (each.file, _owner(each)) == (file, name)]
-            failures += _case(suite, file, name, results)
+            findings = [each for each in report.findings if (each.file, _owner(each)) == (file, name)]
+            failures += _case(suite, file, name, findings)
         _count(suite, len(names), failures)
     suites = list(root)
     _count(root, *(sum(int(suite.get(name, "0")) for suite in suites) for name in ("tests", "failures")))
@@ -32,12 +33,12 @@ def junit(report: Report) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(suite: Xml.Element, file: str, name: str, results: Iterable[Result]) -> int:
+def _case(suite: Xml.Element, file: str, name: str, findings: Iterable[Finding]) -> int:
     case = Xml.SubElement(suite, "testcase", classname=_xml(file), name=_xml(name or "the file"), time="0")
-    errors = [result for result in results if result.severity == "error"]
-    warnings = [result for result in results if result.severity == "warning"]
+    errors = [finding for finding in findings if finding.severity == "error"]
+    warnings = [finding for finding in findings if finding.severity == "warning"]
     if errors:
-        kinds = ", ".join(sorted({result.rule or "manifest" for result in errors}))
+        kinds = ", ".join(sorted({finding.rule or "manifest" for finding in errors}))
         failure = Xml.SubElement(case, "failure", type=kinds, message=_xml(_line(errors[0])))
         failure.text = _xml("\n".join(map(_line, errors)))
     if warnings:
@@ -49,16 +50,16 @@ def _count(element: Xml.Element, tests: int, failures: int) -> None:
     element.attrib |= {"tests": str(tests), "failures": str(failures), "errors": "0"}
 
 
-def _owner(result: Result) -> str:
+def _owner(finding: Finding) -> str:
     """Return the object of the file: what a TrainJob becomes counts as the TrainJob."""
-    _, found, owner = result.object.partition(" (from ")
-    return owner.removesuffix(")") if found else result.object
+    _, found, owner = finding.object.partition(" (from ")
+    return owner.removesuffix(")") if found else finding.object
 
 
-def _line(result: Result) -> str:
-    rule = f"{result.rule} " if result.rule else ""
-    fix = f" (fix: {result.fix})" if result.fix else ""
-    return f"line {result.line}: {rule}{result.path}: {result.message}{fix}"
+def _line(finding: Finding) -> str:
+    rule = f"{finding.rule} " if finding.rule else ""
+    fix = f" (fix: {finding.fix})" if finding.fix else ""
+    return f"line {finding.line}: {rule}{finding.path}: {finding.message}{fix}"
 
 
 def _xml(text: str) -> str:

@@ -10,16 +10,24 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from tests.golden import assert_golden
-from trainyard.policy.check.report import Format, written
-from trainyard.policy.check.results import Report, Result
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Format, Report, written
 
 GOLDEN = Path(__file__).parent / "golden"
 EVIL = 'a%\r\n::error::b,c:d <&"\x1b[2J\x00'
 REPORT = Report(
     (
-        Result("QUE-002", "error", "jobs/a b.yaml", "Pod vision/p", "spec.queue", "queue is foreign", "use yours", 7),
-        Result(None, "warning", "jobs/a b.yaml", "TrainJob vision/t", "", EVIL, "", 9),
-        Result("QUE-002", "error", "jobs/c.yaml", "JobSet vision/t (from TrainJob vision/t)", "x", "no", "f", 1),
+        Finding(
+            "spec.queue",
+            "queue is foreign",
+            "use yours",
+            "QUE-002",
+            object="Pod vision/p",
+            file="jobs/a b.yaml",
+            line=7,
+        ),
+        Finding("", EVIL, "", severity=Severity.WARNING, object="TrainJob vision/t", file="jobs/a b.yaml", line=9),
+        Finding("x", "no", "f", "QUE-002", object="JobSet vision/t (from TrainJob vision/t)", file="jobs/c.yaml"),
     ),
     (("jobs/a b.yaml", "Pod vision/p"), ("jobs/a b.yaml", "TrainJob vision/t"), ("jobs/c.yaml", "TrainJob vision/t")),
     ("values.yaml holds no Kubernetes object: passed over",),

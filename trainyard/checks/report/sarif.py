@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 
-from trainyard.policy.check.results import Report, Result
+from trainyard.checks.finding import Finding
+from trainyard.checks.report.report import Report
 
 __all__ = ["SCHEMA", "sarif"]
 
@@ -19,9 +20,9 @@ _MANIFEST: Final = "manifest"
 
 def sarif(report: Report) -> str:
     """Return the report as a SARIF log with one run."""
-    rules = sorted({_rule(result) for result in report.results})
+    rules = sorted({_rule(finding) for finding in report.findings})
     driver = {
-        "name": "trainyard check",
+        "name": report.tool,
         "version": _version(),
         "informationUri": "https://github.com/trainyard/trainyard",
         "rules": [_described(rule, report) for rule in rules],
@@ -35,13 +36,13 @@ def sarif(report: Report) -> str:
                 "toolExecutionNotifications": [{"level": "note", "message": {"text": note}} for note in report.notes],
             }
         ],
-        "results": [_result(result, rules.index(_rule(result))) for result in report.results],
+        "results": [_located(finding, rules.index(_rule(finding))) for finding in report.findings],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _described(rule: str, report: Report) -> dict[str, Any]:
-    example = next(result for result in report.results if _rule(result) == rule)
+    example = next(finding for finding in report.findings if _rule(finding) == rule)
     about = "A manifest that the API server or the controller refuses" if rule == _MANIFEST else f"Rule {rule}"
     return {
         "id": rule,
@@ -52,30 +53,32 @@ def _described(rule: str, report: Report) -> dict[str, Any]:
     }
 
 
-def _result(result: Result, index: int) -> dict[str, Any]:
-    where = f"{result.path}: " if result.path else ""
-    fix = f" Fix: {result.fix}." if result.fix else ""
-    artifact: dict[str, Any] = {"uri": quote(result.file)}
-    if not PurePosixPath(result.file).is_absolute():
+def _located(finding: Finding, index: int) -> dict[str, Any]:
+    where = f"{finding.path}: " if finding.path else ""
+    fix = f" Fix: {finding.fix}." if finding.fix else ""
+    artifact: dict[str, Any] = {"uri": quote(finding.file)}
+    if not PurePosixPath(finding.file).is_absolute():
         artifact["uriBaseId"] = "%SRCROOT%"
-    identity = "\0".join((_rule(result), result.file, result.object, result.path))
+    identity = "\0".join((_rule(finding), finding.file, finding.object, finding.path))
     return {
-        "ruleId": _rule(result),
+        "ruleId": _rule(finding),
         "ruleIndex": index,
-        "level": result.severity,
-        "message": {"text": f"{result.object}: {where}{result.message}.{fix}"},
+        "level": finding.severity,
+        "message": {"text": f"{finding.object}: {where}{finding.message}.{fix}"},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": result.line}},
-                "logicalLocations": [{"name": result.object, "fullyQualifiedName": f"{result.object} {result.path}"}],
+                "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": finding.line}},
+                "logicalLocations": [
+                    {"name": finding.object, "fullyQualifiedName": f"{finding.object} {finding.path}"}
+                ],
             }
         ],
         "partialFingerprints": {"trainyard/v1": hashlib.sha256(identity.encode()).hexdigest()[:32]},
     }
 
 
-def _rule(result: Result) -> str:
-    return result.rule or _MANIFEST
+def _rule(finding: Finding) -> str:
+    return finding.rule or _MANIFEST
 
 
 def _version() -> str:

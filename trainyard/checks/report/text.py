@@ -1,20 +1,21 @@
-"""Reports as text and as JSON."""
+"""Text and JSON of a report."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
 
-from trainyard.policy.check.results import Report, Result
+from trainyard.checks.finding import Finding
+from trainyard.checks.report.report import REPORT_KEYS, Report
 
-__all__ = ["as_json", "counted", "printable", "text", "verdict"]
+__all__ = ["as_json", "counted", "line", "printable", "text", "verdict"]
 
 _SIGNS = {"error": "✗", "warning": "!"}
 
 
 def as_json(report: Report) -> str:
     """Return the JSON of the command-line contract."""
-    document = {"results": [result.as_json() for result in report.results], "summary": report.summary()}
+    document = {"results": [finding.as_json(REPORT_KEYS) for finding in report.findings], "summary": report.summary()}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -32,6 +33,13 @@ def verdict(report: Report) -> str:
     return ", ".join(parts) + among + (f" ({', '.join(quiet)})" if quiet else "")
 
 
+def line(finding: Finding) -> str:
+    """Return a finding in one line: severity, file, path, message, fix and rule."""
+    file = f"{finding.file}: " if finding.file else ""
+    rule = f" [{finding.rule}]" if finding.rule else ""
+    return printable(f"{finding.severity.value}: {file}{finding}{rule}")
+
+
 def counted(number: int, word: str) -> str:
     """Return a number with its word."""
     return f"{number} {word}{'' if number == 1 else 's'}"
@@ -46,21 +54,21 @@ _QUIET = (("exempted", "exempted"), ("audited", "audited only"), ("baseline", "k
 
 
 def _lines(report: Report) -> Iterator[str]:
-    objects: dict[tuple[str, str], list[Result]] = {}
-    for result in report.results:
-        objects.setdefault((result.file, result.object), []).append(result)
-    for (file, name), results in sorted(
+    objects: dict[tuple[str, str], list[Finding]] = {}
+    for finding in report.findings:
+        objects.setdefault((finding.file, finding.object), []).append(finding)
+    for (file, name), findings in sorted(
         objects.items(), key=lambda entry: (entry[0][0], _first(entry[1]), entry[0][1])
     ):
-        yield f"{file}:{_first(results)}: {name or 'the file'}"
-        for result in results:
-            where = f"{result.path}: " if result.path else ""
-            rule = f"{result.rule} " if result.rule else ""
-            yield f"  {_SIGNS[result.severity]} {rule}{where}{result.message}"
-            if result.fix:
-                yield f"      fix: {result.fix}"
+        yield f"{file}:{_first(findings)}: {name or 'the file'}"
+        for finding in findings:
+            where = f"{finding.path}: " if finding.path else ""
+            rule = f"{finding.rule} " if finding.rule else ""
+            yield f"  {_SIGNS[finding.severity]} {rule}{where}{finding.message}"
+            if finding.fix:
+                yield f"      fix: {finding.fix}"
     yield from (f"note: {note}" for note in report.notes)
 
 
-def _first(results: Iterable[Result]) -> int:
-    return min(result.line for result in results)
+def _first(findings: Iterable[Finding]) -> int:
+    return min(finding.line for finding in findings)

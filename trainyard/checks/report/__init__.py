@@ -1,13 +1,13 @@
-"""The formats of a report: one module each, with one function from the report to text."""
+"""Report of a check, in text, JSON, SARIF, JUnit or GitHub's annotations."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from trainyard.policy.check.report import plain
-from trainyard.policy.check.results import Report
+from trainyard.checks.report import text
+from trainyard.checks.report.report import Report
 
-__all__ = ["Format", "written"]
+__all__ = ["Format", "Report", "written"]
 
 
 class Format(StrEnum):
@@ -24,18 +24,18 @@ def written(report: Report, form: Format) -> str:
     """Return a report in a format, with a newline at its end."""
     match form:
         case Format.TEXT:
-            return plain.text(report)
+            return text.text(report)
         case Format.JSON:
-            return plain.as_json(report)
+            return text.as_json(report)
         case Format.SARIF:
-            from trainyard.policy.check.report import sarif
+            from trainyard.checks.report import sarif
 
             return sarif.sarif(report)
         case Format.JUNIT:
-            from trainyard.policy.check.report import junit
+            from trainyard.checks.report import junit
 
             return junit.junit(report)
         case Format.GITHUB:
-            from trainyard.policy.check.report import workflow
+            from trainyard.checks.report import github
 
-            return workflow.github(report)
+            return github.github(report)

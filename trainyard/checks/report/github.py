@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainyard.policy.check.report.plain import printable, verdict
-from trainyard.policy.check.results import Report
+from trainyard.checks.report.report import Report
+from trainyard.checks.report.text import printable, verdict
 
 __all__ = ["github"]
 
@@ -11,13 +11,13 @@ __all__ = ["github"]
 def github(report: Report) -> str:
     """Return one workflow command a finding, then what it comes to."""
     lines = []
-    for result in report.results:
-        title = " ".join(part for part in (result.rule or "manifest", result.object) if part)
-        where = f"{result.path}: " if result.path else ""
-        fix = f"\nfix: {result.fix}" if result.fix else ""
-        properties = {"file": result.file, "line": str(result.line), "title": title}
+    for finding in report.findings:
+        title = " ".join(part for part in (finding.rule or "manifest", finding.object) if part)
+        where = f"{finding.path}: " if finding.path else ""
+        fix = f"\nfix: {finding.fix}" if finding.fix else ""
+        properties = {"file": finding.file, "line": str(finding.line), "title": title}
         named = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-        lines.append(f"::{result.severity} {named}::{_message(f'{where}{result.message}{fix}')}")
+        lines.append(f"::{finding.severity} {named}::{_message(f'{where}{finding.message}{fix}')}")
     lines.extend(f"::notice::{_message(note)}" for note in report.notes)
     return "\n".join([*lines, printable(verdict(report))]) + "\n"
 

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from trainyard.checks.rule import Rule
 from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
 
-__all__ = ["Rule", "Severity"]
-
-
-class Severity(StrEnum):
-    """Whether a finding stops the tree from being applied."""
-
-    ERROR = "error"
-    WARNING = "warning"
+__all__ = ["QueueRule"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class QueueRule(Rule):
     """One rule of the tree.
 
     Parameters
     ----------
-    id
-        Identifier that findings carry.
-    severity
-        What a violation means.
-    title
-        What the rule asks for, in one sentence.
-    meaning
-        What happens where it is violated.
     refused_by
         Volcano versions whose API refuses a violation; empty where the tree is accepted and goes wrong later.
     versions
@@ -39,10 +24,6 @@ class Rule:
         Plug-ins of which one must be on; empty for a rule that holds whatever shares out the cluster.
     """
 
-    id: str
-    severity: Severity
-    title: str
-    meaning: str
     refused_by: tuple[str, ...] = ()
     versions: tuple[str, ...] = VOLCANO_VERSIONS
     plugins: frozenset[Plugin] = frozenset()

@@ -1,0 +1,1 @@
+"""Findings, rules and report formats of every check."""

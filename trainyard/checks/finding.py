@@ -1,0 +1,74 @@
+"""Findings of checks, and their severity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["Finding", "Severity", "has_errors"]
+
+
+class Severity(StrEnum):
+    """Effect of a finding: an error fails the check, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+_CONTRACT = {"path": "path", "message": "message", "fix": "fix", "rule": "rule"}
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """One defect: where it is, what is wrong, and the fix.
+
+    Parameters
+    ----------
+    path
+        Field path in the checked object (``spec.trainer.numNodes``); empty for the object as a whole.
+    message
+        What is wrong, with the offending value.
+    fix
+        What to change, in the imperative.
+    rule
+        Id of the rule; None where no rule with an id was violated.
+    severity
+        Error or warning.
+    object
+        The checked object: a queue, a domain, or ``Kind namespace/name``; empty where it is not known.
+    file
+        The file as it was named; empty without one.
+    line
+        Line in the file, counted from 1.
+    """
+
+    path: str
+    message: str
+    fix: str = ""
+    rule: str | None = None
+    severity: Severity = field(default=Severity.ERROR, kw_only=True)
+    object: str = field(default="", kw_only=True)
+    file: str = field(default="", kw_only=True)
+    line: int = field(default=1, kw_only=True)
+
+    def as_json(self, keys: Mapping[str, str] = _CONTRACT) -> dict[str, Any]:
+        """Return the finding as JSON.
+
+        Parameters
+        ----------
+        keys
+            Attribute by JSON key; path, message, fix and rule unless given.
+        """
+        return {key: getattr(self, name) for key, name in keys.items()}
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        fix = f" ({self.fix})" if self.fix else ""
+        return f"{where}{self.message}{fix}"
+
+
+def has_errors(findings: list[Finding]) -> bool:
+    """Return whether a finding is an error."""
+    return any(finding.severity is Severity.ERROR for finding in findings)

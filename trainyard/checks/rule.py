@@ -1,0 +1,84 @@
+"""Rule model, and the set of rules of one kind of check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from trainyard.checks.finding import Finding, Severity
+
+__all__ = ["Rule", "RuleSet"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Parameters
+    ----------
+    id
+        Identifier that findings carry.
+    severity
+        Severity of a violation.
+    title
+        What the rule requires, in one sentence.
+    effect
+        Effect of a violation.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    effect: str
+
+
+AnyRule = TypeVar("AnyRule", bound=Rule)
+
+
+class RuleSet(Mapping[str, AnyRule], Generic[AnyRule]):
+    """Rules by id.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+
+    Raises
+    ------
+    ValueError
+        Two rules have the same id.
+    """
+
+    def __init__(self, rules: Iterable[AnyRule]) -> None:
+        self._rules: dict[str, AnyRule] = {}
+        for rule in rules:
+            if rule.id in self._rules:
+                raise ValueError(f"rule {rule.id} is declared twice")
+            self._rules[rule.id] = rule
+
+    def __getitem__(self, rule_id: str) -> AnyRule:
+        return self._rules[rule_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def finding(self, path: str, message: str, fix: str, rule: str, *, object: str = "", file: str = "") -> Finding:
+        """Return a violation of a rule, with its severity.
+
+        Parameters
+        ----------
+        path, message, fix, object, file
+            As in :class:`Finding`.
+        rule
+            Id of the rule.
+
+        Raises
+        ------
+        KeyError
+            No rule has the id.
+        """
+        return Finding(path, message, fix, rule, severity=self._rules[rule].severity, object=object, file=file)
