@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.convert.corpus import NAMES, bodies_of, catalogue
 from tests.convert.jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body, documents
-from trainyard.convert import Conversion, Severity, convert_documents
+from trainyard.convert import Conversion, Fidelity, convert_documents
 from trainyard.convert.report import as_yaml
 from trainyard.problem import TrainyardError
 from trainyard.render.documents import Answer, render_documents
@@ -55,8 +55,8 @@ def unaccounted(body: Body, conversion: Conversion) -> list[str]:
     """Return the leaves that are neither in the new objects by value nor in the notes."""
     carried = {(last_key(path), type(value), value) for each in conversion.objects for path, value in leaves(each)}
     texts = {value for _, _, value in carried if isinstance(value, str)}
-    noted = {note.path for note in conversion.notes if note.severity is not Severity.LOSSLESS}
-    same = {note.path for note in conversion.notes if note.severity is Severity.LOSSLESS}
+    noted = {note.path for note in conversion.notes if note.severity is not Fidelity.LOSSLESS}
+    same = {note.path for note in conversion.notes if note.severity is Fidelity.LOSSLESS}
     left_out = {note.path for note in conversion.notes if note.message.startswith(("left out", "the same template"))}
     found = []
     for path, value in leaves(body):

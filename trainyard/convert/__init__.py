@@ -3,6 +3,6 @@
 from trainyard.convert.conversion import ALWAYS, AUTO, Conversion
 from trainyard.convert.documents import convert_documents
 from trainyard.convert.kinds import KINDS
-from trainyard.convert.note import Note, Severity
+from trainyard.convert.note import Fidelity, Note
 
-__all__ = ["ALWAYS", "AUTO", "KINDS", "Conversion", "Note", "Severity", "convert_documents"]
+__all__ = ["ALWAYS", "AUTO", "KINDS", "Conversion", "Fidelity", "Note", "convert_documents"]

@@ -11,7 +11,7 @@ from trainyard.convert.draft import Draft, Refused
 from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
 from trainyard.convert.fit import Catalogue, catalogue_runtime, on_runtime, unexpressed
 from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
-from trainyard.convert.note import Note, Severity
+from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.scheduling import place_queue
 from trainyard.convert.source import Source
 from trainyard.problem import Problem, TrainyardError
@@ -51,7 +51,7 @@ class Conversion:
     @property
     def lost(self) -> tuple[Note, ...]:
         """Return the notes of fields that nothing does the job of."""
-        return tuple(note for note in self.notes if note.severity is Severity.LOST)
+        return tuple(note for note in self.notes if note.severity is Fidelity.LOST)
 
     def as_json(self) -> Body:
         """Return the conversion as plain data."""
@@ -135,22 +135,22 @@ def _objects(draft: Draft, catalogue: Catalogue, runtime: str) -> tuple[Body, ..
     if framework != draft.framework:
         message = f"the runtime {runtime} is for {framework}, the job for {draft.framework}"
         fix = f"use a runtime for {draft.framework}, or --runtime {ALWAYS}"
-        draft.source.notes.append(Note("", framework, Severity.LOST, message, fix))
+        draft.source.notes.append(Note("", framework, Fidelity.LOST, message, fix))
     for path in unexpressed(draft):
         message = f"{path} is not said by the runtime {runtime} nor by a TrainJob"
         fix = f"see whether {runtime} has it, or use --runtime {ALWAYS}"
-        draft.source.notes.append(Note("", path, Severity.LOST, message, fix))
+        draft.source.notes.append(Note("", path, Fidelity.LOST, message, fix))
     return (*draft.objects, on_runtime(draft, runtime, catalogue[runtime]))
 
 
 def _note_runtime(draft: Draft, name: str) -> None:
     message = f"runs on the cluster runtime {name}, which may add to the pods (shared memory, security settings)"
-    draft.source.notes.append(Note("", name, Severity.CHANGED, message, f"see runtimes/{name}"))
+    draft.source.notes.append(Note("", name, Fidelity.CHANGED, message, f"see runtimes/{name}"))
 
 
 def _refusals(objects: tuple[Body, ...], catalogue: Catalogue) -> list[Note]:
     return [
-        Note(problem.path, None, Severity.LOST, f"the new objects are refused: {problem.message}", problem.fix)
+        Note(problem.path, None, Fidelity.LOST, f"the new objects are refused: {problem.message}", problem.fix)
         for problem in _problems(objects, catalogue)
     ]
 

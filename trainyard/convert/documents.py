@@ -12,7 +12,7 @@ from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
 from trainyard.convert.fit import Catalogue
 from trainyard.convert.kinds import KINDS, converter_of
 from trainyard.convert.metadata import job_name
-from trainyard.convert.note import Note, Severity
+from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.source import Source
 from trainyard.problem import TrainyardError
 
@@ -72,10 +72,10 @@ def _passed_by(body: Body) -> Conversion:
     message = f"{kind} of {version} is passed by"
     read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == version.partition("/")[0]]
     if read:
-        note = Note("apiVersion", version, Severity.LOST, message, f"write it as {' or '.join(read)}")
+        note = Note("apiVersion", version, Fidelity.LOST, message, f"write it as {' or '.join(read)}")
     else:
         kinds = ", ".join(sorted({name for _, name in KINDS}))
-        note = Note("kind", kind, Severity.LOSSLESS, message, f"nothing, unless it is a job: those are {kinds}")
+        note = Note("kind", kind, Fidelity.LOSSLESS, message, f"nothing, unless it is a job: those are {kinds}")
     return Conversion(Source(body).label, (), (note,))
 
 

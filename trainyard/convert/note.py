@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Note", "Severity"]
+__all__ = ["Fidelity", "Note"]
 
 
-class Severity(StrEnum):
+class Fidelity(StrEnum):
     """How much of a field is still there."""
 
     LOSSLESS = "lossless"
@@ -40,7 +40,7 @@ class Note:
 
     path: str
     value: Any
-    severity: Severity
+    severity: Fidelity
     message: str
     fix: str = ""
 

@@ -10,12 +10,12 @@ import yaml
 
 from trainyard.api import Body
 from trainyard.convert.conversion import Conversion
-from trainyard.convert.note import Severity
+from trainyard.convert.note import Fidelity
 
 __all__ = ["as_text", "as_yaml"]
 
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_SHOWN: Final = (Severity.LOST, Severity.CHANGED)
+_SHOWN: Final = (Fidelity.LOST, Fidelity.CHANGED)
 _WIDTH: Final = 120
 
 
@@ -60,13 +60,13 @@ def as_text(conversions: Sequence[Conversion], *, every: bool = False) -> str:
     for conversion in conversions:
         made = " and ".join(f"{body['kind']} {body['metadata']['name']}" for body in conversion.objects)
         lines.append(f"{conversion.source}: {made or 'nothing'}")
-        severities = (*_SHOWN, Severity.LOSSLESS) if every or not conversion.objects else _SHOWN
+        severities = (*_SHOWN, Fidelity.LOSSLESS) if every or not conversion.objects else _SHOWN
         for severity in severities:
             lines += [f"  {' '.join(str(note).split())}" for note in conversion.notes if note.severity is severity]
     counts = Counter(note.severity for conversion in conversions for note in conversion.notes)
     jobs = sum(bool(conversion.objects) for conversion in conversions)
     lines.append(
-        f"{jobs} job{'' if jobs == 1 else 's'} converted: {counts[Severity.LOST]} lost, "
-        f"{counts[Severity.CHANGED]} changed, {counts[Severity.LOSSLESS]} the same"
+        f"{jobs} job{'' if jobs == 1 else 's'} converted: {counts[Fidelity.LOST]} lost, "
+        f"{counts[Fidelity.CHANGED]} changed, {counts[Fidelity.LOSSLESS]} the same"
     )
     return "".join(f"# {line}\n" for line in lines)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from trainyard.api import Body
-from trainyard.convert.note import Note, Severity
+from trainyard.convert.note import Fidelity, Note
 from trainyard.problem import TrainyardError
 from trainyard.render.pod_editing import copied
 
@@ -121,15 +121,15 @@ class Source:
 
     def same(self, path: Path, message: str) -> None:
         """Note that a field is there unchanged."""
-        self._note(path, Severity.LOSSLESS, message, "")
+        self._note(path, Fidelity.LOSSLESS, message, "")
 
     def changed(self, path: Path, message: str, fix: str = "") -> None:
         """Note that something else does the job of a field."""
-        self._note(path, Severity.CHANGED, message, fix)
+        self._note(path, Fidelity.CHANGED, message, fix)
 
     def lost(self, path: Path, message: str, fix: str) -> None:
         """Note that nothing does the job of a field."""
-        self._note(path, Severity.LOST, message, fix)
+        self._note(path, Fidelity.LOST, message, fix)
 
     def forget(self, path: Path) -> None:
         """Take back what was noted about a field, before something else is."""
@@ -164,7 +164,7 @@ class Source:
         for key, child in children:
             yield from self._left(child, (*path, key), inner)
 
-    def _note(self, path: Path, severity: Severity, message: str, fix: str) -> None:
+    def _note(self, path: Path, severity: Fidelity, message: str, fix: str) -> None:
         self._taken.add(parts_of(path))
         value = self.peek(path)
         if value is not None:

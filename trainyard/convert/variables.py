@@ -12,7 +12,7 @@ import orjson
 
 from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD
-from trainyard.convert.note import Note, Severity
+from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.part import Part
 from trainyard.convert.source import Source
 from trainyard.render.pod_editing import field_ref_env, prepend_env
@@ -98,7 +98,7 @@ def give(source: Source, part: Part, variables: Sequence[Variable], *, always: b
                     Note(
                         f"{part.path}.spec.containers[{container['name']}]",
                         variable.name,
-                        Severity.LOSSLESS,
+                        Fidelity.LOSSLESS,
                         f"names {variable.name}, which is set to {value}",
                     )
                 )
@@ -140,7 +140,7 @@ def note_old_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, 
                 Note(
                     f"{part.path}.spec.containers",
                     name,
-                    Severity.LOST,
+                    Fidelity.LOST,
                     f"names the {what} {name}, which is not there any more",
                     f"use the variables of the framework, or names such as {new}",
                 )

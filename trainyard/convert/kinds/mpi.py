@@ -7,7 +7,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
-from trainyard.convert.note import Note, Severity
+from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.part import Part
 from trainyard.convert.roles import Roles, require
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
@@ -115,7 +115,7 @@ def _ssh_note(worker: Part, fix: str) -> Note:
     return Note(
         f"{worker.path}.spec.containers[{worker.main}]",
         worker.container.get("image"),
-        Severity.CHANGED,
+        Fidelity.CHANGED,
         "workers are reached over SSH instead of kubectl exec",
         fix,
     )
