@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.golden import assert_golden
+from tests.golden import assert_golden_objects
 from trainyard.policy import Rule, admission_objects, load_rules
 from trainyard.policy.catalogue import fragments
 from trainyard.policy.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
@@ -20,6 +19,14 @@ from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 GOLDEN = Path(__file__).parent / "golden" / "admission.yaml"
+EXAMPLES = (
+    "ValidatingAdmissionPolicy ten-001.trainyard.dev",
+    "ValidatingAdmissionPolicyBinding ten-001.trainyard.dev",
+    "ValidatingAdmissionPolicy acc-002.trainyard.dev",
+    "ValidatingAdmissionPolicyBinding acc-002.trainyard.dev",
+    "ValidatingAdmissionPolicy lbl-003.trainyard.dev",
+    "ValidatingAdmissionPolicyBinding lbl-003.trainyard.dev",
+)
 EXEMPT = ("jobset-system", "kubeflow-system", "volcano-system")
 RULES = load_rules()
 
@@ -41,8 +48,14 @@ def bindings(made: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def test_the_generated_objects_are_the_reviewed_ones() -> None:
-    text = yaml.safe_dump_all(copy.deepcopy(objects()), sort_keys=False, width=120)
-    assert_golden(GOLDEN, text)
+    made = copy.deepcopy(objects())
+    facts = {f"ValidatingAdmissionPolicy {name}": _facts(spec) for name, spec in policies(made).items()}
+    assert_golden_objects(GOLDEN, made, EXAMPLES, facts=facts)
+
+
+def _facts(spec: dict[str, Any]) -> str:
+    resources = sorted({name for rule in spec["matchConstraints"]["resourceRules"] for name in rule["resources"]})
+    return f"{', '.join(resources)}: {len(spec['validations'])} validations, {len(spec.get('variables', ()))} variables"
 
 
 def test_every_policy_fails_closed_and_is_bound_after_it() -> None:
