@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.policy import load_rules
+from trainyard.policy.parameters import StackValues
 from trainyard.policy.stack import platform_object, policy_settings
 from trainyard.settings import StackSettings, parse_stack
 
@@ -63,3 +64,12 @@ def server(namespace: str) -> dict[str, Any]:
 def test_the_platform_takes_reports_where_the_trainer_is_ours(trainer: dict[str, Any], wanted: object) -> None:
     settings = parse_stack({"cluster": {"provider": "embedded"}, "trainer": trainer}, source="test")
     assert platform_object(settings)["spec"].get("statusServer") == wanted
+
+
+def test_any_rule_may_add_values_of_the_stack() -> None:
+    schema = CEILING.parameters["resources"].model_copy(update={"adds": StackValues(field="acceleratorResources")})
+    rule = CEILING.model_copy(update={"id": "OWN-001", "parameters": {"resources": schema}})
+    values = policy_settings(stack("nvidia.com/gpu"), [rule]).parameters
+    assert values["OWN-001"]["resources"][-1] == "nvidia.com/gpu"
+    plain = rule.model_copy(update={"parameters": {"resources": schema.model_copy(update={"adds": None})}})
+    assert policy_settings(stack("nvidia.com/gpu"), [plain]).parameters == {}

@@ -14,6 +14,13 @@ __all__ = ["ParameterSchema", "ParameterValue", "cel_literal", "parameter_proble
 ParameterValue = bool | int | str | list[str]
 
 
+class StackValues(SettingsModel):
+    """Values of the stack's settings that a parameter always has."""
+
+    field: Literal["acceleratorResources"]
+    without: str = Field(default="", description="Values that contain this text are left out; none if empty")
+
+
 class ParameterSchema(SettingsModel):
     """One parameter."""
 
@@ -22,6 +29,7 @@ class ParameterSchema(SettingsModel):
     default: bool | int | str | tuple[str, ...]
     max_items: int = Field(default=64, ge=1, le=256, description="Most entries of a list; bounds the cost of judging")
     max_length: int = Field(default=253, ge=1, le=1024, description="Longest string")
+    adds: StackValues | None = Field(default=None, description="Values of the stack that are added to a list")
 
 
 def parameter_problem(schema: ParameterSchema, value: object) -> str | None:

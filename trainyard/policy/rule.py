@@ -192,6 +192,10 @@ class Rule(SettingsModel):
     since: str
     gate: Gate = Gate.ADMISSION
     sees: Sight = Sight.REQUEST
+    audited: bool = Field(
+        default=True,
+        description="Whether existing objects can be checked; false where it matters who writes, which no object tells",
+    )
     unseen: tuple[Unseen, ...] = ()
     reach: Reach
     matches: tuple[Match, ...] = Field(min_length=1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
@@ -28,31 +28,35 @@ __all__ = [
     "tenant_policy",
 ]
 
-_CEILING: Final = "ACC-002"
-"""The rule that counts accelerators; it reads the TenantPolicy and so cannot read from the Platform which these are."""
-
 
 def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySettings:
-    """Return what a stack says of rules; the accelerators of its nodes count towards the ceiling, whatever their name.
+    """Return the rule settings of a stack, with the values that parameters add from its other settings.
 
     Parameters
     ----------
     settings
         The stack's settings.
     rules
-        The catalogue.
+        Every rule.
     """
     policies = settings.policies
-    rule = next((rule for rule in rules if rule.id == _CEILING), None)
-    given = policies.parameters.get(_CEILING, {})
-    counted = given.get("resources", rule.parameters["resources"].default if rule else None)
-    if not isinstance(counted, list | tuple):
-        return policies
-    missing = [name for name in settings.accelerator_resources if "gpu" not in name and name not in counted]
-    if not missing:
-        return policies
-    parameters = {**policies.parameters, _CEILING: {**given, "resources": [*counted, *missing]}}
-    return policies.model_copy(update={"parameters": parameters})
+    parameters = dict(policies.parameters)
+    for rule in rules:
+        for name, schema in rule.parameters.items():
+            given = parameters.get(rule.id, {})
+            values = given.get(name, schema.default)
+            if schema.adds is None or not isinstance(values, list | tuple):
+                continue
+            offered, without = _STACK_VALUES[schema.adds.field](settings), schema.adds.without
+            added = [value for value in offered if value not in values and not (without and without in value)]
+            if added:
+                parameters[rule.id] = {**given, name: [*values, *added]}
+    return policies if parameters == policies.parameters else policies.model_copy(update={"parameters": parameters})
+
+
+_STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
+    "acceleratorResources": lambda settings: settings.accelerator_resources,
+}
 
 
 def platform_object(settings: StackSettings) -> dict[str, Any]:

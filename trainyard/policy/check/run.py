@@ -223,7 +223,7 @@ def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: b
     from trainyard.policy.check.world import World
 
     wanted = rulebook.surroundings.only
-    rules = [rule for rule in rulebook.rules if rule.family != "protection" and (wanted is None or rule.id in wanted)]
+    rules = [rule for rule in rulebook.rules if rule.audited and (wanted is None or rule.id in wanted)]
     surroundings = replace(rulebook.surroundings, only=[rule.id for rule in rules])
     namespace = rulebook.settings.trainer.namespace if rulebook.settings else _PLATFORM_NAMESPACE
 
