@@ -1,0 +1,136 @@
+"""Field patches: an object in which the fields at given paths are set, removed or added."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any, Final
+
+from pydantic import Field
+
+from trainyard.problem import Problem
+from trainyard.settings.base import SettingsModel
+
+__all__ = ["Patch", "patched"]
+
+_STEP: Final = re.compile(r"(?:^|(?<=.)\.)([^.\[\]]+)|\[([^\]]*)\]")
+
+
+class Patch(SettingsModel):
+    """Changes of an object, each at a field path as findings name it (``spec.tasks[0].template``, ``labels[a.b/c]``).
+
+    They are made in the order of these fields, and within a field in the order of the file. A field that is set or
+    removed must exist and one that is added must not, so that a misspelled path is an error.
+    """
+
+    set: dict[str, Any] = Field(default={}, description="New values of fields that exist")
+    remove: tuple[str, ...] = Field(default=(), description="Fields and list items to remove")
+    add: dict[str, Any] = Field(
+        default={}, description="New fields, whose parents exist; a list item is inserted at its index"
+    )
+
+    @property
+    def empty(self) -> bool:
+        """Whether the patch changes nothing."""
+        return not (self.set or self.remove or self.add)
+
+
+class _PatchError(Exception):
+    """A change that cannot be made: why, and the fix."""
+
+
+def patched(body: dict[str, Any], patch: Patch) -> tuple[dict[str, Any], list[Problem]]:
+    """Return a copy with the changes of a patch, and one problem for each change that cannot be made.
+
+    The path of a problem is the one in the patch, such as ``add[spec.nodeName]``.
+    """
+    result = copy.deepcopy(body)
+    problems: list[Problem] = []
+    changes = [
+        *(("set", path, value) for path, value in patch.set.items()),
+        *(("remove", path, None) for path in patch.remove),
+        *(("add", path, value) for path, value in patch.add.items()),
+    ]
+    for kind, path, value in changes:
+        try:
+            _change(result, kind, path, copy.deepcopy(value))
+        except _PatchError as fault:
+            message, fix = fault.args
+            problems.append(Problem(f"{kind}[{path}]", message, fix))
+    return result, problems
+
+
+def _change(body: dict[str, Any], kind: str, path: str, value: Any) -> None:
+    """Make one change in place."""
+    holder, key, where = _place(body, path)
+    exists = key in holder if isinstance(holder, dict) else key < len(holder)
+    if not exists and kind != "add":
+        other = ", or write it under add" if kind == "set" else ""
+        raise _PatchError(f"{where} has no {_shown(key)}; it has {_keys(holder)}", f"correct the path{other}")
+    if kind == "remove":
+        del holder[key]
+    elif kind == "set":
+        if type(holder[key]) is type(value) and holder[key] == value:
+            raise _PatchError(f"the value is {value!r} already", "leave it out, or correct the path")
+        holder[key] = value
+    elif isinstance(holder, list):
+        if key > len(holder):
+            raise _PatchError(f"{where} has {len(holder)} items", f"use an index up to {len(holder)}")
+        holder.insert(key, value)
+    elif exists:
+        raise _PatchError(f"the field exists and is {holder[key]!r}", "write it under set, or correct the path")
+    else:
+        holder[key] = value
+
+
+def _place(body: dict[str, Any], path: str) -> tuple[Any, Any, str]:
+    """Return the mapping or list that holds the field of a path, the field's key there, and the path of the holder."""
+    steps = _steps(path)
+    holder: Any = body
+    where = ""
+    for number, step in enumerate(steps):
+        key: Any = int(step) if isinstance(holder, list) and step.isdecimal() else step
+        shown = where or "the object"
+        if not isinstance(holder, dict) and not isinstance(key, int):
+            raise _PatchError(
+                f"{shown} is {'a list' if isinstance(holder, list) else repr(holder)} and has no field {step!r}",
+                "correct the path",
+            )
+        if number == len(steps) - 1:
+            return holder, key, shown
+        if key not in holder if isinstance(holder, dict) else key >= len(holder):
+            raise _PatchError(
+                f"{shown} has no {_shown(key)}; it has {_keys(holder)}", "correct the path, or add its parent"
+            )
+        holder = holder[key]
+        where = _joined(where, step)
+    raise AssertionError("a path has steps")
+
+
+def _steps(path: str) -> list[str]:
+    """Divide a path into its keys and indices."""
+    steps, position = [], 0
+    while position < len(path) and (match := _STEP.match(path, position)):
+        steps.append(match[2] if match[1] is None else match[1])
+        position = match.end()
+    if not steps or position < len(path):
+        raise _PatchError(
+            "this is no field path", "write it like spec.tasks[0].template.metadata.labels[example.com/team]"
+        )
+    return steps
+
+
+def _joined(path: str, step: str) -> str:
+    if step.isdecimal() or not re.fullmatch(r"[^.\[\]]+", step):
+        return f"{path}[{step}]"
+    return f"{path}.{step}" if path else step
+
+
+def _shown(key: str | int) -> str:
+    return f"item {key}" if isinstance(key, int) else f"field {key!r}"
+
+
+def _keys(holder: Any) -> str:
+    if isinstance(holder, list):
+        return f"{len(holder)} items"
+    return ", ".join(map(str, holder)) or "no fields"
