@@ -11,10 +11,11 @@ from benchmarks.admission.calls import Caller, Said
 from benchmarks.admission.scene import tenant, timed
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.cases import Case, CaseFile, load_cases
+from trainyard.policy.case_files import load_cases
+from trainyard.policy.cases import Case, CaseContent
 
 _MADE = re.compile(r"\b([A-Z]{3}-[0-9]{3}) (?:JobSet|PodGroup) ")
-_PLAIN = CaseFile(about="", object={})
+_PLAIN = CaseContent(about="", object={})
 
 
 def comparable_cases() -> list[Case]:
@@ -51,7 +52,7 @@ def agreement(callers: Mapping[str, Caller], cases: Iterable[Case]) -> dict[str,
         verdict, difference = compared(said["policies"], said["platform"], said["gatekeeper"], unseen)
         counted[verdict] += 1
         if difference:
-            different.append(f"{case.name}: {difference}: {said}")
+            different.append(f"{case.id}: {difference}: {said}")
     if different:
         raise SystemExit("the contenders disagree:\n" + "\n".join(different))
     return dict(counted)

@@ -11,7 +11,7 @@ import yaml
 from tests.support import LiveCluster, require
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.cases import load_cases
+from trainyard.policy.case_files import load_cases
 from trainyard.policy.rule import Gate
 from trainyard.policy.scaffold import new_rule
 
@@ -34,11 +34,11 @@ def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(judged: LiveCl
     new_rule(tmp_path, "ABC-001", "some-thing", "naming")
     command = ("policy", "test", "--kubeconfig", str(judged.kubeconfig), "--folder", str(tmp_path), "--rule", "ABC-001")
     require(judged.trainyard(*command))
-    wrong = next(tmp_path.glob("*/*/cases/warn-present.yaml"))
-    document = yaml.safe_load(wrong.read_text())
-    wrong.with_name("allow-present.yaml").write_text(
-        yaml.safe_dump({k: v for k, v in document.items() if k != "paths"})
-    )
+    path = next(tmp_path.glob("*/*/cases.yaml"))
+    document = yaml.safe_load(path.read_text())
+    wrong = {key: value for key, value in document["cases"][1].items() if key != "paths"}
+    document["cases"].append({**wrong, "name": "wrong", "verdict": "allow"})
+    path.write_text(yaml.safe_dump(document))
     result = judged.trainyard(*command)
     assert result.returncode == 1
     assert "expected allow, got warn" in result.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard.policy.cases import load_cases
+from trainyard.policy.case_files import load_cases
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.scaffold import new_rule
 from trainyard.problem import TrainyardError
@@ -29,7 +29,7 @@ def changed(catalogue: Path, **fields: object) -> None:
 def test_a_new_rule_is_complete(catalogue: Path) -> None:
     (rule,) = load_rules(catalogue)
     assert (rule.id, rule.family, rule.slug) == ("ABC-001", "naming", "some-thing")
-    assert [case.path.stem for case in load_cases(catalogue, [rule])] == ["allow-absent", "warn-present"]
+    assert [case.id for case in load_cases(catalogue, [rule])] == ["ABC-001/absent", "ABC-001/present"]
 
 
 def test_an_id_is_never_given_twice(catalogue: Path) -> None:
@@ -89,20 +89,6 @@ def test_a_message_may_only_name_values_it_has(catalogue: Path) -> None:
     with pytest.raises(TrainyardError) as caught:
         load_rules(catalogue)
     assert "the message names ['what'] but values has []" in str(caught.value)
-
-
-def test_a_case_needs_a_verdict_in_its_name(catalogue: Path) -> None:
-    path = next(catalogue.glob("*/*/cases/allow-absent.yaml"))
-    path.rename(path.with_name("absent.yaml"))
-    with pytest.raises(TrainyardError, match="the file name tells no verdict"):
-        load_cases(catalogue, load_rules(catalogue))
-
-
-def test_a_refused_case_needs_a_path(catalogue: Path) -> None:
-    path = next(catalogue.glob("*/*/cases/allow-absent.yaml"))
-    path.rename(path.with_name("deny-absent.yaml"))
-    with pytest.raises(TrainyardError, match="a violation has paths"):
-        load_cases(catalogue, load_rules(catalogue))
 
 
 def test_a_broken_file_is_named(catalogue: Path) -> None:

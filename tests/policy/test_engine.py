@@ -13,7 +13,7 @@ from trainyard.cli.app import build
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
 from trainyard.policy.apiserver import _judgement
-from trainyard.policy.cases import Case, CaseFile, Judgement, Verdict, compare
+from trainyard.policy.cases import Case, CaseContent, Judgement, Verdict, compare
 from trainyard.policy.scratch import Scratch
 from trainyard.policy.session import Answer
 from trainyard.policy.testing import EngineReport, run_cases
@@ -24,8 +24,8 @@ RULES = {rule.id: rule for rule in load_rules()}
 
 
 def case(rule_id: str = "QUE-001", verdict: Verdict = Verdict.DENY, *paths: str) -> Case:
-    content = CaseFile(about="A case.", object={"apiVersion": "v1", "kind": "Pod"}, paths=paths)
-    return Case(RULES[rule_id], Path(f"{verdict.value}-case.yaml"), verdict, content)
+    content = CaseContent(about="A case.", object={"apiVersion": "v1", "kind": "Pod"}, paths=paths)
+    return Case(RULES[rule_id], "a-case", verdict, content, Path("cases.yaml"))
 
 
 def warning(text: str) -> str:
@@ -94,7 +94,7 @@ def test_a_report_names_the_file_and_the_fault() -> None:
     lines = EngineReport("API server", (result,), 1.2).lines()
     assert lines[0] == "API server: 0 of 1 cases as expected (1.2 s)"
     assert lines[1].startswith("  ✗ QUE-001    0/1")
-    assert lines[2:] == ["deny-case.yaml: A case.", "    expected deny, got allow []"]
+    assert lines[2:] == ["cases.yaml: QUE-001/a-case: A case.", "    expected deny, got allow []"]
 
 
 def test_what_a_run_installs_matches_only_its_own_objects() -> None:

@@ -121,5 +121,5 @@ def test_the_messages_are_the_reviewed_ones(evaluated: dict[str, Any]) -> None:
                 for each in answer[kind]
             )
             if texts:
-                said.setdefault(rule, {})[case.path.stem] = texts
+                said.setdefault(rule, {})[case.name] = texts
     assert_golden(MESSAGES, yaml.safe_dump(said, width=1000, allow_unicode=True))

@@ -79,7 +79,7 @@ def _docs(
 ) -> None:
     """Write the rule reference, generated from the rule folders."""
     from trainyard.data import data_folder
-    from trainyard.policy.cases import load_cases
+    from trainyard.policy.case_files import load_cases
     from trainyard.policy.catalogue import load_rules
     from trainyard.policy.reference import reference
 

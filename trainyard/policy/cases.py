@@ -8,24 +8,24 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from trainyard.policy.catalogue import read_yaml, rule_folders, validated
+from trainyard.policy.catalogue import read_yaml, validated
 from trainyard.policy.rule import Rule
-from trainyard.problem import TrainyardError
 from trainyard.settings.base import SettingsModel
 
 __all__ = [
     "MISSING_PARAMETER",
     "Case",
+    "CaseContent",
     "CaseResult",
+    "Circumstances",
     "Engine",
     "Judgement",
     "Verdict",
     "World",
     "by_parameters",
     "compare",
-    "load_cases",
     "load_world",
     "spec_of",
 ]
@@ -61,19 +61,13 @@ def spec_of(world: Mapping[str, Any], case: Mapping[str, Any] | Literal["missing
     return None if isinstance(case, str) else {**world, **case}
 
 
-class CaseFile(SettingsModel):
-    """The content of one file of ``cases/``.
-
-    An update has both objects. ``object`` is then what the update leaves behind; a deletion has only ``oldObject``.
-    """
+class Circumstances(SettingsModel):
+    """What a case says besides its objects."""
 
     about: str = Field(description="What the case shows, in one line")
     namespace: Literal["tenant", "foreign", "platform"] = "tenant"
-    object: dict[str, Any] | None = None
-    old_object: dict[str, Any] | None = None
     platform: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
     tenant_policy: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
-    runtime: dict[str, Any] | None = Field(default=None, description="The runtime that a TrainJob names")
     parameters: dict[str, Any] = Field(default={}, description="Parameters of the rule that differ from its defaults")
     user: User = User()
     paths: tuple[str, ...] = ()
@@ -81,11 +75,16 @@ class CaseFile(SettingsModel):
         default=False, description="Whether the kind's schema refuses the object before the API server asks any policy"
     )
 
-    @model_validator(mode="after")
-    def _some_object(self) -> CaseFile:
-        if self.object is None and self.old_object is None:
-            raise ValueError("a case has object, oldObject or both")
-        return self
+
+class CaseContent(Circumstances):
+    """A case with its objects.
+
+    An update has both objects. ``object`` is then what the update leaves behind; a deletion has only ``old_object``.
+    """
+
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+    runtime: dict[str, Any] | None = Field(default=None, description="The runtime that a TrainJob names")
 
 
 @dataclass(frozen=True)
@@ -93,14 +92,15 @@ class Case:
     """One object and the verdict of one rule about it."""
 
     rule: Rule
-    path: Path
+    name: str
     verdict: Verdict
-    content: CaseFile
+    content: CaseContent
+    path: Path
 
     @property
-    def name(self) -> str:
-        """Rule and file, for people."""
-        return f"{self.rule.id}/{self.path.stem}"
+    def id(self) -> str:
+        """Rule and name, for people."""
+        return f"{self.rule.id}/{self.name}"
 
     @property
     def operation(self) -> Literal["CREATE", "UPDATE", "DELETE"]:
@@ -147,23 +147,6 @@ class Engine(Protocol):
         """Return one judgement a case, in order."""
 
 
-def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
-    """Read the cases of the rules in a catalogue folder, sorted by rule and file.
-
-    Raises
-    ------
-    TrainyardError
-        A file is wrong, or its name does not start with allow-, deny- or warn-.
-    """
-    by_id = {rule.id: rule for rule in rules}
-    cases: list[Case] = []
-    for rule_folder in rule_folders(folder):
-        rule = next((rule for rule_id, rule in by_id.items() if rule_folder.name.startswith(f"{rule_id}-")), None)
-        if rule is not None:
-            cases.extend(_load_case(rule, path) for path in sorted((rule_folder / "cases").glob("*.yaml")))
-    return cases
-
-
 def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]], list[int]]]:
     """Divide cases so that in each part a rule has one set of parameters.
 
@@ -203,18 +186,6 @@ def compare(case: Case, judgement: Judgement) -> CaseResult:
     elif judgement.paths != expected:
         fault = f"expected paths {_shown(expected)}, got {_shown(judgement.paths)}"
     return CaseResult(case, judgement, fault)
-
-
-def _load_case(rule: Rule, path: Path) -> Case:
-    verdict = path.name.partition("-")[0]
-    if verdict not in set(Verdict):
-        raise TrainyardError(f"{path}: the file name tells no verdict", fix="start it with allow-, deny- or warn-")
-    content = validated(CaseFile, read_yaml(path), path)
-    if (verdict == Verdict.ALLOW) != (not content.paths):
-        raise TrainyardError(
-            f"{path}: a violation has paths, an allowed object has none", fix="correct paths or the file name"
-        )
-    return Case(rule, path, Verdict(verdict), content)
 
 
 def _shown(paths: Iterable[str]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from trainyard.data import data_folder
 from trainyard.policy.rule import Fragment, Rule
 from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.loader import read_yaml as parsed_file
 
 __all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
 
@@ -65,17 +65,8 @@ def fragments(folder: Path | None = None) -> dict[str, Fragment]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file that holds one mapping."""
-    try:
-        document = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except OSError as error:
-        raise TrainyardError(
-            f"{path} cannot be read: {error.strerror}", fix="check the path and its permissions"
-        ) from error
-    except yaml.YAMLError as error:
-        raise TrainyardError(
-            f"{path} is not valid YAML: {' '.join(str(error).split())}", fix="correct the YAML"
-        ) from error
+    """Read a YAML file that holds one mapping; a key given twice is an error."""
+    document = parsed_file(path)
     if not isinstance(document, dict):
         raise TrainyardError(f"{path} does not hold a mapping", fix=_FIX)
     return document

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from trainyard.policy.case_files import CASES
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.opa.bundle import package_name
 from trainyard.problem import TrainyardError
@@ -42,22 +43,18 @@ violation contains {{"path": path, "message": "the annotation is not allowed"}} 
 	path := sprintf("metadata.annotations[%s]", [annotation])
 }}
 """
-_ALLOW = """\
-about: An object without the field.
-object:
-  apiVersion: trainer.kubeflow.org/v1alpha1
-  kind: TrainJob
-  metadata: {{}}
-  spec: {{runtimeRef: {{name: torch-distributed}}}}
-"""
-_WARN = """\
-about: The violation the rule is for; rename the file to deny- once the rule's state is deny.
-object:
-  apiVersion: trainer.kubeflow.org/v1alpha1
-  kind: TrainJob
-  metadata: {{annotations: {{example.com/{slug}: "yes"}}}}
-  spec: {{runtimeRef: {{name: torch-distributed}}}}
-paths: ["metadata.annotations[example.com/{slug}]"]
+_CASES = """\
+cases:
+  - name: absent
+    verdict: allow
+    about: An object without the field.
+    base: trainjob
+  - name: present
+    verdict: warn
+    about: The violation the rule is for; its verdict is deny once the rule's state is.
+    base: trainjob
+    add: {{metadata.annotations: {{example.com/{slug}: "yes"}}}}
+    paths: ["metadata.annotations[example.com/{slug}]"]
 """
 
 
@@ -108,8 +105,7 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
     files = {
         "rule.yaml": _RULE,
         "rule.rego": _REGO,
-        "cases/allow-absent.yaml": _ALLOW,
-        "cases/warn-present.yaml": _WARN,
+        CASES: _CASES,
     }
     written = []
     for name, template in files.items():

@@ -11,7 +11,8 @@ from typing import Any
 
 from trainyard.data import data_folder
 from trainyard.policy.apiserver import ApiServerEngine
-from trainyard.policy.cases import Case, CaseResult, Engine, World, compare, load_cases, load_world
+from trainyard.policy.case_files import load_cases
+from trainyard.policy.cases import Case, CaseResult, Engine, World, compare, load_world
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.engine import OpaEngine
@@ -54,7 +55,7 @@ class EngineReport:
             "results": [
                 {
                     "rule": result.case.rule.id,
-                    "case": result.case.path.stem,
+                    "case": result.case.name,
                     "file": str(result.case.path),
                     "fault": result.fault or None,
                 }
@@ -73,7 +74,7 @@ class EngineReport:
             for rule in sorted(total)
         ]
         for result in self.faults:
-            lines += [f"{result.case.path}: {result.case.content.about}", f"    {result.fault}"]
+            lines += [f"{result.case.path}: {result.case.id}: {result.case.content.about}", f"    {result.fault}"]
         return lines
 
 

@@ -152,7 +152,7 @@ class Generator:
             home, platform = self._worlds.of_case[id(case)]
             start = self._start(case.content.old_object, home, platform)
             user = _user(case)
-            yield Subject(number, case.name, copy.deepcopy(case.content.object), start, home, platform, user)
+            yield Subject(number, case.id, copy.deepcopy(case.content.object), start, home, platform, user)
 
     def mutated(self, first: int, count: int) -> Iterator[Subject]:
         """Yield mutated objects, numbered from the first."""
@@ -166,7 +166,7 @@ class Generator:
             home, platform, user, old, updated = "tenant", "variant-0", "author", None, chance.random() < _UPDATED
         else:
             case = chance.choice(self._by_rule[chance.choice(list(self._by_rule))])
-            origin, user, old = case.name, _user(case), case.content.old_object
+            origin, user, old = case.id, _user(case), case.content.old_object
             home, platform = self._worlds.of_case[id(case)]
             body, updated = case.content.object, self._updated.get(id(case), False)
         if chance.random() < 0.35:

@@ -15,7 +15,8 @@ from tests.policy.equivalence.judged import Judged
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
-from trainyard.policy.cases import Case, load_cases, load_world
+from trainyard.policy.case_files import load_cases
+from trainyard.policy.cases import Case, load_world
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.sources import Manifest, SourceFile
 from trainyard.policy.check.train_jobs import resolved

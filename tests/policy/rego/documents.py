@@ -13,7 +13,8 @@ from tests.policy.equivalence.proof import OWN_SHARE, subjects_of
 from tests.policy.equivalence.worlds import NOW, USERS, own_settings
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.cases import Case, load_cases, load_world
+from trainyard.policy.case_files import load_cases
+from trainyard.policy.cases import Case, load_world
 from trainyard.policy.opa.engine import _named, _review
 from trainyard.policy.review import Review, Surroundings, document_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL

@@ -1,0 +1,218 @@
+"""Reader of ``cases.yaml``: base objects, and cases as patches of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from trainyard.data import data_folder
+from trainyard.policy.cases import Case, CaseContent, Circumstances, Verdict
+from trainyard.policy.catalogue import read_yaml, rule_folders
+from trainyard.policy.field_patches import Patch, patched
+from trainyard.policy.rule import Rule
+from trainyard.problem import Problem, TrainyardError
+from trainyard.settings.base import SettingsModel
+
+__all__ = ["CASES", "load_cases", "shared_bases"]
+
+CASES = "cases.yaml"
+"""Name of the file that holds the cases of a rule, beside its rule.yaml."""
+
+_FIX = "compare with the cases.yaml of a rule in policies/"
+
+Bases = dict[str, dict[str, Any]]
+
+
+class Source(Patch):
+    """An object: written out, or a base with changes."""
+
+    base: str | None = Field(default=None, description="Name of a base of the file or of lib/bases.yaml")
+    object: dict[str, Any] | None = Field(default=None, description="The whole object, where no base is like it")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.base is None) == (self.object is None):
+            raise ValueError("name a base or write out the object, one of the two")
+        if self.object is not None and not self.empty:
+            raise ValueError("set, remove and add change a base; write the object as it is meant")
+        return self
+
+
+class CaseEntry(Source, Circumstances):
+    """One case: the object that a request creates, updates or deletes, and what the rule says."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="Unique in the file")
+    verdict: Verdict
+    runtime: Source | None = Field(default=None, description="The runtime that a TrainJob names")
+    update: Patch | None = Field(default=None, description="The request updates the object by these changes")
+    delete: bool = Field(default=False, description="The request deletes the object")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.verdict is Verdict.ALLOW) != (not self.paths):
+            raise ValueError("a violation has paths, an allowed object has none; correct paths or verdict")
+        if self.update is not None and self.delete:
+            raise ValueError("a request updates or deletes an object, not both; keep one of update and delete")
+        if self.update is not None and self.update.empty:
+            raise ValueError("the update changes nothing; name a field under update")
+        return self
+
+
+class CasesFile(SettingsModel):
+    """The content of ``cases.yaml``."""
+
+    bases: dict[str, Source] = Field(default={}, description="Objects by the names that cases call them")
+    cases: tuple[CaseEntry, ...]
+
+
+class SharedBases(SettingsModel):
+    """The content of ``lib/bases.yaml``."""
+
+    bases: dict[str, Source]
+
+
+def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
+    """Read the cases of the rules in a catalogue folder, sorted by rule, in the order of the files.
+
+    Raises
+    ------
+    TrainyardError
+        A file is wrong, or cases lie where they are not read.
+    """
+    by_folder = {f"{rule.id}-{rule.slug}": rule for rule in rules}
+    shared = shared_bases()
+    cases: list[Case] = []
+    for rule_folder in rule_folders(folder):
+        _reject_case_folder(rule_folder)
+        rule = by_folder.get(rule_folder.name)
+        path = rule_folder / CASES
+        if rule is not None and path.exists():
+            cases.extend(_read_cases(rule, path, shared))
+    return cases
+
+
+def shared_bases() -> Bases:
+    """Return the base objects that every rule may use, by name: ``lib/bases.yaml`` of the shipped catalogue."""
+    path = data_folder("policies") / "lib" / "bases.yaml"
+    document = read_yaml(path)
+    try:
+        sources = SharedBases.model_validate(document).bases
+    except ValidationError as error:
+        raise _wrong(path, _validation_problems(error, document)) from error
+    return _expanded_bases(sources, {}, path)
+
+
+def _reject_case_folder(rule_folder: Path) -> None:
+    old = rule_folder / "cases"
+    if old.is_dir():
+        raise TrainyardError(
+            f"{old}: cases are not read from a folder",
+            fix=f"move them into {rule_folder / CASES} and delete the folder",
+        )
+
+
+def _read_cases(rule: Rule, path: Path, shared: Bases) -> list[Case]:
+    document = read_yaml(path)
+    try:
+        content = CasesFile.model_validate(document)
+    except ValidationError as error:
+        raise _wrong(path, _validation_problems(error, document)) from error
+    bases = _expanded_bases(content.bases, shared, path)
+    problems = list(_unused(content))
+    for name, count in Counter(entry.name for entry in content.cases).items():
+        if count > 1:
+            problems.append(Problem(f"cases[{name}].name", f"{count} cases have this name", "rename all but one"))
+    cases = []
+    for entry in content.cases:
+        expanded, found = _expanded(entry, bases)
+        problems += [_below(f"cases[{entry.name}]", problem) for problem in found]
+        cases.append(Case(rule, entry.name, entry.verdict, expanded, path))
+    if problems:
+        raise _wrong(path, problems)
+    return cases
+
+
+def _expanded_bases(sources: dict[str, Source], shared: Bases, path: Path) -> Bases:
+    """Return the objects of all bases by name, the shared ones included."""
+    bases, problems = dict(shared), []
+    for name, source in sources.items():
+        where = f"bases[{name}]"
+        if name in shared:
+            problems.append(Problem(where, "lib/bases.yaml has a base of this name", "take another name"))
+        elif source.base is not None and source.empty:
+            problems.append(Problem(where, f"it is equal to base {source.base!r}", "use that one, or name a change"))
+        body, found = _body(source, bases)
+        problems += [_below(where, problem) for problem in found]
+        if body is not None:
+            bases[name] = body
+    if problems:
+        raise _wrong(path, problems)
+    return bases
+
+
+def _unused(content: CasesFile) -> Iterator[Problem]:
+    named = {source.base for source in content.bases.values()}
+    for entry in content.cases:
+        named |= {entry.base, entry.runtime.base if entry.runtime else None}
+    for name in content.bases:
+        if name not in named:
+            yield Problem(f"bases[{name}]", "no case uses this base", "delete it, or correct the base of a case")
+
+
+def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Problem]]:
+    """Return what a case is about, and what is wrong with its patches."""
+    body, problems = _body(entry, bases)
+    old, runtime = None, None
+    if entry.delete:
+        body, old = None, body
+    elif entry.update is not None and body is not None:
+        old = body
+        body, found = patched(old, entry.update)
+        problems += [_below("update", problem) for problem in found]
+    if entry.runtime is not None:
+        runtime, found = _body(entry.runtime, bases)
+        problems += [_below("runtime", problem) for problem in found]
+    circumstances = {name: getattr(entry, name) for name in Circumstances.model_fields}
+    return CaseContent(**circumstances, object=body, old_object=old, runtime=runtime), problems
+
+
+def _body(source: Source, bases: Bases) -> tuple[dict[str, Any] | None, list[Problem]]:
+    if source.object is not None:
+        return source.object, []
+    base = bases.get(source.base or "")
+    if base is None:
+        known = ", ".join(sorted(bases))
+        return None, [
+            Problem("base", f"there is no base {source.base!r}", f"use one of {known}, or define it first under bases")
+        ]
+    return patched(base, source)
+
+
+def _below(path: str, problem: Problem) -> Problem:
+    return Problem(f"{path}.{problem.path}", problem.message, problem.fix)
+
+
+def _validation_problems(error: ValidationError, document: dict[str, Any]) -> list[Problem]:
+    """Return what a schema says, with cases called by their names."""
+    problems = []
+    for entry in error.errors():
+        first, *rest = entry["loc"]
+        path = str(first)
+        if first in ("bases", "cases") and rest:
+            path, rest = f"{first}[{_name_of(document[first], rest[0])}]", rest[1:]
+        message = entry["msg"].removeprefix("Value error, ")
+        problems.append(Problem(".".join([path, *map(str, rest)]), message))
+    return problems
+
+
+def _name_of(entries: Any, key: int | str) -> str:
+    entry = entries[key]
+    return str(entry.get("name", key)) if isinstance(key, int) and isinstance(entry, dict) else str(key)
+
+
+def _wrong(path: Path, problems: Iterable[Problem]) -> TrainyardError:
+    return TrainyardError(f"{path} is wrong", fix=_FIX, problems=list(problems))
