@@ -12,8 +12,9 @@ import yaml
 from tests.support import ROOT
 from trainyard.api import MODELS, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.manifests.documents import Source
 from trainyard.policy.check.baseline import read_baseline
-from trainyard.policy.check.sources import Manifest, SourceFile
+from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_jobs import Resolved, resolved
 from trainyard.policy.check.world import World
 from trainyard.problem import Problem, TrainyardError
@@ -122,4 +123,4 @@ def _is_object(body: Any) -> bool:
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:
-    return Manifest(SourceFile("page", ""), 0, (), body)
+    return Manifest(Source("page", ""), 0, (), body)
