@@ -13,6 +13,7 @@ import yaml
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
+from trainyard.manifests.loader import load
 from trainyard.policy.stack import runtime_catalogues
 from trainyard.problem import TrainyardError
 from trainyard.queues import (
@@ -34,7 +35,7 @@ from trainyard.runtimes import load_catalogue
 from trainyard.scheduler import in_force, lint
 from trainyard.scheduler.lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import parse_yaml, stack_settings
+from trainyard.settings.loader import stack_settings
 
 __all__ = [
     "Wanted",
@@ -108,7 +109,7 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
     manifests = {name: text for name, text in texts.items() if is_manifest(text, name)}
     for name, text in texts.items():
         if name not in manifests:
-            findings += check_stack(stack_settings(parse_yaml(text, source=name), source=name), wanted)
+            findings += check_stack(stack_settings(load(text, name), source=name), wanted)
     if manifests:
         read = read_manifests(manifests)
         supply = supply_of(fabric) if fabric else None

@@ -13,6 +13,7 @@ from tests.support import ROOT
 from trainyard.api import MODELS, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.manifests.documents import Source
+from trainyard.manifests.loader import load
 from trainyard.policy.check.baseline import read_baseline
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_jobs import Resolved, resolved
@@ -21,7 +22,7 @@ from trainyard.problem import Problem, TrainyardError
 from trainyard.render.submission import RUNTIME_MODELS, read_runtime
 from trainyard.runtimes.lint import lint_runtime, lint_train_job
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import load_stack, read_yaml, stack_settings
+from trainyard.settings.loader import load_stack, stack_settings
 from trainyard.simulate.scenario import load_scenario
 
 __all__ = ["faults_of", "of_train_job", "stack"]
@@ -101,7 +102,7 @@ def _of_object(body: dict[str, Any], manifests: list[Manifest]) -> Found:
 
 
 def _of_settings(sections: dict[str, Any]) -> Found:
-    config = read_yaml(_LOCAL)["config"]
+    config = load(_LOCAL.read_text())["config"]
     for name, section in sections.items():
         config[name] = {**config.get(name, {}), **section} if name in _BY_NAME else section
     try:

@@ -65,6 +65,9 @@ def load(text: str, source: str = "the text", *, fix: str = FIX, last_key_wins: 
         It is not YAML, says what JSON cannot, or holds several documents.
     """
     text = text.removeprefix("\ufeff")
+    document = _json(text)
+    if document is not None:
+        return document
     nodes = list(compose_all(text, source, fix=fix))
     if len(nodes) > 1:
         raise InvalidYamlError.of(error_at(nodes[1], "there is more than one document"), source, fix)
