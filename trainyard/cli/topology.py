@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.cli.common import text_of
 from trainyard.cli.findings import CheckFormat
 from trainyard.problem import TrainyardError
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from trainyard.topology.to_settings import Declared
 
 __all__ = ["register"]
-
-_MAX_BYTES = 1024 * 1024 * 1024
 
 
 class ManifestFormat(StrEnum):
@@ -69,7 +67,7 @@ def _check(
     from trainyard.topology.judge import check_texts
     from trainyard.topology.rules import Severity
 
-    findings = check_texts([(str(file), _text(file)) for file in files])
+    findings = check_texts([(str(file), text_of(file)) for file in files])
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if output is CheckFormat.JSON:
         body = {"ok": not errors, "results": [finding.as_json() for finding in findings]}
@@ -155,7 +153,7 @@ def _declared(file: Path, from_: str, tiers: list[str] | None, labels: list[str]
 
     chosen, options = source(from_), Options(tuple(tiers or ()), _pairs(labels), qualify)
     try:
-        return chosen.read(_text(file), options)
+        return chosen.read(text_of(file), options)
     except TrainyardError as error:
         raise TrainyardError(f"{file}: {error.message}", fix=error.fix, problems=error.problems) from error
 
@@ -188,16 +186,3 @@ def _pairs(labels: list[str] | None) -> tuple[tuple[str, str], ...]:
         if not tier or not key:
             raise TrainyardError(f"--label {tier or key!r} is not TIER=KEY", fix="write --label rack=example.com/rack")
     return pairs
-
-
-def _text(file: Path) -> str:
-    try:
-        if str(file) == "-":
-            return sys.stdin.buffer.read(_MAX_BYTES).decode()
-        if file.stat().st_size > _MAX_BYTES:
-            raise TrainyardError(f"{file} is larger than 1 GiB", fix="check that it is the right file")
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise TrainyardError(f"{file} is not text in UTF-8", fix="check that it is the right file") from error
-    except OSError as error:
-        raise TrainyardError(f"{file} cannot be read: {error.strerror}", fix="check the path") from error
