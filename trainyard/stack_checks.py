@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
 from trainyard.manifests.loader import load
@@ -166,9 +164,9 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     faults = [problem for problem in lint(text) if problem.rule in ("scheduler-structure", "scheduler-action")]
     if faults:
         raise TrainyardError("The scheduler configuration cannot be used", problems=faults)
-    document: Mapping[str, Any] = yaml.safe_load(text)
+    document: Mapping[str, Any] = load(text, last_key_wins=True)
     if document.get("kind") == "ConfigMap":
-        document = yaml.safe_load(document["data"][CONFIGURATION_KEY])
+        document = load(document["data"][CONFIGURATION_KEY], last_key_wins=True)
     actions = (name.strip() for name in document["actions"].split(","))
     plugins = ((plugin["name"], plugin) for tier in document["tiers"] for plugin in tier.get("plugins") or ())
     return Scheduling.of(actions, plugins, version)
