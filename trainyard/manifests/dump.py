@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from trainyard.manifests.nodes import PREFIX, TEXT
-from trainyard.manifests.scalars import kubernetes_value
+from trainyard.manifests.scalars import is_ambiguous
 
 __all__ = ["dump", "dump_all"]
 
@@ -42,14 +42,6 @@ def dump_all(values: Iterable[Any]) -> str:
     return str(
         yaml.dump_all(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=_WIDTH)
     )
-
-
-def is_ambiguous(text: str) -> bool:
-    """Return whether Kubernetes reads a text without quotes as something else."""
-    try:
-        return not isinstance(kubernetes_value(text), str)
-    except ValueError:
-        return True
 
 
 class _Dumper(_BASE):  # type: ignore[misc]

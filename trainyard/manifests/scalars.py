@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["key_text", "kubernetes_value", "plain_value"]
+__all__ = ["is_ambiguous", "key_text", "kubernetes_value", "plain_value"]
 
 _LETTERS: Final[dict[str, Any]] = {"y": True, "Y": True, "n": False, "N": False}
 _WORDS: Final[dict[str, Any]] = {
@@ -102,3 +102,11 @@ def key_text(text: str) -> str:
     if isinstance(value, float) and float(shown := f"{value:g}") == value:
         return shown
     raise ValueError(f"key {text!r} needs quotes")
+
+
+def is_ambiguous(text: str) -> bool:
+    """Return whether Kubernetes reads a text without quotes as something else."""
+    try:
+        return not isinstance(kubernetes_value(text), str)
+    except ValueError:
+        return True
