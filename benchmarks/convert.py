@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 
 from benchmarks.recording import ROOT, publish
-from trainyard.api import documents
 from trainyard.convert import convert_documents
 from trainyard.convert.report import as_text, as_yaml
 from trainyard.data import data_folder
+from trainyard.manifests.documents import objects
 from trainyard.runtimes import load_catalogue
 
 INPUTS = ROOT / "tests" / "convert" / "inputs"
@@ -49,7 +49,7 @@ def main() -> None:
 
 def _read(texts: dict[str, str]) -> None:
     for text in texts.values():
-        list(documents(text))
+        list(objects(text))
 
 
 def _rounds(work: Callable[[], object], seconds: float) -> float:

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
 from trainyard.checks.finding import Finding
+from trainyard.manifests.loader import load
 from trainyard.policy.stack import runtime_catalogues
 from trainyard.problem import TrainyardError
 from trainyard.queues import (
@@ -34,7 +33,7 @@ from trainyard.runtimes import load_catalogue
 from trainyard.scheduler import in_force, lint
 from trainyard.scheduler.lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import parse_yaml, stack_settings
+from trainyard.settings.loader import stack_settings
 
 __all__ = [
     "Wanted",
@@ -108,7 +107,7 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
     manifests = {name: text for name, text in texts.items() if is_manifest(text, name)}
     for name, text in texts.items():
         if name not in manifests:
-            found = check_stack(stack_settings(parse_yaml(text, source=name), source=name), wanted)
+            found = check_stack(stack_settings(load(text, name), source=name), wanted)
             findings += [replace(finding, file=name) for finding in found]
     if manifests:
         read = read_manifests(manifests)
@@ -167,9 +166,9 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     faults = [problem for problem in lint(text) if problem.rule in ("scheduler-structure", "scheduler-action")]
     if faults:
         raise TrainyardError("The scheduler configuration cannot be used", problems=faults)
-    document: Mapping[str, Any] = yaml.safe_load(text)
+    document: Mapping[str, Any] = load(text, last_key_wins=True)
     if document.get("kind") == "ConfigMap":
-        document = yaml.safe_load(document["data"][CONFIGURATION_KEY])
+        document = load(document["data"][CONFIGURATION_KEY], last_key_wins=True)
     actions = (name.strip() for name in document["actions"].split(","))
     plugins = ((plugin["name"], plugin) for tier in document["tiers"] for plugin in tier.get("plugins") or ())
     return Scheduling.of(actions, plugins, version)

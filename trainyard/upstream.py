@@ -22,9 +22,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from trainyard.data import project_root
+from trainyard.manifests.documents import objects
 from trainyard.problem import TrainyardError
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
 
@@ -135,12 +134,11 @@ def _documents(component: str, version: str, path: str, kinds: tuple[str, ...] |
 
 
 def _parse(text: str, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found = []
     for part in _SEPARATOR.split(text):
         kind = _KIND.search(part)
         if kind and (kinds is None or kind.group(1) in kinds):
-            found.append(json.dumps(yaml.load(part, Loader=loader)))  # noqa: S506
+            found += [json.dumps(body) for body in objects(part)]
     return tuple(found)
 
 

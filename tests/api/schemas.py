@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard.api import documents
 from trainyard.api.crds import build
+from trainyard.manifests.documents import objects
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import read
 
@@ -46,7 +46,7 @@ def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Sche
 @cache
 def definitions() -> list[dict[str, Any]]:
     """Our CRDs as they are installed, with the pinned JobSet's template."""
-    return build(next(iter(documents(read("jobset", supported_versions("jobset")[0], _JOB_SET)))))
+    return build(next(iter(objects(read("jobset", supported_versions("jobset")[0], _JOB_SET)))))
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from trainyard.api import (
     ClusterTrainingRuntime,
@@ -13,7 +12,6 @@ from trainyard.api import (
     TenantPolicy,
     TrainingRuntime,
     TrainJob,
-    documents,
     parse,
 )
 from trainyard.api.constants import MANAGED_BY_TRAINER
@@ -130,18 +128,3 @@ def test_tenancy_objects_have_bounds() -> None:
     policy = parse(TenantPolicy, {"metadata": {"name": "tenant"}, "spec": {"queues": ["a"], "defaultQueue": "a"}})
     assert policy.spec.default_queue == "a"
     assert policy.spec.max_accelerators_per_job is None
-
-
-def test_documents_keep_timestamps_as_text_and_unpack_lists() -> None:
-    text = "apiVersion: v1\nkind: List\nitems:\n- at: 2026-01-01T00:00:00Z\n---\n---\n{}\n"
-    assert list(documents(text)) == [{"at": "2026-01-01T00:00:00Z"}, {}]
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a", "a: " + "{" * 5_000, "? " * 100_000])
-def test_bottomless_nesting_is_refused_before_it_exhausts_the_stack(text: str) -> None:
-    with pytest.raises(yaml.YAMLError, match="more than 200 levels of nesting"):
-        list(documents(text))
-
-
-def test_many_shallow_documents_are_not_deep() -> None:
-    assert len(list(documents("\n---\n".join("a: [1, {b: [c]}]" for _ in range(300))))) == 300

@@ -13,10 +13,10 @@ import yaml
 
 from tests.compatibility import servers
 from tests.compatibility.corpus.case import Body
-from trainyard.api import documents
 from trainyard.api.crds import build
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.data import data_folder
+from trainyard.manifests.documents import objects
 from trainyard.render.documents import Answer, render_documents
 
 pytestmark = pytest.mark.cluster
@@ -86,7 +86,7 @@ def upstream_runtimes() -> Iterator[Body]:
 def shipped_runtimes() -> Iterator[Body]:
     """Yield the runtimes of our catalogue."""
     for file in sorted(data_folder("runtimes").glob("*/*.yaml")):
-        for body in documents(file.read_text()):
+        for body in objects(file.read_text()):
             if body and body.get("kind") == "ClusterTrainingRuntime":
                 yield body
 

@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainyard.api import Body, documents
+from trainyard.api import Body
 from trainyard.convert import AUTO, Conversion, convert_documents
 from trainyard.data import data_folder
+from trainyard.manifests.documents import objects
 from trainyard.runtimes import load_catalogue
 
 FOLDER = Path(__file__).parent
@@ -33,7 +34,7 @@ def converted(name: str, *, runtime: str = AUTO) -> list[Conversion]:
 def bodies_of(name: str) -> list[Any]:
     """Return the objects of an input, typed lists unpacked."""
     found = []
-    for body in documents(text_of(name)):
+    for body in objects(text_of(name)):
         kind = str(body["kind"])
         if isinstance(body.get("items"), list):
             about = {"apiVersion": body["apiVersion"], "kind": kind.removesuffix("List")}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.convert.corpus import NAMES, bodies_of, catalogue
 from tests.convert.jobs import KEEPING_COMMANDS, KINDS
-from trainyard.api import Body, documents
+from trainyard.api import Body
 from trainyard.convert import Conversion, Fidelity, convert_documents
 from trainyard.convert.report import as_yaml
+from trainyard.manifests.documents import objects
 from trainyard.problem import TrainyardError
 from trainyard.render.documents import Answer, render_documents
 
@@ -167,7 +168,7 @@ def new_pods(answer: Answer) -> Counter[Any]:
 
 
 def old_pods(body: Body) -> Counter[Any]:
-    spec = next(iter(documents(json.dumps(body["spec"]))))
+    spec = next(iter(objects(json.dumps(body["spec"]))))
     found: Counter[Any] = Counter()
     parts = spec.get("tasks") or next(value for key, value in spec.items() if key.endswith("ReplicaSpecs")).values()
     elastic = spec.get("elasticPolicy", {})

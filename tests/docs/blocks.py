@@ -13,7 +13,7 @@ import yaml
 
 from tests.cluster.frameworks import Run
 from tests.support import ROOT
-from trainyard.settings.loader import parse_yaml
+from trainyard.manifests.loader import load
 
 __all__ = ["Block", "DocumentedRun", "blocks", "guide_runs", "pages"]
 
@@ -52,7 +52,7 @@ class Block:
     def documents(self) -> list[Any]:
         """Return what its documents say; a key that is given twice is an error."""
         texts = re.split(r"(?m)^---\s*$", self.text)
-        return [body for text in texts if (body := parse_yaml(text, source=self.place)) is not None]
+        return [body for text in texts if (body := load(text, self.place)) is not None]
 
 
 @dataclass(frozen=True)

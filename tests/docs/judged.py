@@ -12,15 +12,17 @@ import yaml
 from tests.support import ROOT
 from trainyard.api import MODELS, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.manifests.documents import Source
+from trainyard.manifests.loader import load
 from trainyard.policy.check.baseline import read_baseline
-from trainyard.policy.check.sources import Manifest, SourceFile
+from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_jobs import Resolved, resolved
 from trainyard.policy.check.world import World
 from trainyard.problem import Problem, TrainyardError
 from trainyard.render.submission import RUNTIME_MODELS, read_runtime
 from trainyard.runtimes.lint import lint_runtime, lint_train_job
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import load_stack, read_yaml, stack_settings
+from trainyard.settings.loader import load_stack, stack_settings
 from trainyard.simulate.scenario import load_scenario
 
 __all__ = ["faults_of", "of_train_job", "stack"]
@@ -100,7 +102,7 @@ def _of_object(body: dict[str, Any], manifests: list[Manifest]) -> Found:
 
 
 def _of_settings(sections: dict[str, Any]) -> Found:
-    config = read_yaml(_LOCAL)["config"]
+    config = load(_LOCAL.read_text())["config"]
     for name, section in sections.items():
         config[name] = {**config.get(name, {}), **section} if name in _BY_NAME else section
     try:
@@ -122,4 +124,4 @@ def _is_object(body: Any) -> bool:
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:
-    return Manifest(SourceFile("page", ""), 0, (), body)
+    return Manifest(Source("page", ""), 0, (), body)

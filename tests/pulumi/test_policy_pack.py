@@ -18,7 +18,7 @@ from trainyard.deploy.analyzer import Analyzer
 from trainyard.deploy.events import EventLog
 from trainyard.policy.pack import NOT_KNOWN, WHOLE, Pack, Properties, Report, Resource, properties
 from trainyard.policy.pack.values import SUBSTITUTES, masked, overlaps, paths, substituted
-from trainyard.policy.review import Decision, Finding, Review
+from trainyard.policy.review import Decision, Review, Violation
 from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
 from trainyard.settings.platform import PolicyState
@@ -71,7 +71,7 @@ def _decided(pack: Pack, review: Review) -> Decision:
         path, wrong = "parameters", True
     else:
         path, wrong = "spec.queue", queue is not None and queue not in review.tenant_policy["queues"]
-    found = (Finding("QUE-002", "error", state, path, f"queue {queue} is foreign", "use your own"),) if wrong else ()
+    found = (Violation(path, f"queue {queue} is foreign", "use your own", "QUE-002", state=state),) if wrong else ()
     return Decision(
         not found,
         violations=found if state is PolicyState.DENY else (),

@@ -128,7 +128,7 @@ def test_a_change_is_compared_with_a_revision(catalogue: CatalogueFolder, tmp_pa
         {"spec": {"template": []}},
         {"spec": []},
         {"metadata": {"labels": 1}},
-        {"spec": {1: 2}},
+        {"spec": {None: 2}},
         {"spec": {"mlPolicy": 7}},
         {"spec": {"mlPolicy": {"numNodes": "x"}}},
     ],

@@ -111,7 +111,7 @@ def test_a_runtime_that_takes_no_job_any_more_is_told() -> None:
 
 
 def test_the_comparison_can_be_for_a_job_of_ones_own() -> None:
-    text = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: j, namespace: n}\nspec:\n  "
+    text = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: j, namespace: a}\nspec:\n  "
     mine = read_job(f"{text}trainer: {{image: 'own:1', numNodes: 3}}\n", "job.yaml")
     before, after = changed("plain", lambda spec: (node(spec).update(image="x:1"), spec["mlPolicy"].update(numNodes=5)))
     assert compare(before, after, mine) == []

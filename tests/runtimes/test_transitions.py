@@ -198,7 +198,7 @@ def test_a_folder_is_read_as_it_was_where_the_branch_began(catalogue: CatalogueF
     assert read_folder(catalogue.root).texts != catalogue.texts
 
 
-@pytest.mark.parametrize(("revision", "message"), [("nowhere", "cannot be told"), ("--all", "is no revision")])
+@pytest.mark.parametrize(("revision", "message"), [("nowhere", "cannot be compared"), ("--all", "is not a revision")])
 def test_a_revision_that_is_not_there_is_one_clear_error(
     catalogue: CatalogueFolder, tmp_path: Path, revision: str, message: str
 ) -> None:

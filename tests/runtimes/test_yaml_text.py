@@ -47,10 +47,10 @@ runtimes:
             '      "1.0":\n',
             '      "0.9":\n        changes: x\n      "1.0":\n',
         ),
-        (("b", "versions", "1.0", "changes"), "y", ">-\n          First,\n          of many", "y"),
+        (("b", "versions", "1.0", "changes"), "z", ">-\n          First,\n          of many", "z"),
         (("c",), {"owner": "x"}, "  # Before d.", "  c:\n    owner: x\n  # Before d."),
         (("a",), {"owner": "x"}, "  # Before b.", "  a:\n    owner: x\n  # Before b."),
-        (("d", "summary"), "y", "  d: {owner: x}\n", "  d:\n    owner: x\n    summary: y\n"),
+        (("d", "summary"), "z", "  d: {owner: x}\n", "  d:\n    owner: x\n    summary: z\n"),
         (
             ("b", "versions", "1.0", "deprecated"),
             {"since": datetime.date(2027, 2, 1)},
@@ -100,6 +100,7 @@ def test_text_that_looks_like_something_else_is_quoted() -> None:
     values = {"a": "1.0", "b": "true", "c": "2027-01-01", "d": "plain words", "e": ""}
     assert yaml.safe_load(dumped(values)) == values
     assert dumped(values).startswith('a: "1.0"\nb: "true"\n')
+    assert dumped(["y", "1e3", "0o17"]) == '- "y"\n- "1e3"\n- "0o17"\n'
 
 
 WORDS = st.sampled_from(["a", "b", "1.0", "true", "x y", "# no", "- z", "ä: b"])

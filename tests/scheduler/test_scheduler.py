@@ -138,6 +138,10 @@ def test_a_misspelt_switch_is_answered_with_the_right_one() -> None:
     assert problem.fix == "did you mean enableHierarchy?"
 
 
+def test_the_last_of_two_equal_keys_counts_as_in_volcano() -> None:
+    assert lint(f"actions: nothing\n{TRAINING.text()}") == []
+
+
 def test_the_config_map_can_be_checked_as_it_is() -> None:
     body = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": TRAINING.text()}}
     assert lint(yaml.safe_dump(body)) == []

@@ -3,7 +3,7 @@
 from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesModel, LocalObjectReference, ObjectMeta
 from trainyard.api.gang_policy import PodGroupPolicy
 from trainyard.api.ml_policy import MLPolicy
-from trainyard.api.parse import MODELS, documents, parse, problems_of
+from trainyard.api.parse import MODELS, parse, problems_of
 from trainyard.api.rules import SHAPE_RULES, ShapeRule
 from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime
 from trainyard.api.runtime_patch import RuntimePatch
@@ -39,7 +39,6 @@ __all__ = [
     "TrainJobStatus",
     "Trainer",
     "TrainingRuntime",
-    "documents",
     "parse",
     "problems_of",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +142,8 @@ def _files(
     *,
     allow_no_objects: bool,
 ) -> Report:
-    from trainyard.policy.check.changes import changed_files
+    from trainyard.manifests.files import read_text
+    from trainyard.manifests.revisions import changed_files
     from trainyard.policy.check.run import check_paths
     from trainyard.policy.stack import rule_catalogues
 
@@ -151,7 +151,7 @@ def _files(
     return check_paths(
         rulebook,
         paths,
-        stdin=sys.stdin.read,
+        stdin=lambda: read_text("-"),
         allow_no_objects=allow_no_objects or changed_since is not None,
         changed=(lambda: changed_files(changed_since, Path.cwd())) if changed_since else None,
         everything=everything,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,7 +104,7 @@ def client_of(kubeconfig: Path | None, context: str | None, settings: StackSetti
     return Client.from_kubeconfig(kubeconfig, context)
 
 
-def text_of(name: str) -> str:
+def text_of(name: str | Path) -> str:
     """Return the text of a file, or of standard input where its name is ``-``.
 
     Raises
@@ -113,9 +112,6 @@ def text_of(name: str) -> str:
     TrainyardError
         It cannot be read, or is not text.
     """
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise TrainyardError(f"{name} cannot be read: {error.strerror}", fix="check the path") from error
-    except UnicodeDecodeError as error:
-        raise TrainyardError(f"{name} is not text", fix="give YAML or JSON files") from error
+    from trainyard.manifests.files import read_text
+
+    return read_text(name)

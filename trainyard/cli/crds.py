@@ -29,33 +29,28 @@ def _crds(
     ] = False,
 ) -> None:
     """Write the CRDs of the trainer API and of Trainyard, one file each."""
-    import yaml
-
     from trainyard.api.crds import build
+    from trainyard.manifests.dump import dump
 
     definitions = build(_job_set_definition(jobset_crd), descriptions=descriptions)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for definition in definitions:
             path = out / f"{definition['metadata']['name']}.yaml"
-            path.write_text(yaml.safe_dump(definition, sort_keys=True, width=120))
+            path.write_text(dump(definition, sort_keys=True))
             typer.echo(str(path))
     except OSError as error:
         raise TrainyardError(f"{out} cannot be written: {error.strerror}", fix="choose another folder") from error
 
 
 def _job_set_definition(path: Path | None) -> dict[str, object]:
-    import yaml
-
-    from trainyard.api import documents
+    from trainyard.manifests.documents import objects
+    from trainyard.manifests.files import read_text
     from trainyard.settings.versions import supported_versions
     from trainyard.upstream import read
 
-    try:
-        text = path.read_text() if path else read("jobset", supported_versions("jobset")[0], _JOB_SET_CRD)
-        definition = next(iter(documents(text)), None)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise TrainyardError(f"{path} cannot be read: {error}", fix="give JobSet's CRD as YAML") from error
+    text = read_text(path) if path else read("jobset", supported_versions("jobset")[0], _JOB_SET_CRD)
+    definition = next(objects(text, str(path or _JOB_SET_CRD), fix="give JobSet's CRD as YAML"), None)
     names = (definition.get("spec") or {}).get("names") if isinstance(definition, dict) else None
     if not isinstance(definition, dict) or not isinstance(names, dict) or names.get("kind") != "JobSet":
         raise TrainyardError(f"{path} is not JobSet's CustomResourceDefinition", fix="give JobSet's CRD as YAML")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.checks.report import Format
+from trainyard.cli.common import text_of
 from trainyard.cli.findings import answer
 from trainyard.problem import TrainyardError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_MAX_BYTES = 1024 * 1024 * 1024
 _KEYS = {
     "file": "file",
     "domain": "object",
@@ -72,7 +71,7 @@ def _check(
     """Find the faults of fabrics and HyperNodes; exit 1 when there are errors."""
     from trainyard.topology.judge import check_texts
 
-    findings = check_texts([(str(file), _text(file)) for file in files])
+    findings = check_texts([(str(file), text_of(file)) for file in files])
     answer(findings, output, tool="trainyard topology check", keys=_KEYS)
 
 
@@ -149,7 +148,7 @@ def _declared(file: Path, from_: str, tiers: list[str] | None, labels: list[str]
 
     chosen, options = source(from_), Options(tuple(tiers or ()), _pairs(labels), qualify)
     try:
-        return chosen.read(_text(file), options)
+        return chosen.read(text_of(file), options)
     except TrainyardError as error:
         raise TrainyardError(f"{file}: {error.message}", fix=error.fix, problems=error.problems) from error
 
@@ -182,16 +181,3 @@ def _pairs(labels: list[str] | None) -> tuple[tuple[str, str], ...]:
         if not tier or not key:
             raise TrainyardError(f"--label {tier or key!r} is not TIER=KEY", fix="write --label rack=example.com/rack")
     return pairs
-
-
-def _text(file: Path) -> str:
-    try:
-        if str(file) == "-":
-            return sys.stdin.buffer.read(_MAX_BYTES).decode()
-        if file.stat().st_size > _MAX_BYTES:
-            raise TrainyardError(f"{file} is larger than 1 GiB", fix="check that it is the right file")
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise TrainyardError(f"{file} is not text in UTF-8", fix="check that it is the right file") from error
-    except OSError as error:
-        raise TrainyardError(f"{file} cannot be read: {error.strerror}", fix="check the path") from error

@@ -9,6 +9,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
 from trainyard.problem import Problem, TrainyardError
 from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.settings.platform import PolicySettings
@@ -152,10 +154,7 @@ class Configuration(_Model):
         TrainyardError
             With every wrong field, if the file is not a valid configuration.
         """
-        try:
-            document = yaml.safe_load(path.read_text()) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise TrainyardError(f"configuration {path}: {error}", fix="Write it with `trainyard up`") from error
+        document = load(read_text(path), f"configuration {path}", fix="Write it with `trainyard up`") or {}
         try:
             return cls.model_validate(document)
         except ValidationError as error:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
-import yaml
-
-from trainyard.api import Body, documents
+from trainyard.api import Body
 from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
 from trainyard.convert.fit import Catalogue
 from trainyard.convert.kinds import KINDS, converter_of
 from trainyard.convert.metadata import job_name
 from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.source import Source
+from trainyard.manifests.documents import objects
 from trainyard.problem import TrainyardError
 
 __all__ = ["convert_documents"]
-
-_LIST: Final = "List"
 
 
 def convert_documents(texts: Mapping[str, str], catalogue: Catalogue, *, runtime: str = AUTO) -> list[Conversion]:
@@ -41,7 +38,7 @@ def convert_documents(texts: Mapping[str, str], catalogue: Catalogue, *, runtime
     found = []
     names: set[tuple[str, str]] = set()
     for origin, text in texts.items():
-        for index, body in enumerate(_read(origin, text), 1):
+        for index, body in enumerate(objects(text, origin), 1):
             where = f"Document {index} of {origin}"
             converter = converter_of(*_kind(where, body))
             if converter is None:
@@ -77,26 +74,6 @@ def _passed_by(body: Body) -> Conversion:
         kinds = ", ".join(sorted({name for _, name in KINDS}))
         note = Note("kind", kind, Fidelity.LOSSLESS, message, f"nothing, unless it is a job: those are {kinds}")
     return Conversion(Source(body).label, (), (note,))
-
-
-def _read(origin: str, text: str) -> Iterator[Any]:
-    try:
-        for body in documents(text):
-            yield from _unpacked(body)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise TrainyardError(f"{origin} is not valid YAML: {reason}", fix="correct the YAML") from error
-
-
-def _unpacked(body: Any) -> Iterable[Any]:
-    """Return the items of a typed list, such as PyTorchJobList, with the kind that the list says."""
-    if not isinstance(body, dict) or not isinstance(body.get("items"), list):
-        return (body,)
-    kind = str(body.get("kind", ""))
-    if not kind.endswith(_LIST):
-        return (body,)
-    about = {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix(_LIST)}
-    return [{**about, **item} if isinstance(item, dict) else item for item in body["items"]]
 
 
 def _kind(where: str, body: Any) -> tuple[str, str]:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from trainyard.cluster.pulumi_home import quiet_home
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder
+from trainyard.manifests.dump import dump
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
 from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
@@ -142,9 +143,9 @@ def _failure(error: Exception) -> TrainyardError:
 
 
 def _write_project(folder: Path) -> None:
-    project = yaml.safe_load((project_root() / "Pulumi.yaml").read_text())
+    project = load(read_text(project_root() / "Pulumi.yaml"))
     project = {key: value for key, value in project.items() if key not in ("main", "stackConfigDir", "template")}
-    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project, sort_keys=False))
+    (folder / "Pulumi.yaml").write_text(dump(project))
 
 
 @contextmanager

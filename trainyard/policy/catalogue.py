@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from trainyard.data import data_folder
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
 from trainyard.policy.rule import Fragment, Rule
 from trainyard.problem import Problem, TrainyardError
-from trainyard.settings.loader import read_yaml as parsed_file
 
 __all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
 
@@ -66,7 +67,7 @@ def fragments(folder: Path | None = None) -> dict[str, Fragment]:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds one mapping; a key given twice is an error."""
-    document = parsed_file(path)
+    document = load(read_text(path), str(path))
     if not isinstance(document, dict):
         raise TrainyardError(f"{path} does not hold a mapping", fix=_FIX)
     return document

@@ -12,21 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from trainyard import quantity
 from trainyard.checks.finding import Finding
+from trainyard.manifests.documents import objects
+from trainyard.manifests.loader import load_all
 from trainyard.problem import TrainyardError
 from trainyard.queues.model import ROOT, Queue
 from trainyard.queues.paths import ManifestPaths
 from trainyard.queues.rules import RULES
 from trainyard.settings.tenancy import NodeGroups, QueueAffinity
 
-__all__ = ["Manifests", "is_manifest", "objects", "read_manifests", "read_queue"]
+__all__ = ["Manifests", "is_manifest", "kubernetes_objects", "read_manifests", "read_queue"]
 
 _API_VERSION = "scheduling.volcano.sh/v1beta1"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
@@ -82,7 +82,7 @@ def is_manifest(text: str, source: str) -> bool:
     TrainyardError
         The text is not YAML.
     """
-    first = next(iter(_documents(source, text)), None)
+    first = next((body for body in load_all(text, source) if body is not None), None)
     return not isinstance(first, Mapping) or "config" not in first or "kind" in first
 
 
@@ -102,7 +102,7 @@ def read_manifests(texts: Mapping[str, str]) -> Manifests:
     result = Manifests()
     sources = result.sources
     for source, text in texts.items():
-        for body in objects(source, text):
+        for body in kubernetes_objects(source, text):
             if body.get("kind") != "Queue" or not str(body.get("apiVersion", "")).startswith("scheduling.volcano.sh/"):
                 continue
             name, queue, findings = read_queue(body)
@@ -146,35 +146,18 @@ def _metadata(body: Mapping[str, Any]) -> tuple[str, list[Finding]]:
     return name, []
 
 
-def _documents(source: str, text: str) -> list[Any]:
-    try:
-        return [document for document in yaml.load_all(text, Loader=_LOADER) if document is not None]
-    except (yaml.YAMLError, ValueError) as error:
-        shown = " ".join(str(error).split())
-        raise TrainyardError(f"{source} is not valid YAML: {shown}", fix="correct the YAML") from error
-
-
-def objects(source: str, text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the Kubernetes objects of a text in YAML or JSON, Lists taken apart.
+def kubernetes_objects(source: str, text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the Kubernetes objects of a text in YAML or JSON, Lists unpacked.
 
     Raises
     ------
     TrainyardError
         The text is not YAML or holds something else.
     """
-    waiting = _documents(source, text)[::-1]
-    while waiting:
-        body = waiting.pop()
+    for body in objects(text, source):
         if not isinstance(body, Mapping) or not isinstance(body.get("kind"), str):
             raise TrainyardError(f"{source} holds something that is no Kubernetes object", fix="give manifests")
-        items = body.get("items")
-        if body["kind"].endswith("List") and isinstance(items, list):
-            # Members of a typed list may leave out what the list already says.
-            single = {"kind": body["kind"].removesuffix("List"), "apiVersion": body.get("apiVersion")}
-            members = [{**single, **item} if isinstance(item, Mapping) and single["kind"] else item for item in items]
-            waiting.extend(reversed(members))
-        else:
-            yield body
+        yield body
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.manifests.loader import load
 from trainyard.problem import TrainyardError
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.capacity import supply_of
@@ -14,7 +15,7 @@ from trainyard.queues.model import ROOT, Queue
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.units import queue_tree
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import parse_yaml, stack_settings
+from trainyard.settings.loader import stack_settings
 
 __all__ = ["Side", "file_side", "live_side", "settings_side"]
 
@@ -49,7 +50,7 @@ def file_side(text: str, source: str) -> Side:
     if is_manifest(text, source):
         read = read_manifests({source: text})
         return Side(_sound(QueueTree(read.queues, read.root), source))
-    return settings_side(stack_settings(parse_yaml(text, source=source), source=source), source)
+    return settings_side(stack_settings(load(text, source), source=source), source)
 
 
 def settings_side(settings: StackSettings, source: str) -> Side:

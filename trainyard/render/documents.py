@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import yaml
-
-from trainyard.api import Body, Platform, TenantPolicy, documents, parse
+from trainyard.api import Body, Platform, TenantPolicy, parse
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, QUEUE_ANNOTATION, TRAIN_JOB, TRAINING_RUNTIME
+from trainyard.manifests.documents import objects
 from trainyard.problem import Problem, TrainyardError
 from trainyard.render.platform import context_of
 from trainyard.render.result import RenderContext
@@ -130,12 +129,7 @@ def _about(runtime: SentRuntime) -> Iterator[Problem]:
 
 def _objects(texts: Mapping[str, str]) -> Iterator[Body]:
     for source, text in texts.items():
-        try:
-            found = list(documents(text))
-        except yaml.YAMLError as error:
-            reason = " ".join(str(error).split())
-            raise TrainyardError(f"{source} is not valid YAML: {reason}", fix="correct the YAML") from error
-        for index, body in enumerate(found):
+        for index, body in enumerate(objects(text, source)):
             if not _is_object(body):
                 raise TrainyardError(
                     f"Document {index + 1} of {source} is not a Kubernetes object",

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-import yaml
-
-from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, documents, parse
+from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import GROUP, SNAPSHOT_KEY, SNAPSHOT_SUFFIX
+from trainyard.manifests.documents import objects
+from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.problem import Problem, TrainyardError
 from trainyard.render.plan import Plan
 from trainyard.render.runtime_cache import once_per_runtime
@@ -113,11 +113,10 @@ def _read(text: str) -> Body:
     except ValueError:
         pass
     try:
-        loaded = next(iter(documents(text)), None)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
+        loaded = next(objects(text), None)
+    except InvalidYamlError as error:
         raise TrainyardError(
-            f"invalid runtime snapshot: unable to unmarshal the snapshot: {reason}", fix=_FIX
+            f"invalid runtime snapshot: unable to unmarshal the snapshot: {error.reason}", fix=_FIX
         ) from error
     if not isinstance(loaded, dict):
         raise TrainyardError(

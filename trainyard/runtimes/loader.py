@@ -7,10 +7,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from trainyard.api import documents
+from trainyard.manifests.documents import objects
+from trainyard.manifests.loader import load
+from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.problem import Problem, TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Deprecation, Runtime, RuntimeVersion
 from trainyard.runtimes.checks import check_version
@@ -159,9 +160,10 @@ def _read(folder: CatalogueFolder, file: str, problems: list[Problem]) -> dict[s
         problems.append(Problem(path, reason, "add the file or correct index.yaml"))
         return None
     try:
-        found = list(documents(folder.texts[file]))
-    except (yaml.YAMLError, RecursionError) as error:
-        problems.append(Problem(path, f"is not one YAML document: {' '.join(str(error).split())}", "correct it"))
+        # Versions are objects of Kubernetes; the index is not, and its unquoted numbers are faults.
+        found = [load(folder.texts[file])] if file == INDEX else list(objects(folder.texts[file]))
+    except InvalidYamlError as error:
+        problems.append(Problem(path, f"is not one YAML document: {error.reason}", "correct it"))
         return None
     if len(found) > 1:
         problems.append(Problem(path, f"is not one YAML document but {len(found)}", "make a file of each"))

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard.manifests.scalars import is_ambiguous
+
 __all__ = ["Rank", "dumped", "removed", "with_value"]
 
 Rank = Callable[[tuple[str | int, ...], str], Any]
@@ -184,7 +186,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     resolved: object = dumper.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
-    plain = resolved == "tag:yaml.org,2002:str"
+    plain = resolved == "tag:yaml.org,2002:str" and not is_ambiguous(value)
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')
 
 

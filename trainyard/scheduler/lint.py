@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from trainyard.checks.finding import Severity
 from trainyard.checks.rule import Rule, RuleSet
+from trainyard.manifests.loader import load
+from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.problem import Problem
 from trainyard.scheduler.volcano import (
     ACTION_ARGUMENTS,
@@ -96,9 +96,10 @@ def lint(text: str) -> list[Problem]:
         Empty when Volcano 1.14.1 does what the text says.
     """
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        message = f"not YAML ({' '.join(str(error).split())}): {_DROPPED}"
+        # Volcano's library takes the last of two equal keys.
+        document = load(text, last_key_wins=True)
+    except InvalidYamlError as error:
+        message = f"not YAML ({error.reason}): {_DROPPED}"
         return [Problem("", message, "correct the YAML", "scheduler-structure")]
     if not isinstance(document, dict):
         return [Problem("", f"not a mapping: {_DROPPED}", "write actions: and tiers:", "scheduler-structure")]

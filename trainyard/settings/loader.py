@@ -7,27 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.messages import CONFIG_NAMESPACE, problems_of
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "parse_yaml", "read_yaml", "stack_file", "stack_settings"]
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that refuses a key given twice, of which YAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is there twice", key.start_mark)
-            seen.add(key.value)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
+__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "stack_file", "stack_settings"]
 
 
 def stack_file(stack: str, folder: Path) -> Path:
@@ -49,38 +37,6 @@ def stack_file(stack: str, folder: Path) -> Path:
     return path
 
 
-def read_yaml(path: Path) -> Any:
-    """Return what a YAML file says; a key given twice is an error.
-
-    Raises
-    ------
-    TrainyardError
-        The file cannot be read or is not YAML.
-    """
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError as error:
-        raise TrainyardError(f"{path} is not text in UTF-8", fix="check that it is a YAML file") from error
-    except OSError as error:
-        raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check the path") from error
-    return parse_yaml(text, source=str(path))
-
-
-def parse_yaml(text: str, *, source: str) -> Any:
-    """Return what one YAML document says; a key given twice is an error.
-
-    Raises
-    ------
-    TrainyardError
-        It is not YAML.
-    """
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        detail = " ".join(str(error).split())
-        raise TrainyardError(f"{source} is not valid YAML: {detail}", fix="correct the YAML") from error
-
-
 def load_stack(path: Path) -> StackSettings:
     """Read one stack file.
 
@@ -89,7 +45,7 @@ def load_stack(path: Path) -> StackSettings:
     TrainyardError
         The file cannot be read, is not YAML, or its settings are wrong; every finding is listed.
     """
-    return stack_settings(read_yaml(path), source=str(path))
+    return stack_settings(load(read_text(path), str(path)), source=str(path))
 
 
 def stack_settings(document: object, *, source: str) -> StackSettings:

@@ -16,11 +16,13 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
 from trainyard.problem import Problem, TrainyardError
 from trainyard.queues import ROOT
 from trainyard.settings import StackSettings, load_stack
 from trainyard.settings.base import DnsLabel, SettingsModel
-from trainyard.settings.loader import parse_stack, read_yaml
+from trainyard.settings.loader import parse_stack
 from trainyard.settings.messages import CONFIG_NAMESPACE, problems_of
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import Duration
@@ -126,7 +128,7 @@ def load_scenario(path: Path) -> Scenario:
     TrainyardError
         It cannot be read or something in it is wrong; every finding is listed with its path.
     """
-    document = read_yaml(path)
+    document = load(read_text(path), str(path))
     if not isinstance(document, dict):
         raise TrainyardError(f"{path} is not a scenario", fix="write title:, fabric:, jobs: and expect:")
     try:

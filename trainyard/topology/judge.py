@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainyard.checks.finding import Finding, Severity
+from trainyard.manifests.loader import load_all
 from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology.checks import fabric_findings
 from trainyard.topology.fabric import compile_fabric
 from trainyard.topology.hypernode_checks import check_hyper_nodes
 from trainyard.topology.manifests import Manifests, is_manifest, read_manifests
-from trainyard.topology.sources.base import parse_documents
 from trainyard.topology.sources.description import SOURCE, fabric_values
 
 __all__ = ["check_texts"]
@@ -35,7 +35,7 @@ def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
     fabrics: list[tuple[str, FabricSettings]] = []
     documents: list[tuple[str, object]] = []
     for name, text in texts:
-        found = _parsed(name, text)
+        found = list(load_all(text, name, fix="correct it"))
         if len(found) == 1 and not is_manifest(found[0]) and fabric_values(found[0]) is not None:
             fabrics.append((name, _fabric(name, text)))
         else:
@@ -60,10 +60,3 @@ def _fabric(name: str, text: str) -> FabricSettings:
         return SOURCE.read(text).settings
     except TrainyardError as error:
         raise TrainyardError(f"{name}: {error.message}", fix=error.fix, problems=error.problems) from error
-
-
-def _parsed(name: str, text: str) -> list[object]:
-    try:
-        return parse_documents(text)
-    except TrainyardError as error:
-        raise TrainyardError(f"{name} cannot be read: {error.message}", fix=error.fix) from error

@@ -6,30 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
-import yaml
 
+from trainyard.manifests.dump import dump, dump_all
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology.fabric import Fabric
 
 __all__ = ["hyper_nodes_text", "nodes_text", "settings_text"]
-
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_WIDTH = 120
 
 
 def settings_text(settings: FabricSettings, notes: Sequence[str] = ()) -> str:
     """Return ``trainyard:fabric`` as YAML, ready for a stack's settings; notes become comments at the top."""
     values = settings.model_dump(by_alias=True, exclude_unset=True, mode="json")
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
-    body = yaml.dump(
-        {"config": {"trainyard:fabric": values}},
-        Dumper=_Dumper,
-        sort_keys=False,
-        default_flow_style=None,
-        width=_WIDTH,
-        allow_unicode=True,
-    )
-    return comments + str(body)
+    return comments + dump({"config": {"trainyard:fabric": values}}, flow=None)
 
 
 def hyper_nodes_text(fabric: Fabric, *, json: bool = False) -> str:
@@ -52,4 +41,4 @@ def _written(manifests: Iterable[dict[str, Any]], json: bool) -> str:
     if json:
         body = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         return orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() + "\n"
-    return str(yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False))
+    return dump_all(manifests)

@@ -15,10 +15,11 @@ from tests.policy.equivalence.judged import Judged
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
+from trainyard.manifests.documents import Source
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, load_world
 from trainyard.policy.catalogue import load_rules
-from trainyard.policy.check.sources import Manifest, SourceFile
+from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_jobs import resolved
 from trainyard.policy.check.world import World
 from trainyard.policy.opa.bundle import build_bundle
@@ -56,7 +57,7 @@ def _rendered() -> Iterator[tuple[str, Body]]:
                 },
             }
             yield name, body
-            outcome = resolved(Manifest(SourceFile("job", ""), 0, (), job), world)
+            outcome = resolved(Manifest(Source("job", ""), 0, (), job), world)
             yield f"{name}/TrainJob", {**outcome.body, "metadata": {"name": "job"}}
             for made in outcome.objects:
                 yield f"{name}/{made['kind']}", made

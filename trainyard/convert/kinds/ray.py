@@ -6,8 +6,6 @@ import json
 import shlex
 from typing import Any, Final
 
-import yaml
-
 from trainyard.api import Body
 from trainyard.convert.draft import Draft
 from trainyard.convert.kinds.ray_groups import read_groups
@@ -16,6 +14,8 @@ from trainyard.convert.restarts import adapt_restart_policy
 from trainyard.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
 from trainyard.convert.scheduling import read_priority, read_schedulers
 from trainyard.convert.source import shown
+from trainyard.manifests.loader import load
+from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["convert_cluster", "convert_job"]
@@ -137,9 +137,9 @@ def _submit_options(draft: Draft) -> list[str]:
 
 def _runtime_env(draft: Draft, text: str) -> str:
     try:
-        value: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise draft.source.malformed(_RUNTIME_ENV, f"is not YAML: {' '.join(str(error).split())}") from error
+        value: Any = load(text)
+    except InvalidYamlError as error:
+        raise draft.source.malformed(_RUNTIME_ENV, f"is not YAML: {error.reason}") from error
     if not isinstance(value, dict):
         raise draft.source.malformed(_RUNTIME_ENV, f"must be an object, but is {shown(value)}")
     return json.dumps(value, sort_keys=True, default=str)

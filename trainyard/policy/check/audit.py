@@ -8,7 +8,8 @@ from typing import Any
 
 from trainyard.kube import Client, Resource
 from trainyard.kube.errors import ApiError, TransportError
-from trainyard.policy.check.sources import Manifest, SourceFile, Sources
+from trainyard.manifests.documents import Source
+from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.rule import Rule
 from trainyard.problem import TrainyardError
 
@@ -19,7 +20,7 @@ CLUSTER = "cluster"
 
 Bodies = list[dict[str, Any]]
 
-_SOURCE = SourceFile(CLUSTER, "")
+_SOURCE = Source(CLUSTER, "")
 _CONTEXT = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False),
     Resource("trainyard.dev", "v1alpha1", "tenantpolicies", "TenantPolicy"),

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import Field, ValidationError
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
+from trainyard.manifests.dump import dump
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.base import SettingsModel
 
@@ -63,14 +65,9 @@ def read_baseline(path: Path) -> list[BaselineEntry]:
     TrainyardError
         It cannot be read, or an entry is wrong.
     """
-    try:
-        document: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TrainyardError(
-            f"{path} cannot be read: {error.strerror}", fix="check the path, or make it with --write-baseline"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise TrainyardError(f"{path} is not valid YAML: {' '.join(str(error).split())}", fix=_FIX) from error
+    if not path.exists():
+        raise TrainyardError(f"{path} does not exist", fix="check the path, or make it with --write-baseline")
+    document: Any = load(read_text(path), str(path), fix=_FIX)
     if not isinstance(document or [], list):
         raise TrainyardError(f"{path} does not hold a list", fix=_FIX)
     entries, problems = [], []
@@ -142,7 +139,7 @@ def written_baseline(
     ]
     made.sort(key=lambda entry: (entry.object, entry.path, entry.rule or ""))
     body = [entry.model_dump() for entry in made]
-    return _HEAD + yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
+    return _HEAD + dump(body)
 
 
 def _reported(

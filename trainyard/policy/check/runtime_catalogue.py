@@ -14,9 +14,10 @@ from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
-from trainyard.policy.check.lines import Lines
+from trainyard.manifests.documents import Source
+from trainyard.manifests.lines import Lines
 from trainyard.policy.check.run import Rulebook
-from trainyard.policy.check.sources import Manifest, SourceFile, Sources
+from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
 from trainyard.problem import Problem, TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, State
@@ -264,11 +265,11 @@ def _surroundings(settings: StackSettings | None, accounts: Iterable[str]) -> li
         )
         body = Platform(spec=platform).model_dump(by_alias=True, exclude_none=True)
         bodies.append({**body, "metadata": {"name": PLATFORM_NAME}})
-    return [Manifest(SourceFile("surroundings", ""), 0, (), body) for body in bodies]
+    return [Manifest(Source("surroundings", ""), 0, (), body) for body in bodies]
 
 
 def _manifest(body: dict[str, Any], path: Path, texts: Mapping[Path, str]) -> Manifest:
-    return Manifest(SourceFile(_shown(path), texts.get(path, ""), path), 0, (), body)
+    return Manifest(Source(_shown(path), texts.get(path, ""), path), 0, (), body)
 
 
 def _located(severity: Severity, problems: Iterable[Problem], texts: Mapping[Path, str]) -> Iterator[Finding]:

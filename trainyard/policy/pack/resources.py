@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from trainyard.policy.check.sources import Manifest, SourceFile
+from trainyard.manifests.documents import Source
+from trainyard.policy.check.sources import Manifest
 from trainyard.policy.pack.values import SUBSTITUTES, NotKnown, Properties, paths, substituted
 
 __all__ = ["KubernetesObject", "Resource", "objects_of", "unreadable"]
@@ -16,7 +17,7 @@ _TYPE: Final = "kubernetes:"
 _RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 _DROPPED: Final = ("status",)
 _DEPTH: Final = 8
-_SOURCE: Final = SourceFile("stack", "")
+_SOURCE: Final = Source("stack", "")
 
 
 @dataclass(frozen=True)

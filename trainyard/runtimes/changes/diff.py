@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-import yaml
-
-from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, documents, parse
+from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import TRAIN_JOB
+from trainyard.manifests.documents import objects
 from trainyard.problem import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
 from trainyard.runtimes.samples import sample_train_job
@@ -121,10 +120,7 @@ def read_job(text: str, source: str) -> Mapping[str, Any]:
     TrainyardError
         It holds none, or several.
     """
-    try:
-        found = [body for body in documents(text) if isinstance(body, dict) and body.get("kind") == TRAIN_JOB]
-    except yaml.YAMLError as error:
-        raise TrainyardError(f"{source} is not valid YAML: {' '.join(str(error).split())}", fix="correct it") from error
+    found = [body for body in objects(text, source) if isinstance(body, dict) and body.get("kind") == TRAIN_JOB]
     if len(found) != 1 or not isinstance(found[0].get("spec"), dict):
         raise TrainyardError(f"{source} holds {len(found)} TrainJobs with a spec, not one", fix="name a file with one")
     job: Mapping[str, Any] = found[0]

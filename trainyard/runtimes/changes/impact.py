@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-import yaml
-
-from trainyard.api import documents
 from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, SNAPSHOT_SUFFIX, TRAIN_JOB
+from trainyard.manifests.documents import objects
 from trainyard.problem import TrainyardError
 
 __all__ = ["Effect", "Reached", "Recorded", "reached", "read_recorded"]
@@ -82,12 +80,7 @@ def read_recorded(texts: Mapping[str, str]) -> Recorded:
     jobs: list[Mapping[str, Any]] = []
     snapshots: set[str] = set()
     for source, text in texts.items():
-        try:
-            found = list(documents(text))
-        except yaml.YAMLError as error:
-            reason = " ".join(str(error).split())
-            raise TrainyardError(f"{source} is not valid YAML: {reason}", fix="record the list again") from error
-        for number, body in enumerate(_items(found), start=1):
+        for number, body in enumerate(objects(text, source, fix="record the list again"), start=1):
             if not _is_object(body):
                 raise TrainyardError(
                     f"Entry {number} of {source} is not a Kubernetes object",
@@ -98,19 +91,6 @@ def read_recorded(texts: Mapping[str, str]) -> Recorded:
             elif body["kind"] == "ConfigMap":
                 snapshots |= _snapshot_of(body)
     return Recorded(tuple(jobs), frozenset(snapshots))
-
-
-def _items(found: Iterable[Any]) -> Iterable[Any]:
-    for body in found:
-        if (
-            isinstance(body, dict)
-            and str(body.get("kind", "")).endswith("List")
-            and isinstance(body.get("items"), list)
-        ):
-            stamp = {"apiVersion": body.get("apiVersion"), "kind": str(body["kind"]).removesuffix("List")}
-            yield from ({**stamp, **item} if isinstance(item, dict) else item for item in body["items"])
-        else:
-            yield body
 
 
 def _is_object(body: Any) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
+from trainyard.manifests.loader import load
 from trainyard.problem import Problem, TrainyardError
 from trainyard.runtimes.catalogue import Catalogue
 from trainyard.runtimes.folder import LOCK, CatalogueFolder
@@ -65,10 +64,7 @@ def read_lock(folder: CatalogueFolder) -> ImageLock:
     if LOCK not in folder.texts:
         return ImageLock()
     fix = "regenerate it: trainyard runtimes resolve"
-    try:
-        document = yaml.safe_load(folder.texts[LOCK])
-    except yaml.YAMLError as error:
-        raise TrainyardError(f"{path} is not valid YAML: {' '.join(str(error).split())}", fix=fix) from error
+    document = load(folder.texts[LOCK], str(path), fix=fix)
     document = {} if document is None else document
     sections = document if isinstance(document, dict) else {"": document}
     problems = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainyard.manifests.loader import load
 from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
-from trainyard.settings.loader import parse_yaml, stack_settings
-from trainyard.topology.sources.base import Options, Source, parse_documents
+from trainyard.settings.loader import stack_settings
+from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import Declared
 
 __all__ = ["SOURCE", "fabric_values"]
@@ -34,14 +35,14 @@ def fabric_values(document: object) -> Mapping[str, Any] | None:
 
 
 def _read(text: str, options: Options) -> Declared:
-    documents = parse_documents(text)
-    values = fabric_values(documents[0]) if len(documents) == 1 else None
+    document = load(text, "It", fix="correct it")
+    values = fabric_values(document)
     if values is None:
         raise TrainyardError(
             "It holds no fabric", fix=f"use a stack's settings, or a file with {_KEY}; --from names other sources"
         )
     if "cluster" in values:
-        return Declared(stack_settings(parse_yaml(text, source="the file"), source="the file").fabric)
+        return Declared(stack_settings(document, source="the file").fabric)
     anywhere = {"provider": "embedded"}
     return Declared(parse_stack({"cluster": anywhere, **values}, source="the file").fabric)
 

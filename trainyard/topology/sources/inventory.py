@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import yaml
 from pydantic import ValidationError
 
+from trainyard.manifests.nodes import PLAIN, compose_all
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_NODES
-from trainyard.topology.sources.base import Options, Source, refuse_depth
+from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import Declared, declare
 
 __all__ = ["SOURCE"]
@@ -34,6 +35,7 @@ _TIERS |= {"row", "pod", "aisle", "island", "spine", "superspine", "super-spine"
 """Columns that are tiers without being named as such."""
 
 _WHAT = "The inventory"
+_EMPTY = ("", "~", "null", "Null", "NULL")
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,10 @@ def _csv_rows(text: str) -> Iterator[_Row]:
 
 
 def _yaml_rows(text: str) -> Iterator[_Row]:
-    refuse_depth(text)
-    try:
-        document = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError) as error:
-        message = " ".join(str(error).split())[:300]
-        raise TrainyardError(f"{_WHAT} is not valid YAML: {message}", fix="correct it") from error
+    documents = list(compose_all(text, _WHAT, fix="correct it"))
+    if len(documents) > 1:
+        raise TrainyardError(f"{_WHAT} has {len(documents)} YAML documents", fix="leave one")
+    document = documents[0] if documents else None
     if isinstance(document, yaml.MappingNode):
         document = next((value for key, value in document.value if key.value == "nodes"), document)
     if not isinstance(document, yaml.SequenceNode):
@@ -178,7 +178,7 @@ def _yaml_rows(text: str) -> Iterator[_Row]:
         for key, value in entry.value:
             if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
                 raise _wrong(value.start_mark.line + 1, "a value is not plain text or a number", "write key: value")
-            empty = value.tag == "tag:yaml.org,2002:null"
+            empty = value.tag == PLAIN and value.value in _EMPTY
             cells[_column(key.value)] = "" if empty else value.value.strip()
         yield _Row(line, cells)
 

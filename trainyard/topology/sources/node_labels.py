@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trainyard import quantity
+from trainyard.manifests.loader import load_all
 from trainyard.problem import Problem, TrainyardError
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.manifests import Node, read_manifests
 from trainyard.topology.names import LABEL_PREFIX, SHAPE_LABEL
-from trainyard.topology.sources.base import Options, Source, parse_documents
+from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import Declared, declare
 
 __all__ = ["SOURCE", "fabric_of_nodes"]
@@ -56,7 +57,7 @@ _FAMILIES = (
 
 
 def _read(text: str, options: Options) -> Declared:
-    manifests = read_manifests(("", document) for document in parse_documents(text))
+    manifests = read_manifests(("", document) for document in load_all(text, "It", fix="correct it"))
     if manifests.nodes is None:
         raise TrainyardError(f"{_WHAT} holds no nodes", fix="use the output of `kubectl get nodes -o yaml`")
     return fabric_of_nodes(manifests.nodes, options)

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.manifests.loader import load_all
 from trainyard.problem import Problem, TrainyardError
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES
-from trainyard.topology.sources.base import Options, Source, parse_documents
+from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.sources.hostlist import expand
 from trainyard.topology.to_settings import Declared, declare
 
@@ -57,7 +58,7 @@ def _read(text: str, options: Options) -> Declared:
     if re.search(r"(?im)^\s*(SwitchName|BlockName)\s*=", text) and not re.search(r"(?m)^\s*(kind|data):|^\s*[{]", text):
         _conf(text, topology)
     else:
-        for document in parse_documents(text):
+        for document in load_all(text, "It", fix="correct it"):
             _document(document, topology)
     if not topology.switches and not topology.blocks and not topology.problems:
         raise TrainyardError(
@@ -77,7 +78,7 @@ def _document(document: object, topology: _Topology) -> None:
             if re.search(r"(?im)^\s*(SwitchName|BlockName)\s*=", value):
                 _conf(value, topology, f"{key} ")
             elif str(key).endswith((".yaml", ".yml")) and "topology" in value:
-                for inner in parse_documents(value):
+                for inner in load_all(value, "It", fix="correct it"):
                     _entries(inner, topology)
     else:
         _entries(document, topology)

@@ -1,12 +1,14 @@
-"""Line numbers of objects and fields in their files, looked up only for findings."""
+"""Lines of objects and fields in their texts, looked up only for findings."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import yaml
+
+from trainyard.manifests.nodes import InvalidYamlError, compose_all
 
 __all__ = ["Lines"]
 
@@ -17,13 +19,6 @@ _MARK: Final = re.compile(r"^---(?=[ \t\n]|\Z)", re.MULTILINE)
 _DIRECTIVES: Final = ("\n...", "\n%", "\r", "\x85", "\u2028", "\u2029")
 """What makes it hard to tell where documents begin."""
 _CONTENT: Final = re.compile(r"^[ \t]*[^ \t\n#]", re.MULTILINE)
-
-
-class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Finds only where nodes are; what values mean does not matter."""
-
-    def resolve(self, _kind: type[yaml.Node], _value: Any, _implicit: Any) -> str:
-        return ""
 
 
 class Lines:
@@ -80,8 +75,8 @@ class Lines:
         first, text = self._parts[part]
         if part not in self._nodes:
             try:
-                self._nodes[part] = list(yaml.compose_all(text, Loader=_Composer))
-            except (yaml.YAMLError, RecursionError):
+                self._nodes[part] = list(compose_all(text))
+            except InvalidYamlError:
                 self._nodes[part] = []
         nodes = self._nodes[part]
         return first, nodes[number - part] if number - part < len(nodes) else None

@@ -1,4 +1,4 @@
-"""What changed since a revision."""
+"""Git revisions: what changed since one, and what a folder held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.policy.check.changes import changed_files
+from trainyard.manifests.revisions import changed_files, texts_at
 from trainyard.problem import TrainyardError
 
 
@@ -59,5 +59,24 @@ def test_an_unknown_revision_is_an_error(repository: Path, revision: str) -> Non
 
 
 def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TrainyardError, match="What changed cannot be told"):
+    with pytest.raises(TrainyardError, match="cannot be compared"):
         changed_files("main", tmp_path)
+
+
+def test_a_folder_is_read_as_it_was_where_the_branch_left(repository: Path) -> None:
+    (repository / "edited.yaml").write_text("x")
+    git(repository, "commit", "-qam", "second")
+    (repository / "committed.yaml").write_text("x")
+    texts = texts_at("main", repository, lambda file: file.startswith(("edited", "committed")))
+    assert texts == {"edited.yaml": "name: edited\n" * 9, "committed.yaml": "name: committed\n" * 9}
+
+
+def test_a_folder_that_was_not_there_has_no_texts(repository: Path) -> None:
+    (repository / "new").mkdir()
+    (repository / "new" / "a.yaml").write_text("x")
+    assert texts_at("main", repository / "new", lambda _: True) == {}
+
+
+def test_errors_name_the_option_that_asks_for_git(tmp_path: Path) -> None:
+    with pytest.raises(TrainyardError, match="leave --against out"):
+        texts_at("main", tmp_path, lambda _: True)

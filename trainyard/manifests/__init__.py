@@ -1,0 +1,1 @@
+"""Manifests: YAML read as Kubernetes does, with file and line."""

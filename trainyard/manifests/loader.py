@@ -1,0 +1,99 @@
+"""Load YAML as Kubernetes does: JSON values only, each key once, within bounds, with the line of each error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from trainyard.manifests.nodes import FIX, InvalidYamlError, compose_all, error_at
+from trainyard.manifests.scalars import key_text, kubernetes_value, plain_value
+from trainyard.manifests.values import Dialect, value_of
+
+__all__ = ["load", "load_all"]
+
+_JSON: Final = re.compile(r"\s*[{\[]")
+_JSON_KEY: Final = re.compile(r'"\s*:')
+
+
+def load_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[Any]:
+    """Yield the documents of manifests, None for an empty one, as the API server gets them.
+
+    Keys are text and given once, merge keys are applied, timestamps are text, ``y`` is true and ``1.0`` is 1.
+
+    Parameters
+    ----------
+    text
+        YAML or JSON.
+    source
+        Where it is from, named in errors.
+    fix
+        What errors propose.
+
+    Raises
+    ------
+    InvalidYamlError
+        The text is neither, or says what JSON cannot; what comes before was yielded.
+    """
+    text = text.removeprefix("\ufeff")
+    document = _json(text)
+    if document is not None:
+        yield document
+        return
+    for node in compose_all(text, source, fix=fix):
+        yield _built(node, text, source, fix, _KUBERNETES)
+
+
+def load(text: str, source: str = "the text", *, fix: str = FIX, last_key_wins: bool = False) -> Any:
+    """Return the one document of a text that is no manifest, such as settings; None where there is none.
+
+    Keys that are numbers and ``1.0`` stay numbers, ``y`` is text; all else is as `load_all` has it.
+
+    Parameters
+    ----------
+    text, source, fix
+        As for `load_all`.
+    last_key_wins
+        Whether a key given twice is accepted, as by the program that the text is for.
+
+    Raises
+    ------
+    InvalidYamlError
+        It is not YAML, says what JSON cannot, or holds several documents.
+    """
+    text = text.removeprefix("\ufeff")
+    document = _json(text)
+    if document is not None:
+        return document
+    nodes = list(compose_all(text, source, fix=fix))
+    if len(nodes) > 1:
+        raise InvalidYamlError.of(error_at(nodes[1], "there is more than one document"), source, fix)
+    dialect = _LENIENT if last_key_wins else _PLAIN
+    return _built(nodes[0], text, source, fix, dialect) if nodes else None
+
+
+_KUBERNETES: Final = Dialect(kubernetes_value, key_text)
+_PLAIN: Final = Dialect(plain_value, plain_value)
+_LENIENT: Final = Dialect(plain_value, plain_value, last_key_wins=True)
+
+
+def _json(text: str) -> Any:
+    """Return what JSON text says, much faster than as YAML; None where it is something else or has a key twice."""
+    if not _JSON.match(text):
+        return None
+    try:
+        document = orjson.loads(text)
+        written = orjson.dumps(document)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+    return document if written.count(b'":') == sum(1 for _ in _JSON_KEY.finditer(text)) else None
+
+
+def _built(node: yaml.Node, text: str, source: str, fix: str, dialect: Dialect) -> Any:
+    try:
+        return value_of(node, dialect, aliases="&" in text)
+    except yaml.YAMLError as error:
+        raise InvalidYamlError.of(error, source, fix) from error

@@ -1,0 +1,102 @@
+"""Compose YAML to nodes with lines, within bounds; the one place that runs the YAML parser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from trainyard.problem import TrainyardError
+
+__all__ = ["FIX", "MAPPING", "PLAIN", "PREFIX", "SEQUENCE", "TEXT", "InvalidYamlError", "compose_all", "error_at"]
+
+FIX: Final = "correct the YAML"
+PREFIX: Final = "tag:yaml.org,2002:"
+PLAIN: Final = "plain"
+"""Tag of a scalar without quotes and without a tag of its own."""
+TEXT, MAPPING, SEQUENCE = f"{PREFIX}str", f"{PREFIX}map", f"{PREFIX}seq"
+_DEEPEST: Final = 200
+"""Levels of nesting that no object has, and that no reader of objects runs out of stack with."""
+
+
+class InvalidYamlError(TrainyardError):
+    """Text that is not valid YAML, or says what JSON cannot.
+
+    Parameters
+    ----------
+    source
+        Where the text is from.
+    reason
+        What is wrong, with the value.
+    line
+        Line of the text, None where it is unknown.
+    fix
+        What to do.
+    """
+
+    def __init__(self, source: str, reason: str, line: int | None = None, fix: str = FIX) -> None:
+        self.reason = f"{reason} (line {line})" if line else reason
+        self.line = line or 1
+        super().__init__(f"{source} is not valid YAML: {self.reason}", fix=fix)
+
+    @classmethod
+    def of(cls, error: Exception, source: str, fix: str) -> InvalidYamlError:
+        """Return the error for one of the library's."""
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        parts = (getattr(error, "context", None), getattr(error, "problem", None))
+        reason = ", ".join(filter(None, parts)) or " ".join(str(error).split())
+        return cls(source, reason, mark.line + 1 if mark else None, fix)
+
+
+def compose_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[yaml.Node]:
+    """Yield the node graph of each document: positions and scalars as written, without their values.
+
+    Parameters
+    ----------
+    text
+        YAML or JSON.
+    source
+        Where it is from, named in errors.
+    fix
+        What errors propose.
+
+    Raises
+    ------
+    InvalidYamlError
+        It is neither; what comes before was yielded.
+    """
+    loader = None
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            yield loader.get_node()
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidYamlError.of(error, source, fix) from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def error_at(node: yaml.Node, reason: str) -> yaml.YAMLError:
+    """Return the error of a node."""
+    return yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Composes nodes whose tags say only whether a scalar has quotes, no deeper than the stack allows."""
+
+    depth = 0
+
+    def resolve(self, kind: type[yaml.Node], _value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode:
+            return PLAIN if implicit[0] else TEXT
+        return MAPPING if kind is yaml.MappingNode else SEQUENCE
+
+    def descend_resolver(self, parent: yaml.Node | None, _index: Any) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST and parent is not None:
+            raise error_at(parent, f"more than {_DEEPEST} levels of nesting")
+
+    def ascend_resolver(self) -> None:
+        self.depth -= 1

@@ -1,0 +1,171 @@
+"""Build JSON values from composed nodes: each key once, aliases and merge keys applied, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from trainyard.manifests.nodes import MAPPING, PLAIN, PREFIX, SEQUENCE, TEXT, error_at
+
+__all__ = ["Dialect", "value_of"]
+
+_MOST: Final = 1_000_000
+"""More values than any file of manifests has: what aliases of aliases can grow to."""
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    f"{PREFIX}null": (type(None),),
+    f"{PREFIX}bool": (bool,),
+    f"{PREFIX}int": (int,),
+    f"{PREFIX}float": (int, float),
+}
+_TIMESTAMP: Final = f"{PREFIX}timestamp"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between the readers of YAML.
+
+    Parameters
+    ----------
+    value, key
+        Value of a scalar without quotes, and of one that is a key; they raise ValueError for what JSON cannot say.
+    last_key_wins
+        Whether a key may be given twice.
+    """
+
+    value: Callable[[str], Any]
+    key: Callable[[str], Any]
+    last_key_wins: bool = False
+
+
+def value_of(node: yaml.Node, dialect: Dialect, *, aliases: bool) -> Any:
+    """Return what a document says.
+
+    The library's general constructors would take most of the time of reading.
+
+    Parameters
+    ----------
+    node
+        Its root.
+    dialect
+        How scalars and keys are read.
+    aliases
+        Whether the text may have anchors.
+
+    Raises
+    ------
+    yaml.YAMLError
+        It says what JSON cannot, or grows beyond all bounds.
+    """
+    document = _Builder(dialect, {} if aliases else None).built(node)
+    if aliases:
+        _refuse_growth(document, node)
+    return document
+
+
+def _refuse_growth(document: Any, node: yaml.Node) -> None:
+    left, waiting = _MOST, [document]
+    while waiting:
+        value = waiting.pop()
+        left -= 1
+        if left < 0:
+            raise error_at(node, f"aliases grow to more than {_MOST:,} values")
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+_UNFINISHED: Final = object()
+
+
+@dataclass
+class _Builder:
+    """Builds the values of one document.
+
+    Parameters
+    ----------
+    dialect
+        How scalars and keys are read.
+    known
+        Value by node, which aliases stand for; None in a text without anchors.
+    """
+
+    dialect: Dialect
+    known: dict[int, Any] | None
+
+    def built(self, node: yaml.Node) -> Any:
+        """Return the value of a node."""
+        if isinstance(node, yaml.ScalarNode):
+            return node.value if node.tag == TEXT else self._scalar(node)
+        known = self.known
+        if known is None:
+            return self._collection(node)
+        if id(node) not in known:
+            known[id(node)] = _UNFINISHED
+            known[id(node)] = self._collection(node)
+        elif known[id(node)] is _UNFINISHED:
+            raise error_at(node, "an alias stands for what it is in")
+        return known[id(node)]
+
+    def _collection(self, node: yaml.Node) -> Any:
+        if isinstance(node, yaml.MappingNode) and node.tag == MAPPING:
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode) and node.tag == SEQUENCE:
+            return [self.built(item) for item in node.value]
+        raise error_at(node, f"tag {_shown(node.tag)} is not supported")
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        try:
+            value = self.dialect.value(node.value)
+        except ValueError as error:
+            raise error_at(node, str(error)) from error
+        if node.tag == PLAIN:
+            return value
+        if node.tag == _TIMESTAMP:
+            return node.value
+        if node.tag not in _TYPES:
+            raise error_at(node, f"tag {_shown(node.tag)} is not supported")
+        if not isinstance(value, _TYPES[node.tag]) or (isinstance(value, bool) and node.tag != f"{PREFIX}bool"):
+            raise error_at(node, f"{node.value!r} is not of the type {_shown(node.tag)}")
+        return value
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        merged: set[Any] = set()
+        for key, value in node.value:
+            if type(key) is not yaml.ScalarNode:
+                raise error_at(key, "a key is a mapping or a list")
+            if key.value == "<<" and key.tag == PLAIN:
+                extra = self._merge(value)
+                found.update(extra)
+                merged.update(extra)
+                continue
+            name = key.value if key.tag == TEXT else self._key(key)
+            if name in found and name not in merged and not self.dialect.last_key_wins:
+                raise error_at(key, f"key {key.value!r} is there twice")
+            merged.discard(name)
+            found[name] = self.built(value)
+        return found
+
+    def _key(self, node: yaml.ScalarNode) -> Any:
+        if node.tag != PLAIN:
+            raise error_at(node, f"tag {_shown(node.tag)} of a key is not supported")
+        try:
+            return self.dialect.key(node.value)
+        except ValueError as error:
+            raise error_at(node, str(error)) from error
+
+    def _merge(self, node: yaml.Node) -> dict[Any, Any]:
+        """Return what a merge key brings in; of several mappings the first one that has a key counts."""
+        value = self.built(node)
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in values):
+            raise error_at(node, "a merge key needs a mapping, or a list of mappings")
+        return {key: inner for each in reversed(values) for key, inner in each.items()}
+
+
+def _shown(tag: str) -> str:
+    return tag.replace(PREFIX, "!!")
