@@ -37,7 +37,7 @@ def test_a_preview_goes_without_cluster_and_says_so(kind: str, monkeypatch: pyte
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     monkeypatch.setattr(pulumi.log, "warn", said.append)
     assert access(kind) == ClusterAccess("c", OFFLINE_KUBECONFIG, "nowhere")
-    assert "everything shows as new: /home/ann/.kube/config does not exist" in said[0]
+    assert "every resource is planned as a creation: /home/ann/.kube/config does not exist" in said[0]
 
 
 def test_an_embedded_cluster_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
