@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from trainyard.cluster.pulumi_home import quiet_home
+from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder
 from trainyard.problem import TrainyardError
@@ -96,7 +96,7 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
         **_collection(),
     }
     with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
-        variables.setdefault("PULUMI_HOME", str(quiet_home(Path(name) / ".pulumi")))
+        variables.setdefault("PULUMI_HOME", str(home_without_logs(Path(name) / ".pulumi")))
         with _environment(variables), _workspace(Path(name), stack, config_file, program) as opened:
             yield opened
 

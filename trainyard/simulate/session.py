@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.files import private_folder
-from trainyard.cluster.process import telling_line
+from trainyard.cluster.process import last_error_line
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, SilentProgress
@@ -74,7 +74,9 @@ class Session:
         private_folder(self._mark.parent)
         self._mark.touch()
         ready = self.running and self._provider.has_room_for(nodes)
-        access = self._provider.access() if ready else self._provider.up(FabricSettings(), progress, room_for=nodes)
+        access = (
+            self._provider.access() if ready else self._provider.up(FabricSettings(), progress, expected_nodes=nodes)
+        )
         with progress.step("Volcano"):
             self.connected(lambda client: install(client, access, self._provider.status))
 
@@ -144,4 +146,4 @@ class Session:
             ) from error
 
     def _complaint(self) -> str:
-        return telling_line(self._provider.folder.log("vc-scheduler"))
+        return last_error_line(self._provider.folder.log("vc-scheduler"))
