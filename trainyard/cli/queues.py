@@ -56,9 +56,9 @@ def _check(
 ) -> None:
     """Find what Volcano would refuse, or accept and mishandle; exit 1 where there is an error."""
     from trainyard.settings import load_stack
-    from trainyard.stack_checks import Wanted, check_files
+    from trainyard.stack_checks import CheckOptions, check_files
 
-    wanted = Wanted(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
+    wanted = CheckOptions(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
     stack = load_stack(fabric) if fabric is not None else None
     findings = check_files({name: text_of(name) for name in files}, wanted, stack)
     answer(findings, output, tool="trainyard queues check", keys=_KEYS, strict=strict)
