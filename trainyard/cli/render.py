@@ -33,7 +33,7 @@ def _render(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="TrainJobs and their runtimes; - for stdin")],
     output: Annotated[_Format, typer.Option("-o", "--output", help="Format")] = _Format.YAML,
 ) -> None:
-    """Print the objects every TrainJob of some files becomes; a rejection is an answer too."""
+    """Print the objects rendered from each TrainJob, or the errors if it is rejected."""
     from trainyard.render.documents import render_documents
 
     answers = render_documents({_source(name): _text(name) for name in files})
@@ -57,7 +57,7 @@ def _text(name: str) -> str:
 
 
 def _as_yaml(answers: Sequence[Answer]) -> str:
-    """Return the objects as one stream; findings are comments, so that it can be applied as it is."""
+    """Return the objects as a YAML stream that can be applied; errors and warnings are comments."""
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
