@@ -39,4 +39,4 @@ def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> 
         if settings.cluster.provider is ClusterProvider.EMBEDDED or not pulumi.runtime.is_dry_run():
             raise
         pulumi.log.warn(f"No cluster to compare with; every resource is planned as a creation: {error}")
-        return ClusterAccess(name, OFFLINE_KUBECONFIG, "nowhere")
+        return ClusterAccess(name, OFFLINE_KUBECONFIG, "offline")

@@ -62,8 +62,8 @@ def _convert(
 
     texts = {name: text for path in files for name, text in _texts(path)}
     objects = load_catalogue(folder or data_folder("runtimes")).objects()
-    catalogue = {body["metadata"]["name"]: body for body in objects}
-    conversions = convert_documents(texts, catalogue, runtime=runtime)
+    catalog = {body["metadata"]["name"]: body for body in objects}
+    conversions = convert_documents(texts, catalog, runtime=runtime)
     if out is not None:
         _write(out, conversions)
     if output is _Format.JSON:

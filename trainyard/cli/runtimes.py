@@ -16,7 +16,7 @@ from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 if TYPE_CHECKING:
     from trainyard.runtimes import Catalogue, Runtime
 
-__all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalogue_of", "places_of", "register"]
+__all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalog_of", "places_of", "register"]
 
 _SUBCOMMAND_MODULES = ("runtimes_lifecycle", "runtimes_impact")
 """Modules of this package whose `register` adds commands to the group."""
@@ -59,7 +59,7 @@ def authored_in(python: list[Path] | None) -> list[Runtime]:
     return [runtime for file in python or () for runtime in read_authored(file)]
 
 
-def catalogue_of(
+def catalog_of(
     folders: list[Path] | None, python: list[Path] | None, stack: str | None, config_file: Path | None
 ) -> Catalogue:
     """Return the catalog selected by the options."""
@@ -78,7 +78,7 @@ def _list(
     """List the runtimes with versions, states and owners."""
     from trainyard.runtimes.listing import list_json, list_text
 
-    found = catalogue_of(folder, python, stack, config_file)
+    found = catalog_of(folder, python, stack, config_file)
     typer.echo(json.dumps(list_json(found), indent=2) if output is Output.JSON else list_text(found))
 
 
@@ -96,7 +96,7 @@ def _show(
     from trainyard.runtimes.listing import Reference, show_json, show_text
     from trainyard.runtimes.yaml_text import dumped
 
-    found = Reference(catalogue_of(folder, python, stack, config_file), name)
+    found = Reference(catalog_of(folder, python, stack, config_file), name)
     if output is ManifestOutput.JSON:
         typer.echo(json.dumps(show_json(found), indent=2))
     elif output is ManifestOutput.YAML:
@@ -153,8 +153,8 @@ def _diff(
     from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text
     from trainyard.runtimes.listing import Reference
 
-    catalogue = catalogue_of(folder, python, stack, config_file)
-    before, after = Reference(catalogue, old).version, Reference(catalogue, new).version
+    catalog = catalog_of(folder, python, stack, config_file)
+    before, after = Reference(catalog, old).version, Reference(catalog, new).version
     wanted = read_job(text_of(str(job)), str(job)) if job else None
     changes = compare(before.manifest(), after.manifest(), wanted)
     titles = before.object_name, after.object_name

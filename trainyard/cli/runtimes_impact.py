@@ -11,7 +11,7 @@ import typer
 
 from trainyard.cli.check import stack_of
 from trainyard.cli.common import Output, PlanFormat, client_of, text_of
-from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalogue_of
+from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalog_of
 from trainyard.cli.runtimes_lifecycle import Folder, folder_of
 from trainyard.problem import TrainyardError
 
@@ -76,7 +76,7 @@ def _impact(
 
     if not jobs and kubeconfig is None:
         raise TrainyardError("No TrainJobs are given", fix="set --kubeconfig for a cluster, or --jobs for a list")
-    names = Reference(catalogue_of(folder, python, stack, config_file), name).object_names
+    names = Reference(catalog_of(folder, python, stack, config_file), name).object_names
     found = reached(recorded_in(jobs, kubeconfig, context), names)
     if output is PlanFormat.JSON:
         typer.echo(json.dumps(as_json(names, found), indent=2))
@@ -104,14 +104,14 @@ def _resolve(
     from trainyard.runtimes.loader import load_catalogue
 
     own = folder_of(folder)
-    catalogue: Catalogue = load_catalogue(own.root)
+    catalog: Catalogue = load_catalogue(own.root)
     settings, _ = stack_of(stack, config_file)
     mirrors = settings.runtimes.mirrors if settings else {}
     lock = read_lock(own)
 
     async def ask() -> list[Resolved]:
         async with Registry(docker_credentials(), timeout=timeout) as registry:
-            return await resolve(images_of(catalogue), lock, registry, mirrors=mirrors, update=update)
+            return await resolve(images_of(catalog), lock, registry, mirrors=mirrors, update=update)
 
     results = asyncio.run(ask())
     write_folder(own, own.with_texts({LOCK: written_lock(locked(results))}))

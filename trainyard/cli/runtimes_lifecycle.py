@@ -51,7 +51,7 @@ def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
-def _done(step: Step, output: Output) -> None:
+def _write_step(step: Step, output: Output) -> None:
     from trainyard.runtimes.folder import write_folder
 
     files = write_folder(step.before, step.after)
@@ -95,7 +95,7 @@ def _new(
     own = folder_of(folder, new=True)
     known = known_runtimes(own, places_of(None, stack, config_file))
     wanted = NewRuntime(name, version, source, framework, image, nodes, gang, tier, owner, summary, changes)
-    _done(new_version(own, wanted, known), output)
+    _write_step(new_version(own, wanted, known), output)
 
 
 def _release(
@@ -117,7 +117,7 @@ def _release(
     name = find_runtime(own, name).name
     step = release(own, name, version, today=_today(), changes=changes, alias=alias)
     _validate_release(step, name, stack, config_file)
-    _done(step, output)
+    _write_step(step, output)
 
 
 def _validate_release(step: Step, name: str, stack: str | None, config_file: Path | None) -> None:
@@ -137,7 +137,7 @@ def _alias(name: _Name, version: _Version, folder: Folder = None, output: _Form 
     """Move the alias of a runtime (its name without version) to another version."""
     from trainyard.runtimes.release.lifecycle import move_alias
 
-    _done(move_alias(folder_of(folder), name, version), output)
+    _write_step(move_alias(folder_of(folder), name, version), output)
 
 
 def _deprecate(
@@ -161,7 +161,7 @@ def _deprecate(
         step = withdraw(own, name, version)
     else:
         step = deprecate(own, name, version, remove_after=remove_after.date(), today=_today())
-    _done(step, output)
+    _write_step(step, output)
 
 
 def _retire(
@@ -192,4 +192,4 @@ def _retire(
         )
     found = reached(recorded_in(jobs, kubeconfig, context), runtime.names_of(version))
     users = [each.job for each in found if each.effect is not Effect.OVER]
-    _done(retire(own, name, version, today=_today(), users=users), output)
+    _write_step(retire(own, name, version, today=_today(), users=users), output)

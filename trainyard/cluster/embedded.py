@@ -59,8 +59,8 @@ __all__ = ["EmbeddedProvider"]
 
 _MEMORY_NEEDED = 2 << 30
 _DISK_NEEDED = 1 << 30
-_START_LIMIT = 120.0
-_INSTALLED_LIMIT = 45.0
+_START_TIMEOUT = 120.0
+_PLATFORM_TIMEOUT = 45.0
 _MAX_CRASHES = 4
 _PARALLEL_STOPS = 16
 _WEBHOOKS = ("vc-webhook-manager", "jobset", "trainyard-controller")
@@ -193,7 +193,7 @@ class EmbeddedProvider:
     def _await_healthy(self, processes: tuple[ControlPlaneProcess, ...], step: Step) -> None:
         """Wait for the control plane, then for a shorter time for the programs installed on it."""
         specs = {process.spec.name: process.spec for process in processes}
-        deadline = time.monotonic() + _START_LIMIT
+        deadline = time.monotonic() + _START_TIMEOUT
         installed_deadline: float | None = None
         while True:
             now, found = time.monotonic(), inspect(self.folder).processes
@@ -203,7 +203,7 @@ class EmbeddedProvider:
             for process in waiting:
                 self._raise_if_failed(process, out_of_time=now > deadline)
             if not waiting:
-                installed_deadline = installed_deadline or now + _INSTALLED_LIMIT
+                installed_deadline = installed_deadline or now + _PLATFORM_TIMEOUT
                 if not late or now > installed_deadline:
                     return
             step.update(

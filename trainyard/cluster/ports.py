@@ -98,14 +98,14 @@ def allocate(seed: str, known: Mapping[str, int], reserved: Iterable[int]) -> di
         Ports of other clusters, running or not.
     """
     ports = {use: known[use] for use in PORT_NAMES if use in known}
-    refused = {*reserved, *ports.values()}
+    unavailable = {*reserved, *ports.values()}
     span = _LAST - _FIRST + 1
     start = zlib.crc32(seed.encode()) % span
     candidates = (_FIRST + (start + step) % span for step in range(span))
     for use in PORT_NAMES:
         if use in ports:
             continue
-        port = next((port for port in candidates if port not in refused and is_free(port)), None)
+        port = next((port for port in candidates if port not in unavailable and is_free(port)), None)
         if port is None:
             raise TrainyardError(
                 f"No port between {_FIRST} and {_LAST} is free on {HOST}", fix="stop programs that listen on them"

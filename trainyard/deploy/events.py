@@ -1,4 +1,4 @@
-"""Progress from the Pulumi engine's events: finished, pending and failed operations."""
+"""Progress of an operation from the Pulumi engine's events: finished, pending and failed steps."""
 
 from __future__ import annotations
 

@@ -146,8 +146,8 @@ class _Drawing:
         usage = self._seen.usage(resource)
         top = max([Fraction(1), *(level for steps in usage.values() for _, level in steps)])
         settings = self._replay.scenario.settings
-        proved = stack_queues(settings)
-        specs = {body["metadata"]["name"]: body["spec"] for body in proved.all}
+        queue_objects = stack_queues(settings)
+        specs = {body["metadata"]["name"]: body["spec"] for body in queue_objects.all}
         limits = {
             queue: {
                 kind: quantity.parse(amounts[resource])

@@ -106,8 +106,8 @@ class LiveWorld:
             return
         self._changes += 1
         gang = self._gangs.get(metadata["labels"][_JOB])
-        gone = change.new is None or change.new["metadata"].get("deletionTimestamp")
-        if gang is not None and gone and metadata["name"] in gang.pods:
+        deleted = change.new is None or change.new["metadata"].get("deletionTimestamp")
+        if gang is not None and deleted and metadata["name"] in gang.pods:
             gang.pods.discard(metadata["name"])
             gang.lost = True
 
@@ -129,10 +129,10 @@ class LiveWorld:
 
     async def fail(self, nodes: list[str]) -> None:
         """Delete nodes with their pods."""
-        gone = set(nodes)
+        failed = set(nodes)
         await asyncio.gather(*(self._client.delete(NODES, name) for name in nodes))
         for gang in self._gangs.values():
-            lost = [pod for pod, node in self._placed(gang) if node in gone]
+            lost = [pod for pod, node in self._placed(gang) if node in failed]
             gang.pods -= set(lost)
             gang.lost = gang.lost or bool(lost)
             await delete_pods(self._client, gang.job.namespace, lost)

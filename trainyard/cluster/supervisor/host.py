@@ -53,7 +53,7 @@ class HostProcess:
     Parameters
     ----------
     program, host_program
-        The program.
+        Name and definition of the program.
     slot
         Its slot: each replica has its own ports, files and token.
     folder, state
@@ -93,7 +93,7 @@ class HostProcess:
         )
         self._sources = sources_digest()
         self._accepted: str | None = None
-        self._looked_at = 0.0
+        self._refreshed_at = 0.0
         self._context: RunContext | None = None
         self._building: asyncio.Task[Path] | None = None
 
@@ -117,9 +117,9 @@ class HostProcess:
     async def run(self, client: Client, container: HostContainer) -> None:
         """Reconcile the process with its container, and probe its readiness."""
         try:
-            due = time.monotonic() - self._looked_at > _REFRESH
+            due = time.monotonic() - self._refreshed_at > _REFRESH
             if self._accepted != container.pod or due or not self.ready:
-                self._looked_at = time.monotonic()
+                self._refreshed_at = time.monotonic()
                 why = await self._prepare(client, container)
                 if why and self._accepted is None:
                     self.supervisor.postpone(why)

@@ -170,8 +170,8 @@ def ended(pod: Mapping[str, Any]) -> bool:
 
 def grace_period(pod: Mapping[str, Any]) -> float:
     """Return the seconds between the stop request and SIGKILL for the processes of a pod."""
-    asked = pod["metadata"].get("deletionGracePeriodSeconds")
-    allowed = asked if asked is not None else pod["spec"].get("terminationGracePeriodSeconds")
+    requested = pod["metadata"].get("deletionGracePeriodSeconds")
+    allowed = requested if requested is not None else pod["spec"].get("terminationGracePeriodSeconds")
     return _GRACE if allowed is None else float(allowed)
 
 

@@ -74,7 +74,7 @@ class ProcessSupervisor:
         self.name = name
         self._folder = folder
         self._ready_to_start = ready_to_start
-        self._at_once = fast_stop_signal
+        self._fast_stop_signal = fast_stop_signal
         self._notify = notify
         self.grace = _GRACE
         self._desired: ProcessSpec | None = None
@@ -146,7 +146,7 @@ class ProcessSupervisor:
         elif alive(record) and record.digest == desired.digest:
             await self._watch(record)
         else:
-            await self._stop(record, self._at_once)
+            await self._stop(record, self._fast_stop_signal)
             await self._start(desired)
 
     async def _start(self, spec: ProcessSpec) -> None:
