@@ -28,12 +28,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _check(
-    file: Annotated[
-        typer.FileText, typer.Argument(help="Stack settings, volcano-scheduler.conf, or its ConfigMap")
-    ],
+    file: Annotated[typer.FileText, typer.Argument(help="Stack settings, volcano-scheduler.conf, or its ConfigMap")],
     output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
-    """Find settings that Volcano ignores, replaces with defaults, or crashes on; exit 1 if there are any."""
+    """Find settings that Volcano ignores, replaces with defaults, or crashes on; exit 1 if there are errors."""
     from trainyard.scheduler import check_stack, lint
 
     text = file.read()
