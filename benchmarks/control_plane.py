@@ -53,7 +53,7 @@ def control_plane(name: str, *, roomy: bool = False) -> Iterator[tuple[str, Path
         provider = EmbeddedProvider(name)
         progress = LineProgress(lambda line: print(line, file=sys.stderr))
         try:
-            access = provider.up(FabricSettings(), progress, room_for=_ROOM if roomy else 0)
+            access = provider.up(FabricSettings(), progress, expected_nodes=_ROOM if roomy else 0)
             asyncio.run(_install(str(access.kubeconfig)))
             yield str(access.kubeconfig), Path(folder)
         finally:

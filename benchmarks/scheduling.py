@@ -27,7 +27,7 @@ from benchmarks.recording import save
 from trainyard.kube import Client
 from trainyard.kube.kinds import DEPLOYMENTS
 from trainyard.progress import SilentProgress
-from trainyard.simulate.installation import NAMESPACE, until
+from trainyard.simulate.installation import NAMESPACE, wait_until
 from trainyard.simulate.live import live_world
 from trainyard.simulate.scenario import Scenario, load_scenario
 from trainyard.simulate.session import Session
@@ -136,7 +136,7 @@ def _scenario(folder: Path, preset: str | None, nodes: int, gangs: int, *, topol
 async def _measure(session: Session, client: Client, scenario: Scenario, configuration: str | None) -> float:
     await session.prepare(client, scenario, configuration=configuration)
     await _scale(client, 0)
-    await until("the scheduler has stopped", lambda: _stopped(session))
+    await wait_until("the scheduler has stopped", lambda: _stopped(session))
     expected = sum(job.pods for job in scenario.jobs.values())
     async with live_world(client, scenario.settings.fabric, session.status) as world:
         await asyncio.gather(*(world.submit(job) for job in scenario.jobs.values()))
@@ -146,7 +146,7 @@ async def _measure(session: Session, client: Client, scenario: Scenario, configu
         async def all_placed() -> bool:
             return world.placed_pods >= expected
 
-        await until("every pod is placed", all_placed, patience=3600)
+        await wait_until("every pod is placed", all_placed, patience=3600)
         return time.monotonic() - started
 
 

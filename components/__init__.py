@@ -1,1 +1,1 @@
-"""Components of the platform: one Pulumi component per file, made of native Kubernetes objects only."""
+"""Components of the platform: one Pulumi component resource per file, composed of native Kubernetes objects."""

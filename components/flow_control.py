@@ -1,8 +1,8 @@
 """Priority of the trainer controller's requests in the API server (API priority and fairness).
 
-Without these, every service account outside kube-system shares one level, ``workload-low``, its lease among the rest: a
-burst of a tenant's pods would delay the controller's writes, and a renewal that comes late ends its leadership.
-Upstream's ``system-leader-election`` covers kube-system only.
+Without these objects, all requests of service accounts outside kube-system share the priority level ``workload-low``,
+including the renewal of the Lease. A burst of a tenant's pods would then delay the controller's writes, and a late
+renewal ends its leadership. Upstream's ``system-leader-election`` covers kube-system only.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ __all__ = ["flow_schemas", "priority_levels"]
 _API = "flowcontrol.apiserver.k8s.io/v1"
 _LEASES, _REQUESTS = "trainyard-leader-election", "trainyard-controller"
 
-# Built-in precedences: 100 leader election of the system, 800 kube-controller-manager, 9000 all service accounts.
+# Built-in precedences: 100 system leader election, 800 kube-controller-manager, 9000 all service accounts.
 _PRECEDENCE = {_LEASES: 150, _REQUESTS: 1000}
 
 
 def priority_levels() -> list[dict[str, Any]]:
-    """Return the level of the lease, which lends nothing, and that of all other requests, which lends half."""
+    """Return the priority level of Lease requests, which lends nothing, and that of all other requests (lends half)."""
     return [_level(_LEASES, shares=5, lendable=0, queues=4), _level(_REQUESTS, shares=30, lendable=50, queues=64)]
 
 
 def flow_schemas(account: str, namespace: str) -> list[dict[str, Any]]:
-    """Return which requests of a ServiceAccount belong to which level.
+    """Return the FlowSchemas that assign the requests of a ServiceAccount to the priority levels.
 
-    One flow a namespace: jobs of one tenant do not wait behind those of another.
+    Each namespace is a flow of its own, so that the jobs of one tenant do not queue behind those of another.
     """
     subject = {"kind": "ServiceAccount", "serviceAccount": {"name": account, "namespace": namespace}}
     leases = {

@@ -1,4 +1,4 @@
-"""Container images: defaults by name, and the parts that settings replace."""
+"""Container images: defaults by name, and the overrides of the settings."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ IMAGES: dict[str, str] = {
     "trainyard-controller": "localhost/trainyard-controller",
     "opa": "docker.io/openpolicyagent/opa",
 }
-"""Repository by image name. The controller's image is built from the Containerfile, so it has no public home."""
+"""Repository by image name. The controller's image is built from the Containerfile and is in no public registry."""
 
 
 @dataclass(frozen=True)
 class ImageTable:
-    """Resolves image names.
+    """Resolves image names to references.
 
     Parameters
     ----------
     replacements
-        Settings by image name.
+        Overrides by image name.
 
     Raises
     ------
@@ -43,7 +43,7 @@ class ImageTable:
         if unknown:
             known = ", ".join(IMAGES)
             raise TrainyardError(
-                "The settings replace images that nothing uses",
+                "The settings override images that no component uses",
                 problems=[
                     Problem(f"trainyard:images.{name}", "unknown image", f"use one of {known}") for name in unknown
                 ],
@@ -57,7 +57,7 @@ class ImageTable:
         name
             Name in the table.
         tag
-            Tag of the component's version; it stays in the reference beside a digest, so that people can read it.
+            Tag of the component's version; kept beside a digest, for readability.
         """
         chosen = self.replacements.get(name, ImageSettings())
         reference = f"{chosen.repository or IMAGES[name]}:{chosen.tag or tag}"

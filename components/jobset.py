@@ -1,7 +1,7 @@
 """JobSet: its CustomResourceDefinition, permissions, controller and admission webhooks.
 
-Its own certificate management is off: the trainer controller's leader makes the Secret, so that one place renews
-every webhook certificate.
+JobSet's own certificate management is disabled: the trainer controller's leader creates the Secret, so that all webhook
+certificates are renewed in one place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from components.rbac import (
     service_account_subject,
 )
 from components.target import Target
-from components.webhooks import awaited, outside_of, retargeted
+from components.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
 from trainyard import upstream
 from trainyard.settings.platform import JobSetSettings
@@ -56,23 +56,23 @@ _CERTIFICATES = "/etc/jobset-certificates"
 
 @dataclass(frozen=True)
 class JobSetArgs:
-    """What JobSet is made from."""
+    """Arguments of the JobSet component."""
 
     settings: JobSetSettings
     target: Target
 
 
 class JobSet(Component):
-    """JobSet.
+    """JobSet's CustomResourceDefinition, controller and webhooks.
 
     Attributes
     ----------
     crds
-        The CustomResourceDefinition; what uses JobSets comes after it.
+        The CustomResourceDefinition; dependency of everything that uses JobSets.
     homes
-        Its namespace by name; what is put into it comes after it.
+        Its namespace by name; dependency of the objects inside.
     ready
-        Deployment and webhook configurations; every JobSet comes after them.
+        Deployment and webhook configurations; dependencies of every JobSet.
     """
 
     def __init__(self, name: str, args: JobSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -90,31 +90,34 @@ class JobSet(Component):
         home = self.homes[settings.namespace] = self.child(namespace(settings.namespace))
         self.crds = [self.child(custom_resource_definition(settings.version))]
         permissions = self._permissions(settings)
-        configuration = self.child(_configuration(settings.namespace), after=[home])
-        webhook_service = self.child(service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), after=[home])
+        configuration = self.child(_configuration(settings.namespace), depends_on=[home])
+        webhook_service = self.child(service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), depends_on=[home])
         self.child(
             service(workload, "jobset-controller-manager-metrics-service", {"https": (8443, "metrics")}),
-            after=[home],
+            depends_on=[home],
         )
-        manager = self.child(deployment(workload), after=[*permissions, configuration, webhook_service, *self.crds])
+        manager = self.child(
+            deployment(workload), depends_on=[*permissions, configuration, webhook_service, *self.crds]
+        )
         webhooks = [
-            self.child(awaited(each), after=[manager]) for each in webhook_configurations(settings, args.target)
+            self.child(wait_for_ca_bundles(each), depends_on=[manager])
+            for each in webhook_configurations(settings, args.target)
         ]
         self.ready = [manager, *webhooks]
 
     def _permissions(self, settings: JobSetSettings) -> list[KubernetesObject]:
         home = list(self.homes.values())
         subject = service_account_subject(_NAME, settings.namespace)
-        account = self.child(service_account(_NAME, settings.namespace), after=home)
+        account = self.child(service_account(_NAME, settings.namespace), depends_on=home)
         bindings = []
         for name, path in (("jobset-manager-role", _ROLE), ("jobset-proxy-role", _PROXY)):
             granted = self.child(cluster_role(name, _rules(settings.version, path)))
             bindings.append(
-                self.child(cluster_role_binding(f"{name}binding", name, [subject]), after=[granted, account])
+                self.child(cluster_role_binding(f"{name}binding", name, [subject]), depends_on=[granted, account])
             )
         name = "jobset-leader-election-role"
-        granted = self.child(role(name, settings.namespace, _rules(settings.version, _ELECTION)), after=home)
-        bindings.append(self.child(role_binding(name, settings.namespace, [subject]), after=[granted, account]))
+        granted = self.child(role(name, settings.namespace, _rules(settings.version, _ELECTION)), depends_on=home)
+        bindings.append(self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account]))
         return [account, *bindings]
 
 
@@ -139,12 +142,12 @@ def webhook_configurations(settings: JobSetSettings, target: Target) -> list[dic
         name = f"jobset-{configuration['metadata']['name']}"
         webhooks = [_only_jobset_pods(webhook) for webhook in configuration["webhooks"]]
         body = {**configuration, "metadata": {"name": name}, "webhooks": webhooks}
-        found.append(outside_of(retargeted(body, client_config), target.system_namespaces))
+        found.append(excluding_namespaces(with_client_configs(body, client_config), target.system_namespaces))
     return found
 
 
 def _only_jobset_pods(webhook: dict[str, Any]) -> dict[str, Any]:
-    """Pod webhooks see the pods of JobSets only; upstream adds this selector when it builds its release."""
+    """Restrict pod webhooks to the pods of JobSets; upstream adds this selector when it builds its release."""
     if not any("pods" in rule["resources"] for rule in webhook["rules"]):
         return webhook
     selector = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}

@@ -1,7 +1,7 @@
 """One Kubernetes object as one Pulumi resource, from its manifest.
 
-Upstream manifests and generated ones arrive as plain objects in the API's own spelling. Registering them
-under their type token keeps that spelling, so a preview, a policy and a golden file show what the API server gets.
+Manifests are registered verbatim under their type token, in the API's own spelling. So previews, policies and golden
+files show exactly what the API server receives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
     "Conventions",
     "KubernetesObject",
     "KubernetesPatch",
-    "Standing",
+    "OwnershipCheck",
     "conventions",
     "declare",
     "declare_patch",
@@ -30,28 +30,28 @@ __all__ = [
 ]
 
 PROTECTED_KINDS = frozenset({"CustomResourceDefinition", "Namespace", "Queue"})
-"""Kinds whose deletion takes other people's work along."""
+"""Kinds whose deletion destroys tenant workloads."""
 
 ADOPTED_ANNOTATION = "trainyard.dev/adopted"
 FORCED_ANNOTATION = "pulumi.com/patchForce"
 WAIT_ANNOTATION = "pulumi.com/waitFor"
 
-# The provider otherwise draws a new name for each creation. After a killed run, which creates an object a second time,
-# the two names would be in each other's way at the next change.
+# Without it the provider generates a field manager for each creation. A run after a killed one creates an object again,
+# and its field manager would conflict with the first one at the next update.
 FIELD_MANAGER = "trainyard"
-"""Name under which every object of the program is applied."""
+"""Field manager of every object of the program."""
 
 
-class Standing(Protocol):
-    """What is known of the objects that exist already."""
+class OwnershipCheck(Protocol):
+    """Decides which existing objects are adopted."""
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object is taken over, because this stack did not create it."""
+        """Return whether an object exists, belongs to another owner and is adopted."""
 
 
 @dataclass(frozen=True)
 class Conventions:
-    """What every object of a stack has in common.
+    """Options common to all objects of a stack.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ class Conventions:
         Labels that every object carries.
     protect
         Whether CustomResourceDefinitions, namespaces and queues are protected from deletion.
-    standing
-        The objects that exist already; None when the cluster is not looked at.
+    ownership
+        Check of existing objects; None if the cluster is not read.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     protect: bool = False
-    standing: Standing | None = None
+    ownership: OwnershipCheck | None = None
 
 
 _current: ContextVar[Conventions] = ContextVar("conventions", default=Conventions())  # noqa: B039
@@ -89,23 +89,23 @@ class KubernetesObject(pulumi.CustomResource):
 
 
 class KubernetesPatch(pulumi.CustomResource):
-    """Some fields of an object of another owner; removing it gives them back and keeps the object."""
+    """Some fields of an object of another owner; deleting the patch restores them and keeps the object."""
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(f"{_type_token(manifest)}Patch", name, dict(manifest), opts)
 
 
 class Component(pulumi.ComponentResource):
-    """A part of the platform; its objects are its children.
+    """A component resource of the platform; its Kubernetes objects are its children.
 
     Parameters
     ----------
     area
-        Folder of the type token.
+        Module part of the type token.
     name
         Name of the component in the stack.
     opts
-        Must carry the provider.
+        Must contain the provider.
     """
 
     def __init__(self, area: str, name: str, opts: pulumi.ResourceOptions | None) -> None:
@@ -115,8 +115,8 @@ class Component(pulumi.ComponentResource):
         self,
         manifest: Mapping[str, Any],
         *,
-        after: Iterable[pulumi.Resource] = (),
-        gone_with: pulumi.Resource | None = None,
+        depends_on: Iterable[pulumi.Resource] = (),
+        deleted_with: pulumi.Resource | None = None,
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> KubernetesObject:
         """Declare one object of this component.
@@ -125,31 +125,31 @@ class Component(pulumi.ComponentResource):
         ----------
         manifest
             The whole object.
-        after
-            What must be there, and ready, before it; and is deleted after it.
-        gone_with
-            The resource whose deletion removes this object too, so that it is not deleted one by one.
+        depends_on
+            Resources that are ready before it is created, and deleted after it.
+        deleted_with
+            Resource whose deletion also deletes this object, so that Pulumi does not delete it separately.
         hooks
-            What runs before or after it is made, changed or deleted.
+            Resource hooks.
         """
         return declare(
             manifest,
-            pulumi.ResourceOptions(parent=self, depends_on=list(after), deleted_with=gone_with, hooks=hooks),
+            pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), deleted_with=deleted_with, hooks=hooks),
         )
 
     def patch(
         self,
         manifest: Mapping[str, Any],
         *,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Iterable[pulumi.Resource] = (),
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> KubernetesPatch:
-        """Declare what this component sets on an object of others; parameters as for `child`."""
-        return declare_patch(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(after), hooks=hooks))
+        """Declare the fields that this component sets on an object of another owner; parameters as for `child`."""
+        return declare_patch(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), hooks=hooks))
 
 
 def logical_name(manifest: Mapping[str, Any]) -> str:
-    """Return the resource name of an object: kind, namespace where there is one, and name."""
+    """Return the resource name of an object: kind, namespace (if any) and name, joined by ``/``."""
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace")
     return "/".join(part for part in (manifest["kind"], namespace, metadata["name"]) if part)
@@ -163,25 +163,25 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
     manifest
         The whole object; ``metadata.name`` must be set, because a generated name would break every reference to it.
     opts
-        Parent, provider (through the parent) and the edges of the ordering graph.
+        Parent (which passes on the provider), dependencies and hooks.
     """
     common = _current.get()
     body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
     if common.protect and body["kind"] in PROTECTED_KINDS:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
-    if common.standing is not None and common.standing.adopt(body):
+    if common.ownership is not None and common.ownership.adopt(body):
         body = _annotated(body, {ADOPTED_ANNOTATION: "true", FORCED_ANNOTATION: "true"})
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
     return KubernetesObject(logical_name(body), body, opts)
 
 
 def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> KubernetesPatch:
-    """Register some fields of an object that others make: without the stack's labels, for the object is not its own.
+    """Register some fields of an object of another owner, without the labels of this stack.
 
     Parameters
     ----------
     manifest
-        The object's kind and name, and the fields, which are taken over from their former manager.
+        Kind, name and the fields. Ownership of these fields is forced.
     opts
         As for `declare`.
     """
@@ -191,7 +191,7 @@ def declare_patch(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> 
 
 
 def waiting_for(manifest: Mapping[str, Any], *expressions: str) -> dict[str, Any]:
-    """Return a manifest whose creation is finished only when JSONPath expressions hold.
+    """Return a manifest whose creation completes only when all JSONPath expressions hold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Previews without a cluster: settings and rules are checked, and every resource is planned as new."""
+"""Previews without a cluster: settings and rules are checked, and every resource is planned as a creation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainyard.settings import ClusterProvider, StackSettings
 __all__ = ["OFFLINE_KUBECONFIG", "access_or_offline"]
 
 OFFLINE_KUBECONFIG = Path(__file__).parent / "offline-kubeconfig.yaml"
-"""Kubeconfig of no cluster: the provider must not take whatever context is current instead."""
+"""Placeholder kubeconfig, because the provider would otherwise use the current context."""
 
 
 def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> ClusterAccess:
-    """Return how to reach the cluster, or in a preview that there is none.
+    """Return the access to the cluster, or a placeholder in a preview without one.
 
     Parameters
     ----------
@@ -26,17 +26,17 @@ def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> 
     name
         Name of the cluster.
     settings
-        The stack's settings. Where webhooks of an embedded cluster are served is known only when it is there.
+        The stack's settings. A preview of an embedded cluster needs the cluster, which chooses the webhook ports.
 
     Raises
     ------
     TrainyardError
-        There is no cluster, and this is no preview or the cluster is an embedded one.
+        The cluster does not exist, and this is not a preview or the cluster is embedded.
     """
     try:
         return cluster.access()
     except TrainyardError as error:
         if settings.cluster.provider is ClusterProvider.EMBEDDED or not pulumi.runtime.is_dry_run():
             raise
-        pulumi.log.warn(f"There is no cluster to compare with, so everything shows as new: {error}")
-        return ClusterAccess(name, OFFLINE_KUBECONFIG, "nowhere")
+        pulumi.log.warn(f"No cluster to compare with; every resource is planned as a creation: {error}")
+        return ClusterAccess(name, OFFLINE_KUBECONFIG, "offline")

@@ -1,8 +1,8 @@
 """Ownership of objects that exist already in the cluster.
 
-The provider at our pin takes over whatever it finds under the name of an object it is to create. So the program looks
-first: an object that exists and does not carry this stack's label has another owner. It is refused, or adopted
-where the settings say so, and then kept on destroy.
+The pinned provider upserts: it takes over an existing object of the same name. So the program reads the cluster first.
+An object that exists without this stack's label has another owner. It is rejected, or adopted if the settings allow it;
+adopted objects are retained on delete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainyard.kube import ApiError, Client, Connection, Object, Resource, Trans
 from trainyard.kube.credentials import kubeconfig
 from trainyard.problem import Problem, TrainyardError
 
-__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "look"]
+__all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "list_live_objects"]
 
 STACK_LABEL = "trainyard.dev/stack"
 
@@ -41,7 +41,7 @@ CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "clustertrainingruntimes",
     ("trainyard.dev/v1alpha1", "Platform"): "platforms",
 }
-"""Plural of every cluster-scoped kind that the program declares or looks at."""
+"""Plural of every cluster-scoped kind that the program declares or reads."""
 
 NAMESPACED_KINDS: dict[tuple[str, str], str] = {
     ("v1", "ConfigMap"): "configmaps",
@@ -57,10 +57,8 @@ NAMESPACED_KINDS: dict[tuple[str, str], str] = {
 """Plural of every namespaced kind that the program declares."""
 
 
-"""Seconds for which a server that is busy, or starts to serve a new kind, is asked again."""
-
 Address = tuple[str, str, str, str]
-"""API version, kind, namespace (empty where there is none) and name."""
+"""API version, kind, namespace (empty for cluster-scoped kinds) and name."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class LiveObjects:
         return {name for version, each, _, name in self.metadata if (version, each) == (api_version, kind)}
 
     def owned(self, stack: str, api_version: str, kind: str) -> set[str]:
-        """Return the names of the cluster-scoped objects of a kind that a stack made."""
+        """Return the names of the cluster-scoped objects of a kind that belong to a stack."""
         return {
             name
             for (version, each, _, name), metadata in self.metadata.items()
@@ -84,7 +82,7 @@ class LiveObjects:
 
 @dataclass
 class Ownership:
-    """Decides about each object that is to be declared.
+    """Decides for each declared object whether it is created or adopted, and records conflicts.
 
     Parameters
     ----------
@@ -93,18 +91,18 @@ class Ownership:
     stack
         Value of this stack's label.
     may_adopt
-        Whether objects of others are taken over.
+        Whether existing objects of other owners are adopted.
     """
 
     live: LiveObjects
     stack: str
     may_adopt: bool
-    refused: list[Problem] = field(default_factory=list)
+    conflicts: list[Problem] = field(default_factory=list)
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object is taken over from another owner.
+        """Return whether an object is adopted from another owner.
 
-        One that may not be taken over is noted, for `refuse` to say them all once everything is declared.
+        If adoption is not allowed, the conflict is recorded; `raise_conflicts` reports all of them at the end.
         """
         metadata = manifest["metadata"]
         namespace = metadata.get("namespace", "")
@@ -116,27 +114,27 @@ class Ownership:
         if self.may_adopt:
             return True
         where = f"{manifest['kind']} {namespace + '/' if namespace else ''}{metadata['name']}"
-        self.refused.append(Problem(where, "exists already and was not made by this stack"))
+        self.conflicts.append(Problem(where, "exists already and was not created by this stack"))
         return False
 
-    def refuse(self) -> None:
-        """Refuse the stack if an object of it has another owner.
+    def raise_conflicts(self) -> None:
+        """Fail if a declared object has another owner.
 
         Raises
         ------
         TrainyardError
-            With each of those objects.
+            Names each of these objects.
         """
-        if self.refused:
+        if self.conflicts:
             raise TrainyardError(
-                f"{len(self.refused)} objects of stack {self.stack} exist already and have another owner",
-                problems=self.refused,
-                fix="set trainyard:adopt to true to take them over (they are kept on destroy), or remove them, "
-                "or set install: existing for the component that is already there",
+                f"{len(self.conflicts)} objects of stack {self.stack} exist already and have another owner",
+                problems=self.conflicts,
+                fix="set trainyard:adopt to true to adopt them (they are kept on destroy), or remove them, "
+                "or set install: existing for the component that is already installed",
             )
 
 
-def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> LiveObjects:
+def list_live_objects(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> LiveObjects:
     """Return the objects that exist, metadata only.
 
     Parameters
@@ -144,19 +142,21 @@ def look(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> Live
     access
         The cluster.
     stack
-        Value of this stack's label; namespaces that carry it hold no foreign objects and are not searched.
+        Value of this stack's label; namespaces that carry it contain no foreign objects and are skipped.
     namespaces
         Namespaces that the program declares.
 
     Raises
     ------
     TrainyardError
-        The cluster cannot be reached or refuses to be read.
+        The API server is unreachable, or rejects the requests.
     """
-    return run_in_thread(lambda: _look(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces)))
+    return run_in_thread(
+        lambda: _list_live_objects(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces))
+    )
 
 
-async def _look(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:
+async def _list_live_objects(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:
     found: dict[Address, Mapping[str, Any]] = {}
     try:
         async with Client(connection, user_agent="trainyard-program") as client:
@@ -170,11 +170,12 @@ async def _look(connection: Connection, stack: str, namespaces: set[str]) -> Liv
                 found |= await _lists(client, NAMESPACED_KINDS, name)
     except ApiError as error:
         raise TrainyardError(
-            f"The API server refuses to list: {error}", fix="use credentials that may list the platform's kinds"
+            f"The API server rejects a list request: {error}",
+            fix="use credentials with permission to list the platform's kinds",
         ) from error
     except TransportError as error:
         raise TrainyardError(
-            f"The API server {connection.server} cannot be reached: {error}",
+            f"The API server {connection.server} is unreachable: {error}",
             fix="start the cluster (`trainyard cluster up`) or correct the kubeconfig",
         ) from error
     return LiveObjects(found)

@@ -1,4 +1,4 @@
-"""The Platform object, which policies and the controller read, and the PriorityClasses."""
+"""The Platform object, which admission policies and the controller read, and the PriorityClasses."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Platform", "priority_class"]
 
 
 class Platform(Component):
-    """The object ``platform``, what policies read of it, and the PriorityClasses.
+    """The Platform ``platform``, the annotations that admission policies read, and the PriorityClasses.
 
     Parameters
     ----------
     after
-        The trainer's CustomResourceDefinitions; and its controller, which takes back what policies read when the
-        object is deleted.
+        Dependencies: the trainer's CustomResourceDefinitions, and its controller, which removes the annotations when
+        the Platform is deleted.
 
     Attributes
     ----------
     ready
-        All of them; policies and tenants come after.
+        All objects; dependencies of policies and tenants.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class Platform(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("platform", name, opts)
-        offer = platform_object(settings)
-        offered = self.child(offer, after=after)
-        self.ready: list[pulumi.Resource] = [offered, self.patch(_facts(offer), after=[offered])]
+        platform = platform_object(settings)
+        declared = self.child(platform, depends_on=after)
+        self.ready: list[pulumi.Resource] = [declared, self.patch(_facts(platform), depends_on=[declared])]
         self.ready += [self.child(priority_class(key, value)) for key, value in settings.priority_classes.items()]
         self.register_outputs({})
 
 
-def _facts(offer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the annotations by which the API server's policies judge; the controller keeps them from then on."""
-    metadata = {"name": PLATFORM_FACTS_NAMESPACE, "annotations": platform_facts(offer["spec"])}
+def _facts(platform: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the annotations that admission policies read; the controller maintains them from then on."""
+    metadata = {"name": PLATFORM_FACTS_NAMESPACE, "annotations": platform_facts(platform["spec"])}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 

@@ -23,12 +23,12 @@ class Policies(Component):
     Parameters
     ----------
     after
-        The object ``platform`` that the rules read, and the controllers whose objects they judge.
+        Dependencies: the Platform that the rules read, and the controllers whose objects they review.
 
     Attributes
     ----------
     ready
-        Every policy and binding; not the kinds of reports, which nothing waits for.
+        Every policy and binding; not the CustomResourceDefinitions of reports, on which nothing depends.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Policies(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("policies", name, opts)
-        edges = list(after)
+        depends_on = list(after)
         folders = [data_folder("policies"), *(project_root() / folder for folder in settings.policies.folders)]
         if settings.policies.reports:
             for definition in report_definitions():
@@ -52,8 +52,8 @@ class Policies(Component):
         rules = load_rules(*folders)
         for manifest in admission_objects(rules, policy_settings(settings, rules), exempt, today=today):
             policy = policies.get(manifest["spec"].get("policyName", ""))
-            made = self.child(manifest, after=[*edges, *([policy] if policy else [])])
+            declared = self.child(manifest, depends_on=[*depends_on, *([policy] if policy else [])])
             if manifest["kind"] == "ValidatingAdmissionPolicy":
-                policies[manifest["metadata"]["name"]] = made
-            self.ready.append(made)
+                policies[manifest["metadata"]["name"]] = declared
+            self.ready.append(declared)
         self.register_outputs({})

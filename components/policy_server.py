@@ -1,8 +1,8 @@
-"""The policy server: OPA in the controller's own pod, reached through a socket that only this pod has.
+"""The policy server: OPA as a sidecar of the controller, reached through a Unix socket inside the pod.
 
-What it judges by lies in an immutable ConfigMap whose name says which rules these are. A change of rules is therefore a
-new ConfigMap and a rollout, and no replica ever judges by other rules than it was started with. The server has no
-credentials, and its interface answers questions only.
+The rules are in an immutable ConfigMap whose name contains their hash. A change of rules is therefore a new ConfigMap
+and a roll-out, and each replica uses the rules that it was started with. The server has no credentials and allows
+queries only.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _RUN = "/run/trainyard"
 _SOCKET = f"{_RUN}/opa.sock"
 _BUNDLE, _AUTHORIZATION = "rules.tar.gz", "authorization.tar.gz"
 _LIMIT = 1024 * 1024
-"""Bytes that a ConfigMap may hold."""
+"""Maximum size of a ConfigMap, in bytes."""
 
 
 @dataclass(frozen=True)
 class PolicyServerParts:
-    """What the controller's Deployment gets to have a policy server.
+    """Parts that add a policy server to the controller's Deployment.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class PolicyServerParts:
     container
         The server.
     volumes
-        What the controller itself mounts: the rules, to check them, and the socket's folder.
+        Volumes that the controller mounts: the rules, to verify their revision, and the folder of the socket.
     configuration
-        What the controller has to know.
+        The controller's configuration of the policy server.
     """
 
     rules: dict[str, Any]
@@ -64,7 +64,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     Raises
     ------
     TrainyardError
-        A rule is wrong, or all of them do not fit into a ConfigMap.
+        A rule is invalid, or the bundle does not fit into a ConfigMap.
     """
     folders = [project_root() / folder for folder in settings.policies.folders]
     rules = load_rules(data_folder("policies"), *folders)
@@ -95,7 +95,7 @@ def _config_map(name: str, namespace: str, files: dict[str, bytes]) -> dict[str,
     size = sum(map(len, files.values()))
     if size > _LIMIT:
         raise TrainyardError(
-            f"The policy bundle has {size} bytes, and a ConfigMap holds {_LIMIT}",
+            f"The policy bundle has {size} bytes, more than a ConfigMap can hold ({_LIMIT})",
             fix="move data out of the rules of trainyard:policies.folders",
         )
     return {
@@ -107,7 +107,9 @@ def _config_map(name: str, namespace: str, files: dict[str, bytes]) -> dict[str,
     }
 
 
-def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...], serves_on: int) -> Container:
+def _container(
+    target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...], shutdown_wait_seconds: int
+) -> Container:
     version = next(program.version for program in PROGRAMS if program.name == "opa")
     return Container(
         program="opa",
@@ -122,8 +124,8 @@ def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...]
             "--authorization=basic",
             "--skip-version-check",
             "--log-level=error",
-            # The controller asks until its last request is answered.
-            f"--shutdown-wait-period={serves_on}",
+            # The controller queries the server until its own last request is answered.
+            f"--shutdown-wait-period={shutdown_wait_seconds}",
             "--bundle",
             f"{_RULES}/{_AUTHORIZATION}",
             f"{_RULES}/{_BUNDLE}",
@@ -132,6 +134,6 @@ def _container(target: Target, volumes: tuple[ConfigVolume | ScratchVolume, ...]
         readiness={"httpGet": {"path": "/health?bundles", "port": "opa-health"}},
         liveness={"httpGet": {"path": "/health", "port": "opa-health"}},
         memory=("64Mi", "512Mi"),
-        # Something mounted here keeps the token of the pod's ServiceAccount out of the container.
+        # This mount hides the token of the pod's ServiceAccount from the container.
         volumes=(*volumes, ScratchVolume("no-credentials", "/var/run/secrets/kubernetes.io/serviceaccount")),
     )

@@ -1,12 +1,12 @@
 """Hooks into Pulumi's engine: fail pending registrations after an error; drop unused payloads.
 
-The SDK sends the registrations after the program ran, and does so even when the program failed. A stack that is
-refused must not be installed up to the object it was refused for, so from then on registrations fail with that error.
+The SDK sends registrations after the program has run, even if the program failed. A rejected stack must not be partly
+installed, so registrations after an error fail with that error.
 
-Every registration is answered with the whole object as the cluster stores it, and the SDK turns each field of it into
-a Python value. Nothing here reads them: components refer to each other by name and by edges of the graph. With two
-dozen CustomResourceDefinitions that was a quarter of the program's time. The SDK's debug messages are a remote call
-each, made while everything else waits, and the engine throws them away.
+The response to each registration contains the whole object as stored, and the SDK converts every field to a Python
+value. No component reads these values: components refer to each other by name and by dependencies. With two dozen
+CustomResourceDefinitions this was a quarter of the program's run time. Debug messages of the SDK are a blocking remote
+call each, and the engine discards them.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """The engine that the present program speaks to; there is one a run."""
+    """The engine of the current run."""
 
     def __init__(self) -> None:
-        self._refusal: BaseException | None = None
+        self._failure: BaseException | None = None
         settings = pulumi.runtime.settings.SETTINGS
         if settings.monitor is not None:
-            self._attend(settings.monitor)
+            self._intercept(settings.monitor)
         if settings.engine is not None:
-            _quieten(settings.engine)
+            _drop_debug_messages(settings.engine)
 
-    def refuse(self, error: BaseException) -> None:
-        """Let every registration that was not sent yet fail with an error."""
-        self._refusal = error
+    def fail_registrations(self, error: BaseException) -> None:
+        """Let all registrations that are not sent yet fail with this error."""
+        self._failure = error
 
-    def _attend(self, monitor: Any) -> None:
+    def _intercept(self, monitor: Any) -> None:
         register = monitor.RegisterResource
 
-        def attended(request: Any) -> Any:
-            if self._refusal is not None:
-                raise self._refusal
+        def intercepted(request: Any) -> Any:
+            if self._failure is not None:
+                raise self._failure
             response = register(request)
             if request.custom and request.type.startswith("kubernetes:"):
-                # A field that is missing here would be taken from the inputs, and turned into a value all the same.
+                # For a missing field the SDK converts the input instead, so each field is set to null.
                 nothing = {key: struct_pb2.Value(null_value=struct_pb2.NULL_VALUE) for key in request.object.fields}
                 response.object.CopyFrom(struct_pb2.Struct(fields=nothing))
             return response
 
-        monitor.RegisterResource = attended
+        monitor.RegisterResource = intercepted
 
 
-def _quieten(engine: Any) -> None:
+def _drop_debug_messages(engine: Any) -> None:
     log = engine.Log
 
-    def quietly(request: Any) -> Any:
+    def filtered(request: Any) -> Any:
         return empty_pb2.Empty() if request.severity == engine_pb2.DEBUG else log(request)
 
-    engine.Log = quietly
+    engine.Log = filtered

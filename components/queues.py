@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pulumi
 
-from components.hooks.queues import Convergence, PatchedQueue
+from components.hooks.queues import QueueMigration, QueuePatchHook
 from components.objects import Component, KubernetesObject, waiting_for
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects
@@ -15,48 +15,50 @@ __all__ = ["Queues"]
 
 
 class Queues(Component):
-    """The queues below ``root``, and what is set on ``root`` and ``default``.
+    """The queues below ``root``, and patches of ``root`` and ``default``.
 
-    Volcano creates these two and rejects their deletion. So they are patched: what the settings say about them is given
-    back when they say it no more, and the queues stay.
+    Volcano creates these two and rejects their deletion, so they are patched. Fields that are no longer in the settings
+    are restored, and the queues remain.
 
     Parameters
     ----------
     queues
-        The proved queues.
+        The validated queues.
     convergence
-        What makes the live tree fit to be changed.
+        Hook that migrates the live queue tree.
     access
         The cluster.
     after
-        Volcano's Deployments and webhook configurations.
+        Dependencies: Volcano's Deployments and webhook configurations.
 
     Attributes
     ----------
     ready
-        Queues, each Open: until then Volcano refuses the PodGroups of jobs.
+        Queues, each Open, because Volcano rejects PodGroups in queues of another state.
     """
 
     def __init__(
         self,
         name: str,
         queues: QueueObjects,
-        convergence: Convergence,
+        convergence: QueueMigration,
         access: ClusterAccess,
         *,
         after: Iterable[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("queues", name, opts)
-        edges, hooks = list(after), convergence.binding()
-        made: dict[str, KubernetesObject] = {}
+        depends_on, hooks = list(after), convergence.binding()
+        declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
-            parent = made.get(manifest["spec"]["parent"])
+            parent = declared.get(manifest["spec"]["parent"])
             queue = waiting_for(manifest, "{.status.state}=Open")
-            made[manifest["metadata"]["name"]] = self.child(
-                queue, after=[*edges, *([parent] if parent else [])], hooks=hooks
+            declared[manifest["metadata"]["name"]] = self.child(
+                queue, depends_on=[*depends_on, *([parent] if parent else [])], hooks=hooks
             )
-        self.ready: list[pulumi.Resource] = list(made.values())
+        self.ready: list[pulumi.Resource] = list(declared.values())
         for manifest in queues.patches:
-            self.ready.append(self.patch(manifest, after=edges, hooks=PatchedQueue(access, manifest).binding()))
+            self.ready.append(
+                self.patch(manifest, depends_on=depends_on, hooks=QueuePatchHook(access, manifest).binding())
+            )
         self.register_outputs({})

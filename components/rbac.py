@@ -67,7 +67,7 @@ def role(name: str, namespace: str, rules: Iterable[Mapping[str, Any]]) -> dict[
 def role_binding(
     name: str, namespace: str, subjects: Sequence[Mapping[str, str]], *, kind: str = "Role"
 ) -> dict[str, Any]:
-    """Return a RoleBinding to the Role, or the ClusterRole, of the same name."""
+    """Return a RoleBinding to the Role or ClusterRole of the same name."""
     return {
         "apiVersion": f"{_API}/v1",
         "kind": "RoleBinding",

@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Lock every upstream file of every tested version."""
+    """Lock the upstream files of every tested version."""
     manifests = {"volcano": volcano.MANIFESTS, "jobset": jobset.MANIFESTS}
     paths = {(name, version): files for name, files in manifests.items() for version in supported_versions(name)}
     print(f"Locked {sum(len(list(files)) for files in paths.values())} files in {upstream.record(paths)}")

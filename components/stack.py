@@ -11,10 +11,10 @@ import pulumi
 import pulumi_kubernetes
 
 from components import jobset, volcano
-from components.hooks.queues import Convergence, live_queues, refuse_changes
+from components.hooks.queues import QueueMigration, live_queues, reject_changes
 from components.objects import Conventions, conventions
 from components.offline import OFFLINE_KUBECONFIG, access_or_offline
-from components.ownership import STACK_LABEL, LiveObjects, Ownership, look
+from components.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
 from components.pulumi_internals import Engine
 from components.target import Target
 from components.trainer import certificate
@@ -26,7 +26,7 @@ from trainyard.settings import StackSettings, parse_stack
 from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
 
-__all__ = ["Stack", "open_stack", "prove"]
+__all__ = ["Stack", "open_stack", "validate_stack"]
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Stack:
     settings
         Its settings.
     target
-        The cluster as the components see it.
+        Its target cluster.
     options
         Options of every component: the provider.
     live
-        The objects that exist already; None when the cluster was not looked at.
+        The objects that exist already; None if the cluster was not read.
     queues
-        Its queues, proved.
+        Its validated queues.
     convergence
-        How the queue tree gets from what it is to what it is to be.
+        Hook that migrates the live queue tree.
     """
 
     settings: StackSettings
@@ -54,16 +54,16 @@ class Stack:
     options: pulumi.ResourceOptions
     live: LiveObjects | None
     queues: QueueObjects
-    convergence: Convergence
+    convergence: QueueMigration
 
     @property
     def live_nodes(self) -> set[str] | None:
-        """Names of the cluster's nodes."""
+        """Names of the cluster's nodes; None if the cluster was not read."""
         return None if self.live is None else self.live.names("v1", "Node")
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Certificates that the trainer controller's leader makes for Volcano and JobSet."""
+        """Certificates that the trainer controller's leader issues for Volcano and JobSet."""
         settings, target = self.settings, self.target
         found = []
         if settings.volcano.install is True:
@@ -83,24 +83,24 @@ class Stack:
 
 @contextmanager
 def open_stack() -> Iterator[Stack]:
-    """Open the stack that Pulumi runs, and reject foreign objects at the end.
+    """Open the stack of the current run; at the end, fail if declared objects have another owner.
 
     Raises
     ------
     pulumi.RunError
-        The settings are wrong, the cluster cannot be reached, or it holds objects of others under our names;
-        Pulumi prints its text without a traceback. Nothing is made then, nor after any other error.
+        The settings are invalid, the cluster is unreachable, or it contains objects of other owners with the same
+        names. Pulumi prints the message without a traceback. After this or any other error nothing is created.
     """
     engine = Engine()
     try:
         with _opened() as stack:
             yield stack
     except TrainyardError as error:
-        refusal = pulumi.RunError(str(error))
-        engine.refuse(refusal)
-        raise refusal from error
+        failure = pulumi.RunError(str(error))
+        engine.fail_registrations(failure)
+        raise failure from error
     except Exception as error:
-        engine.refuse(error)
+        engine.fail_registrations(error)
         raise
 
 
@@ -108,7 +108,7 @@ def open_stack() -> Iterator[Stack]:
 def _opened() -> Iterator[Stack]:
     name = pulumi.get_stack()
     settings = _settings(name)
-    queues = prove(settings)
+    queues = validate_stack(settings)
     cluster = cluster_name(settings, name)
     access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access)
@@ -118,7 +118,7 @@ def _opened() -> Iterator[Stack]:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
-        refuse_changes(live_queues(access), queues.all, owned)
+        reject_changes(live_queues(access), queues.all, owned)
     kubernetes = pulumi_kubernetes.Provider(
         "kubernetes",
         kubeconfig=str(access.kubeconfig),
@@ -129,30 +129,30 @@ def _opened() -> Iterator[Stack]:
         suppress_deprecation_warnings=True,
     )
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
-    with conventions(Conventions(labels, protect=settings.protect, standing=ownership)):
+    with conventions(Conventions(labels, protect=settings.protect, ownership=ownership)):
         options = pulumi.ResourceOptions(provider=kubernetes)
-        yield Stack(settings, target, options, live, queues, Convergence(access, queues.own, owned))
+        yield Stack(settings, target, options, live, queues, QueueMigration(access, queues.own, owned))
     if ownership is not None:
-        ownership.refuse()
+        ownership.raise_conflicts()
 
 
-def prove(settings: StackSettings) -> QueueObjects:
-    """Refuse settings that cannot work, before anything is declared; return the queues of those that can.
+def validate_stack(settings: StackSettings) -> QueueObjects:
+    """Validate the settings before anything is declared, and return the queues.
 
     Raises
     ------
     TrainyardError
-        The queue tree or the fabric has faults, or Volcano or JobSet is installed here while the trainer, whose
-        controller makes their certificates, is not.
+        The queue tree or the fabric is invalid, or the stack installs Volcano or JobSet but not the trainer, whose
+        controller issues their certificates.
     """
     queues = stack_queues(settings)
     compile_fabric(settings.fabric)
     installed = [name for name in ("volcano", "jobset") if getattr(settings, name).install is True]
     if settings.trainer.install is not True and installed:
         raise TrainyardError(
-            "trainyard:trainer is existing, but other components are installed by this program",
+            "trainyard:trainer is existing, but this program installs other components",
             problems=[
-                Problem(f"trainyard:{name}.install", "its certificate is made by this program's trainer controller")
+                Problem(f"trainyard:{name}.install", "its certificate is issued by this program's trainer controller")
                 for name in installed
             ],
             fix="set install: existing for these too, or install: true for the trainer",
@@ -170,11 +170,11 @@ def _settings(stack: str) -> StackSettings:
 def _live(access: ClusterAccess, name: str, settings: StackSettings) -> LiveObjects | None:
     own = (settings.volcano.namespace, settings.jobset.namespace, settings.trainer.namespace)
     try:
-        return look(access, name, {*own, *settings.tenants})
+        return list_live_objects(access, name, {*own, *settings.tenants})
     except TrainyardError as error:
         if not pulumi.runtime.is_dry_run():
             raise
-        pulumi.log.warn(f"Nothing is known of objects that exist already: {error}")
+        pulumi.log.warn(f"Existing objects could not be read: {error}")
         return None
 
 

@@ -16,18 +16,18 @@ _PLATFORM_NODES = {"trainyard.dev/platform": "true"}
 
 @dataclass(frozen=True)
 class Target:
-    """One cluster as the components see it.
+    """Properties of the target cluster that components use.
 
     Parameters
     ----------
     access
-        How the API server is reached, and how it reaches webhooks.
+        Access to the API server, and the addresses of webhooks.
     images
         The image table.
     node_selector
-        Nodes of the platform's own pods.
+        Node selector of the platform's own pods.
     system_namespaces
-        Namespaces that the platform's webhooks leave alone.
+        Namespaces that the platform's webhooks exclude.
     """
 
     access: ClusterAccess

@@ -1,7 +1,7 @@
 """Tenants: a namespace each, with limits, roles and a default queue.
 
-A tenant's namespace comes after everything that its jobs need. So it is removed first, with every TrainJob in it,
-while the controllers that clean up after jobs are still there.
+A tenant's namespace depends on everything that its jobs need. So destroy deletes it first, with every TrainJob in it,
+while the controllers that clean up after jobs still run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tenants(Component):
     Parameters
     ----------
     after
-        Queues, controllers, webhook configurations, runtimes and policies.
+        Dependencies: queues, controllers, webhook configurations, runtimes and policies.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class Tenants(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("tenants", name, opts)
-        edges = list(after)
+        depends_on = list(after)
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant, tenant_settings in settings.tenants.items():
-            self._tenant(tenant, tenant_settings, settings.trainer, edges)
-        self._catalogue_readers(settings.tenants)
+            self._tenant(tenant, tenant_settings, settings.trainer, depends_on)
+        self._catalog_readers(settings.tenants)
         self.register_outputs({})
 
     def _tenant(
-        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, edges: list[pulumi.Resource]
+        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, depends_on: list[pulumi.Resource]
     ) -> None:
-        home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), after=edges)
+        home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
         objects = [tenant_policy(tenant, settings)]
         if trainer.install is True:
             controller = service_account_subject(TRAINER_SERVICE, trainer.namespace)
@@ -74,17 +74,19 @@ class Tenants(Component):
         if settings.object_quota:
             objects.append(_quota(tenant, settings))
         for each in objects:
-            self.child(each, after=[home], gone_with=home)
+            self.child(each, depends_on=[home], deleted_with=home)
         for role_name, groups in _groups(settings).items():
             if role_name is Role.RAW and not groups:
                 continue
-            allowed = self.child(role(role_name.value, tenant, role_rules(role_name)), after=[home], gone_with=home)
+            allowed = self.child(
+                role(role_name.value, tenant, role_rules(role_name)), depends_on=[home], deleted_with=home
+            )
             if groups:
                 binding = role_binding(role_name.value, tenant, [group(each) for each in groups])
-                self.child(binding, after=[home, allowed], gone_with=home)
+                self.child(binding, depends_on=[home, allowed], deleted_with=home)
 
-    def _catalogue_readers(self, tenants: Mapping[str, TenantSettings]) -> None:
-        """Runtimes, queues and the fabric are cluster-wide; every role of a tenant may read them."""
+    def _catalog_readers(self, tenants: Mapping[str, TenantSettings]) -> None:
+        """Let every role of a tenant read runtimes, queues and the fabric, which are cluster-scoped."""
         groups = sorted(
             {name for settings in tenants.values() for names in _groups(settings).values() for name in names}
         )
@@ -98,13 +100,13 @@ class Tenants(Component):
             {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
         ]
         allowed = self.child(cluster_role(_CATALOGUE, rules))
-        self.child(cluster_role_binding(_CATALOGUE, _CATALOGUE, [group(name) for name in groups]), after=[allowed])
+        self.child(cluster_role_binding(_CATALOGUE, _CATALOGUE, [group(name) for name in groups]), depends_on=[allowed])
 
 
 def role_rules(role_name: Role) -> list[dict[str, Any]]:
-    """Return what a role may do in its tenant's namespace.
+    """Return the RBAC rules of a role in its tenant's namespace.
 
-    No role contains ``bus.volcano.sh/commands``: a command closes a queue for everyone in it.
+    No role grants ``bus.volcano.sh/commands``: a command can close a queue for all its users.
     """
     submit = [
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": _WRITE},
@@ -141,7 +143,7 @@ def _namespace(tenant: str, settings: TenantSettings) -> dict[str, Any]:
     labels = namespace_labels(tenant, settings)
     body = namespace(tenant, pod_security=settings.pod_security.value, labels=labels)
     facts = tenant_facts(tenant_policy(tenant, settings)["spec"])
-    # The controller writes the same facts when the TenantPolicy is changed by hand: `up` takes them back.
+    # The controller writes these annotations after a manual change of the TenantPolicy; force lets `up` restore them.
     body["metadata"]["annotations"] = {_QUEUE_ANNOTATION: default_queue(settings), **facts, FORCED_ANNOTATION: "true"}
     return body
 

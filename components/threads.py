@@ -13,6 +13,6 @@ T = TypeVar("T")
 
 
 def run_in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run something in an event loop of its own, in a thread of its own, and return what it returns."""
+    """Run a coroutine in a new event loop in a new thread, and return its result."""
     with ThreadPoolExecutor(1, thread_name_prefix="run_in_thread") as executor:
         return executor.submit(lambda: asyncio.run(work())).result()

@@ -1,7 +1,7 @@
 """The network fabric as HyperNodes: created from the racks upward, deleted from the top down.
 
-The order is not a matter of taste: deleting a HyperNode that its parent still lists stops the scheduler of
-Volcano 1.14.1 at the next gang that asks for a topology.
+The order is required: if a HyperNode is deleted while its parent still lists it, the scheduler of Volcano 1.14.1 stops
+at the next gang with a network topology request.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 import pulumi
 
-from components.hooks.hypernodes import Rewiring
+from components.hooks.hypernodes import HyperNodeMigration
 from components.objects import Component, KubernetesObject
 from trainyard.cluster import ClusterAccess
 from trainyard.problem import Problem, TrainyardError
@@ -26,16 +26,16 @@ class Topology(Component):
     Parameters
     ----------
     live_nodes
-        Names of the cluster's nodes; None when the cluster was not looked at.
+        Names of the cluster's nodes; None if the cluster was not read.
     access
-        The cluster, whose HyperNodes are made fit to be changed; None where there is none to change.
+        The cluster, to migrate its live HyperNodes; None to skip the migration.
     after
-        Volcano's Deployments and webhook configurations.
+        Dependencies: Volcano's Deployments and webhook configurations.
 
     Raises
     ------
     TrainyardError
-        The fabric names nodes that the cluster does not have.
+        The fabric names nodes that are missing in the cluster.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class Topology(Component):
         missing = differences(fabric, live_nodes) if live_nodes is not None else []
         if missing:
             error = TrainyardError(
-                "The fabric in the settings and the nodes of the cluster differ",
+                "The fabric of the settings names nodes that are missing in the cluster",
                 problems=missing,
                 fix="run `trainyard cluster up` (simulated nodes), or correct trainyard:fabric",
             )
             if not pulumi.runtime.is_dry_run():
                 raise error
             pulumi.log.warn(str(error), resource=self)
-        edges, manifests, order = list(after), fabric.hyper_nodes, fabric.order
-        hooks = Rewiring(access, manifests, pulumi.get_stack()).binding() if access is not None else None
-        made: dict[str, KubernetesObject] = {}
+        depends_on, manifests, order = list(after), fabric.hyper_nodes, fabric.order
+        hooks = HyperNodeMigration(access, manifests, pulumi.get_stack()).binding() if access is not None else None
+        declared: dict[str, KubernetesObject] = {}
         for manifest in manifests:
             own = manifest["metadata"]["name"]
-            members = [made[member] for member in order[own]]
-            made[own] = self.child(manifest, after=[*edges, *members], hooks=hooks)
-        self.ready = list(made.values())
+            members = [declared[member] for member in order[own]]
+            declared[own] = self.child(manifest, depends_on=[*depends_on, *members], hooks=hooks)
+        self.ready = list(declared.values())
         self.register_outputs({})
 
 
 def differences(fabric: Fabric, live_nodes: Collection[str]) -> list[Problem]:
-    """Return the nodes of a fabric that a cluster does not have."""
+    """Return a problem for each node of the fabric that is missing in the cluster."""
     missing = [node for node in fabric.nodes if node.name not in live_nodes]
     return [Problem(f"trainyard:fabric.{node.path[0]}", f"the cluster has no node {node.name}") for node in missing]

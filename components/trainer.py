@@ -1,7 +1,7 @@
-"""The trainer API and Trainyard's controller, which also makes the webhook certificates of Volcano and JobSet.
+"""The trainer API and Trainyard's controller, which also issues the webhook certificates of Volcano and JobSet.
 
-Its Deployment comes after the CustomResourceDefinitions of Volcano and JobSet but not after their Deployments: those
-become ready only when this controller's leader has written their Secrets.
+Its Deployment depends on the CustomResourceDefinitions of Volcano and JobSet but not on their Deployments: these become
+ready only after this controller's leader has written their Secrets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from components.rbac import (
     service_account_subject,
 )
 from components.target import Target
-from components.webhooks import awaited
+from components.webhooks import wait_for_ca_bundles
 from components.workload import ConfigVolume, Workload, deployment, namespace, service
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
@@ -47,7 +47,7 @@ VALIDATOR = "validator.trainer.kubeflow.org"
 DEFAULTER = "defaulter.trainer.kubeflow.org"
 
 API_LEVEL = "v2.3.0"
-"""The release of the trainer API that clients may take this one for; the Kubeflow SDK reads it."""
+"""The upstream release whose API this controller serves; the Kubeflow SDK reads it."""
 
 _CONFIG = "/etc/trainyard"
 _PATH = "trainer-kubeflow-org-v1alpha1"
@@ -55,7 +55,7 @@ _PATH = "trainer-kubeflow-org-v1alpha1"
 
 @dataclass(frozen=True)
 class TrainerArgs:
-    """What the trainer is made from.
+    """Arguments of the Trainer component.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class TrainerArgs:
     target
         The cluster.
     jobset_definition
-        JobSet's CustomResourceDefinition, whose schema is part of the runtimes'.
+        JobSet's CustomResourceDefinition, whose schema is embedded in that of runtimes.
     certificates
-        Certificates that the leader makes for others.
+        Certificates that the leader issues for other components.
     policies
         The policy server in the controller's pod.
     """
@@ -84,16 +84,16 @@ class Trainer(Component):
     Parameters
     ----------
     after
-        CustomResourceDefinitions of Volcano and JobSet.
+        Dependencies: CustomResourceDefinitions of Volcano and JobSet.
     homes
-        Namespaces, by name, that the leader writes certificates into.
+        Namespaces, by name, in which the leader writes certificates.
 
     Attributes
     ----------
     crds
-        CustomResourceDefinitions; what uses the trainer's kinds comes after them.
+        CustomResourceDefinitions; dependencies of everything that uses the trainer's kinds.
     ready
-        Deployment and webhook configurations; every runtime and TrainJob comes after them.
+        Deployment and webhook configurations; dependencies of every runtime and TrainJob.
     """
 
     def __init__(
@@ -120,46 +120,50 @@ class Trainer(Component):
         self.crds = [self.child(definition) for definition in build(args.jobset_definition)]
         permissions = self._permissions(configuration, {settings.namespace: home, **homes})
         levels = [self.child(level) for level in priority_levels()]
-        flows = [self.child(schema, after=levels) for schema in flow_schemas(TRAINER_SERVICE, settings.namespace)]
+        flows = [self.child(schema, depends_on=levels) for schema in flow_schemas(TRAINER_SERVICE, settings.namespace)]
         file = self.child(
             _config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
-            after=[home],
+            depends_on=[home],
         )
-        rules = self.child(args.policies.rules, after=[home])
+        rules = self.child(args.policies.rules, depends_on=[home])
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
-        webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), after=[home])
+        webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), depends_on=[home])
         if settings.replicas > 1:
-            self.child(_disruption_budget(workload), after=[home])
-        self._published(settings.namespace, home)
+            self.child(_disruption_budget(workload), depends_on=[home])
+        self._publish_version(settings.namespace, home)
         controller = self.child(
-            deployment(workload), after=[*permissions, *flows, file, rules, webhook_service, *self.crds, *after]
+            deployment(workload), depends_on=[*permissions, *flows, file, rules, webhook_service, *self.crds, *after]
         )
-        webhooks = [self.child(awaited(each), after=[controller]) for each in _webhook_configurations(args)]
+        webhooks = [
+            self.child(wait_for_ca_bundles(each), depends_on=[controller]) for each in _webhook_configurations(args)
+        ]
         self.ready = [controller, *webhooks]
 
     def _permissions(self, configuration: Configuration, homes: Mapping[str, pulumi.Resource]) -> list[pulumi.Resource]:
         own = configuration.namespace
         subject = service_account_subject(TRAINER_SERVICE, own)
-        account = self.child(service_account(TRAINER_SERVICE, own), after=[homes[own]])
+        account = self.child(service_account(TRAINER_SERVICE, own), depends_on=[homes[own]])
         granted = self.child(cluster_role(TRAINER_SERVICE, cluster_rules(configuration)))
         keys = self.child(cluster_role(KEYS_ROLE, key_rules()))
         bindings: list[pulumi.Resource] = [
-            self.child(cluster_role_binding(TRAINER_SERVICE, TRAINER_SERVICE, [subject]), after=[granted, account])
+            self.child(cluster_role_binding(TRAINER_SERVICE, TRAINER_SERVICE, [subject]), depends_on=[granted, account])
         ]
         for name, home in homes.items():
             rules = namespaced_rules(name, configuration)
             if rules:
-                allowed = self.child(role(TRAINER_SERVICE, name, rules), after=[home])
-                bindings.append(self.child(role_binding(TRAINER_SERVICE, name, [subject]), after=[allowed, account]))
+                allowed = self.child(role(TRAINER_SERVICE, name, rules), depends_on=[home])
+                bindings.append(
+                    self.child(role_binding(TRAINER_SERVICE, name, [subject]), depends_on=[allowed, account])
+                )
         return [account, keys, *bindings]
 
-    def _published(self, name: str, home: pulumi.Resource) -> None:
-        """Publish which trainer API this is, because clients ask before they submit."""
+    def _publish_version(self, name: str, home: pulumi.Resource) -> None:
+        """Publish the version of the trainer API, which clients read before they submit."""
         public = "kubeflow-trainer-public"
-        self.child(_config_map(public, name, {"kubeflow_trainer_version": API_LEVEL}), after=[home])
+        self.child(_config_map(public, name, {"kubeflow_trainer_version": API_LEVEL}), depends_on=[home])
         rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [public], "verbs": ["get"]}
-        allowed = self.child(role(public, name, [rule]), after=[home])
-        self.child(role_binding(public, name, [group("system:authenticated")]), after=[allowed])
+        allowed = self.child(role(public, name, [rule]), depends_on=[home])
+        self.child(role_binding(public, name, [group("system:authenticated")]), depends_on=[allowed])
 
 
 def certificate(
@@ -176,13 +180,13 @@ def certificate(
     Parameters
     ----------
     secret, namespace_name
-        Where the leader keeps it.
+        Secret that the leader writes.
     service_name
-        Service in front of the server; its names are on the certificate.
+        Service of the server; its DNS names are in the certificate.
     target
-        The cluster; where webhooks are reached by URL, 127.0.0.1 is on the certificate too.
+        The cluster; if webhooks are called by URL, 127.0.0.1 is in the certificate too.
     mutating, validating
-        Webhook configurations that must trust it.
+        Webhook configurations whose caBundle the leader writes.
     """
     host = f"{service_name}.{namespace_name}.svc"
     return Certificate(
@@ -232,7 +236,7 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
         volumes=(ConfigVolume("trainyard-controller-config", _CONFIG), *args.policies.volumes),
         node_selector=target.node_selector,
         sidecars=(args.policies.container,),
-        # The file is read at the start only, so a change of it has to start new pods.
+        # The controller reads the file only at its start, so a change must roll out new pods.
         annotations={"trainyard.dev/configuration": hashlib.sha256(configuration.as_yaml().encode()).hexdigest()[:16]},
     )
 

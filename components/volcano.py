@@ -1,8 +1,8 @@
 """Volcano: its CustomResourceDefinitions, permissions, scheduler, controllers and admission webhooks.
 
-The admission program waits for its webhook configurations and only then serves, so these come before it; it reads its
-certificate from a Secret that the trainer controller's leader makes. The scheduler makes the queues root and default
-through the queue webhooks and gives up after a minute without them, so it comes last.
+The admission Deployment depends on the webhook configurations, because the program serves only once they exist. It
+reads its certificate from a Secret that the trainer controller's leader writes. The scheduler creates the queues root
+and default through the queue webhooks and exits after a minute without them, so it depends on the admission Deployment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pulumi
 from components.objects import Component, KubernetesObject
 from components.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.target import Target
-from components.webhooks import outside_of, retargeted
+from components.webhooks import excluding_namespaces, with_client_configs
 from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
 from trainyard import upstream
 from trainyard.settings.platform import VolcanoSettings
@@ -59,7 +59,7 @@ MANIFESTS = (*_CRDS, _INSTALLER)
 """Upstream files that this component reads."""
 
 _ADDED = {"volcano-admission": ({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},)}
-"""What upstream's roles lack: the webhook that the installer leaves out reads the queue of a PodGroup's namespace."""
+"""Rules missing in upstream's roles: the webhook that the installer omits reads the queue of a PodGroup's namespace."""
 
 _CERTIFICATES = "/admission.local.config/certificates"
 _HEALTH = {"httpGet": {"path": "/healthz", "port": "health"}}
@@ -67,7 +67,7 @@ _HEALTH = {"httpGet": {"path": "/healthz", "port": "health"}}
 
 @dataclass(frozen=True)
 class VolcanoArgs:
-    """What Volcano is made from.
+    """Arguments of the Volcano component.
 
     Parameters
     ----------
@@ -85,16 +85,16 @@ class VolcanoArgs:
 
 
 class Volcano(Component):
-    """Volcano.
+    """Volcano's CustomResourceDefinitions, controllers, scheduler and webhooks.
 
     Attributes
     ----------
     crds
-        CustomResourceDefinitions; what uses Volcano's kinds comes after them.
+        CustomResourceDefinitions; dependencies of everything that uses Volcano's kinds.
     homes
-        Its namespace by name; what is put into it comes after it.
+        Its namespace by name; dependency of the objects inside.
     ready
-        Deployments and webhook configurations; every queue, HyperNode and job comes after them.
+        Deployments and webhook configurations; dependencies of every queue, HyperNode and job.
     """
 
     def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -115,7 +115,7 @@ class Volcano(Component):
         admission, controllers, schedulers = _workloads(args, [_path(each) for each in configurations])
 
         permissions = {w.name: self._permissions(w, version) for w in (admission, controllers, schedulers)}
-        # A new configuration is a new object: the scheduler starts with it, and only when it runs the former one goes.
+        # A changed configuration is a new ConfigMap; the former one is deleted after the scheduler's roll-out.
         conf = self.child(
             _config_map(
                 _configuration_name(args.scheduler_configuration),
@@ -124,40 +124,46 @@ class Volcano(Component):
                     "volcano-scheduler.conf": args.scheduler_configuration,
                 },
             ),
-            after=[home],
+            depends_on=[home],
         )
-        # The controllers look for this one by name, to learn whether they are to discover the network themselves.
+        # The controllers read this ConfigMap by name; empty, it disables their own network discovery.
         discovery = self.child(
             _config_map("volcano-controller-configmap", settings.namespace, {"volcano-controller.conf": ""}),
-            after=[home],
+            depends_on=[home],
         )
         services = [
-            self.child(service(admission, ADMISSION_SERVICE, {"https": (443, "webhook")}), after=[home]),
+            self.child(service(admission, ADMISSION_SERVICE, {"https": (443, "webhook")}), depends_on=[home]),
             self.child(
                 service(controllers, "volcano-controllers-service", {"metrics": (8081, "metrics")}),
-                after=[home],
+                depends_on=[home],
             ),
-            self.child(service(schedulers, "volcano-scheduler-service", {"metrics": (8080, "metrics")}), after=[home]),
+            self.child(
+                service(schedulers, "volcano-scheduler-service", {"metrics": (8080, "metrics")}), depends_on=[home]
+            ),
         ]
-        webhooks = [self.child(each, after=[*self.crds, services[0]]) for each in configurations]
-        admitted = self.child(deployment(admission), after=[*permissions[admission.name], *webhooks])
-        controlled = self.child(deployment(controllers), after=[*permissions[controllers.name], discovery, *self.crds])
-        scheduled = self.child(deployment(schedulers), after=[*permissions[schedulers.name], conf, admitted])
-        self.ready = [*webhooks, admitted, controlled, scheduled]
+        webhooks = [self.child(each, depends_on=[*self.crds, services[0]]) for each in configurations]
+        admission_deployment = self.child(deployment(admission), depends_on=[*permissions[admission.name], *webhooks])
+        controller_deployment = self.child(
+            deployment(controllers), depends_on=[*permissions[controllers.name], discovery, *self.crds]
+        )
+        scheduler_deployment = self.child(
+            deployment(schedulers), depends_on=[*permissions[schedulers.name], conf, admission_deployment]
+        )
+        self.ready = [*webhooks, admission_deployment, controller_deployment, scheduler_deployment]
 
     def _permissions(self, workload: Workload, version: str) -> list[KubernetesObject]:
         rules = _rules(version, workload.name)
         role = self.child(cluster_role(workload.name, rules))
-        account = self.child(service_account(workload.name, workload.namespace), after=list(self.homes.values()))
+        account = self.child(service_account(workload.name, workload.namespace), depends_on=list(self.homes.values()))
         subject = service_account_subject(workload.name, workload.namespace)
         binding = self.child(
-            cluster_role_binding(f"{workload.name}-role", workload.name, [subject]), after=[role, account]
+            cluster_role_binding(f"{workload.name}-role", workload.name, [subject]), depends_on=[role, account]
         )
         return [account, binding]
 
 
 def custom_resource_definitions(version: str) -> list[dict[str, Any]]:
-    """Return Volcano's CustomResourceDefinitions, JobFlow's among them, without descriptions."""
+    """Return the CustomResourceDefinitions of Volcano and JobFlow, without descriptions."""
     return [
         upstream.without_descriptions(definition)
         for path in _CRDS
@@ -180,11 +186,11 @@ def webhook_configurations(settings: VolcanoSettings, target: Target) -> list[di
             "vc-webhook-manager", service=ADMISSION_SERVICE, namespace=settings.namespace, path=path
         )
 
-    return [outside_of(retargeted(each, client_config), target.system_namespaces) for each in found]
+    return [excluding_namespaces(with_client_configs(each, client_config), target.system_namespaces) for each in found]
 
 
 def _podgroup_defaulting(configurations: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the webhook that gives a PodGroup its namespace's queue; the installer leaves it out."""
+    """Return the webhook that sets the queue of a PodGroup from its namespace; upstream's installer omits it."""
     twin = next(each for each in configurations if each["metadata"]["name"].endswith("-podgroups-validate"))
     configuration: dict[str, Any] = copy.deepcopy(twin)
     configuration["kind"] = "MutatingWebhookConfiguration"
@@ -204,7 +210,7 @@ def _path(configuration: dict[str, Any]) -> str:
 def _rules(version: str, name: str) -> list[dict[str, Any]]:
     roles = upstream.documents("volcano", version, _INSTALLER, kinds=("ClusterRole",))
     rules: list[dict[str, Any]] = next(role["rules"] for role in roles if role["metadata"]["name"] == name)
-    # Only upstream's installation hook signs certificates; here the trainer controller makes them.
+    # Only upstream's installation hook signs certificates; here the trainer controller issues them.
     return [*(rule for rule in rules if "certificates.k8s.io" not in rule["apiGroups"]), *_ADDED.get(name, ())]
 
 
@@ -282,7 +288,7 @@ def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Work
         command=("/vc-scheduler",),
         args=(
             "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
-            # Else a configuration that cannot be read is replaced by the built-in one; only a log line tells.
+            # Otherwise the scheduler replaces an unreadable configuration with the built-in one and only logs it.
             "--disable-default-scheduler-config=true",
             f"--leader-elect={str(elect).lower()}",
             f"--leader-elect-resource-namespace={settings.namespace}",

@@ -1,4 +1,4 @@
-"""Webhook configurations: by URL or by Service, with the caBundle left to the controller."""
+"""Webhook configurations: by URL or by Service, with caBundles written by the controller."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from components.hooks.base import Preparation, applied
+from components.hooks.base import BeforeChangeHook, apply_with_retries
 from components.objects import waiting_for
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Resource
 
-__all__ = ["TrustedWebhooks", "awaited", "outside_of", "retargeted"]
+__all__ = ["WebhookReadinessHook", "excluding_namespaces", "wait_for_ca_bundles", "with_client_configs"]
 
 
-def retargeted(configuration: Mapping[str, Any], client_config: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """Return a webhook configuration whose webhooks are reached as a cluster needs it.
+def with_client_configs(
+    configuration: Mapping[str, Any], client_config: Callable[[str], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a webhook configuration with the client configurations of a cluster (Service or URL).
 
     Parameters
     ----------
     configuration
-        With Services in its client configurations.
+        Upstream's configuration; its client configurations name Services.
     client_config
-        Gives the client configuration of a path.
+        Returns the client configuration of a path.
     """
     webhooks = [
         {**webhook, "clientConfig": client_config(webhook["clientConfig"]["service"]["path"])}
@@ -31,8 +33,8 @@ def retargeted(configuration: Mapping[str, Any], client_config: Callable[[str], 
     return {**configuration, "webhooks": webhooks}
 
 
-def outside_of(configuration: Mapping[str, Any], namespaces: tuple[str, ...]) -> dict[str, Any]:
-    """Return a webhook configuration that leaves namespaces alone: no platform pod waits for its own webhook."""
+def excluding_namespaces(configuration: Mapping[str, Any], namespaces: tuple[str, ...]) -> dict[str, Any]:
+    """Return a webhook configuration that excludes namespaces, so that no platform pod depends on its own webhook."""
     selector = {
         "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}]
     }
@@ -42,17 +44,17 @@ def outside_of(configuration: Mapping[str, Any], namespaces: tuple[str, ...]) ->
     }
 
 
-def awaited(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a webhook configuration that is ready once the controller has written every caBundle."""
+def wait_for_ca_bundles(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a webhook configuration that becomes ready once the controller has written every caBundle."""
     count = len(configuration["webhooks"])
     return waiting_for(configuration, *(f"{{.webhooks[{number}].clientConfig.caBundle}}" for number in range(count)))
 
 
-class TrustedWebhooks(Preparation):
-    """Lets objects that webhooks judge be made: waits until the API server knows the caBundles of those webhooks.
+class WebhookReadinessHook(BeforeChangeHook):
+    """Waits until the API server uses the current caBundles of the webhooks of a kind.
 
-    A configuration may be written while the API server, which learns of it by a watch, still calls the webhook with
-    the former one: it trusts no authority then, and refuses the object (``certificate signed by unknown authority``).
+    The API server learns of a webhook configuration by a watch. Until then it calls the webhook with the former
+    caBundle and rejects the object (``certificate signed by unknown authority``).
 
     Parameters
     ----------
@@ -70,10 +72,12 @@ class TrustedWebhooks(Preparation):
         self._sample = sample
 
     async def prepare(self, client: Client) -> None:
-        """Ask in dry runs until a webhook answers; what it answers is for the object itself to find out."""
+        """Send dry runs until the webhook answers; a rejection by the webhook itself is left to the real write."""
         with suppress(ApiError):
-            await applied(client, self._resource, self._sample, dry_run=True, passes=_calls_no_webhook)
+            await apply_with_retries(
+                client, self._resource, self._sample, dry_run=True, is_transient=_webhook_call_failed
+            )
 
 
-def _calls_no_webhook(error: ApiError) -> bool:
+def _webhook_call_failed(error: ApiError) -> bool:
     return "failed calling webhook" in error.message

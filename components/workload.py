@@ -1,4 +1,4 @@
-"""Deployments of the platform: one shape, restricted, probed and scheduled alike."""
+"""Deployments of the platform, with the same security context, probes and scheduling."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = [
 ]
 
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"
-"""Names the program that the embedded cluster runs as a process of this machine instead of the first container."""
+"""Program that the embedded cluster runs as a host process instead of the first container."""
 
 _READINESS: dict[str, Any] = {"periodSeconds": 5}
 _LIVENESS: dict[str, Any] = {"initialDelaySeconds": 15, "periodSeconds": 20, "failureThreshold": 5}
 
-# Written out, because a default that the API server filled in would stay behind when the type changes.
+# Explicit, because values defaulted by the API server would remain when the strategy type changes.
 _ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
 @dataclass(frozen=True)
 class ConfigVolume:
-    """A ConfigMap as files."""
+    """A mounted ConfigMap."""
 
     name: str
     path: str
@@ -38,7 +38,7 @@ class ConfigVolume:
 
 @dataclass(frozen=True)
 class SecretVolume:
-    """A Secret as files."""
+    """A mounted Secret."""
 
     name: str
     path: str
@@ -46,7 +46,7 @@ class SecretVolume:
 
 @dataclass(frozen=True)
 class ScratchVolume:
-    """An empty folder that the containers of a pod share and may write to."""
+    """A writable emptyDir that the containers of a pod share."""
 
     name: str
     path: str
@@ -57,12 +57,12 @@ Volume = ConfigVolume | SecretVolume | ScratchVolume
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """One program of a pod.
+    """One container of a pod.
 
     Parameters
     ----------
     program
-        Program as the supervisor of the embedded cluster knows it; also the container's name.
+        Name of the program in the supervisor of the embedded cluster, and of the container.
     image, command, args, env
         Of the container.
     ports
@@ -70,7 +70,7 @@ class Container:
     readiness, liveness
         Probes.
     memory
-        Requested memory and its limit, in Kubernetes quantities.
+        Memory request and limit, in Kubernetes quantities.
     """
 
     program: str
@@ -88,7 +88,7 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload(Container):
-    """One platform program with its Deployment.
+    """A platform program with its Deployment.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class Workload(Container):
     replicas
         Number of pods.
     single
-        Whether two pods must never run at once, because nothing elects a leader between them.
+        Whether two pods must never run at once, because the program has no leader election.
     sidecars
-        Programs beside it in the same pod.
+        Further containers of the pod.
     termination_grace_seconds
         Time between SIGTERM and SIGKILL.
     annotations
-        Of the pods: a change makes new ones.
+        Annotations of the pods; a change causes a roll-out.
     """
 
     name: str
@@ -160,7 +160,7 @@ def deployment(workload: Workload) -> dict[str, Any]:
 def service(workload: Workload, name: str, ports: Mapping[str, tuple[int, str]]) -> dict[str, Any]:
     """Return a Service of a program.
 
-    Its readiness is not awaited: the Deployment's is, and nothing uses the Service before.
+    Pulumi does not await it, because it awaits the Deployment, before which nothing uses the Service.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def service(workload: Workload, name: str, ports: Mapping[str, tuple[int, str]])
     name
         Name of the Service.
     ports
-        Service port and container port name, by name.
+        Service port and container port name, by port name.
     """
     return {
         "apiVersion": "v1",
@@ -199,7 +199,7 @@ def namespace(
 
 
 def _on_different_nodes(workload: Workload) -> dict[str, Any]:
-    """Prefer different nodes; only pods of one template count, so that those of a roll-out do not push others away."""
+    """Prefer different nodes; only pods of the same template count, so that old pods do not affect a roll-out."""
     return {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -239,7 +239,7 @@ def _container(container: Container, volumes: Mapping[tuple[type[Volume], str], 
 
 
 def _volumes(*containers: Container) -> dict[tuple[type[Volume], str], dict[str, Any]]:
-    """Return the volumes of a pod by what they hold: containers that name the same one share it."""
+    """Return the volumes of a pod by type and name; containers that name the same volume share it."""
     found: dict[tuple[type[Volume], str], dict[str, Any]] = {}
     for volume in (volume for container in containers for volume in container.volumes):
         key = type(volume), volume.name

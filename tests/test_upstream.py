@@ -33,7 +33,7 @@ def test_a_locked_file_is_read_from_a_folder(mirror: Path) -> None:
 
 def test_a_file_that_was_tampered_with_is_refused(mirror: Path) -> None:
     (mirror / "mirror" / KEY / PATH).write_text("kind: ClusterRole\nrules: [{verbs: ['*']}]\n")
-    with pytest.raises(TrainyardError, match="is not the file that was locked") as caught:
+    with pytest.raises(TrainyardError, match="does not match the lock file") as caught:
         upstream.read("jobset", "0.12.0", PATH, lock=mirror / "lock")
     assert "do not install it" in str(caught.value)
 
@@ -106,5 +106,5 @@ def test_what_was_parsed_is_kept_for_exactly_that_text(
 
     (mirror / "mirror" / KEY / PATH).write_text("kind: ClusterRole\nrules: [{verbs: ['*']}]\n")
     upstream._documents.cache_clear()
-    with pytest.raises(TrainyardError, match="is not the file that was locked"):
+    with pytest.raises(TrainyardError, match="does not match the lock file"):
         upstream.documents("jobset", "0.12.0", PATH, kinds=["ClusterRole"])

@@ -1,6 +1,6 @@
 """Checks of a stack's queues before they are applied, with its scheduler and its runtimes.
 
-The queue rules know neither scheduler configurations nor runtimes; here they are brought together.
+The queue rules know neither scheduler configurations nor runtimes; this module combines them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trainyard.settings import StackSettings
 from trainyard.settings.loader import stack_settings
 
 __all__ = [
-    "Wanted",
+    "CheckOptions",
     "check_files",
     "check_stack",
     "read_scheduling",
@@ -47,8 +47,8 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a person asks to be proved for, instead of what the stack has.
+class CheckOptions:
+    """Overrides of the stack's scheduler for a check.
 
     Parameters
     ----------
@@ -64,50 +64,48 @@ class Wanted:
     plugins: tuple[str, ...] = ()
     configuration: str | None = None
 
-    def applied(self, scheduling: Scheduling) -> Scheduling:
-        """Return a scheduler with what was asked for.
+    def apply_to(self, scheduling: Scheduling) -> Scheduling:
+        """Return a scheduler with the overrides applied.
 
         Raises
         ------
         TrainyardError
-            There is no such version or plug-in, or Volcano would drop the configuration.
+            The version or a plug-in is unknown, or Volcano would ignore the configuration.
         """
         version = self.version or scheduling.version
         if version not in VOLCANO_VERSIONS:
-            raise TrainyardError(
-                f"The rules of Volcano {version} are not known", fix=f"use one of {', '.join(VOLCANO_VERSIONS)}"
-            )
+            raise TrainyardError(f"Volcano {version} is not supported", fix=f"use one of {', '.join(VOLCANO_VERSIONS)}")
         if self.configuration is not None:
             scheduling = read_scheduling(self.configuration, version)
         known = {plugin.value: plugin for plugin in Plugin}
         if unknown := [name for name in self.plugins if name not in known]:
-            raise TrainyardError(f"There is no plug-in {unknown[0]!r}", fix=f"use one of {', '.join(known)}")
+            raise TrainyardError(f"Plug-in {unknown[0]!r} does not exist", fix=f"use one of {', '.join(known)}")
         plugins = frozenset(known[name] for name in self.plugins) or scheduling.plugins
         return replace(scheduling, version=version, plugins=plugins)
 
 
-def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings | None = None) -> list[Finding]:
-    """Prove the queues of files: each stack's settings for itself, all manifests together as one tree.
+def check_files(texts: Mapping[str, str], options: CheckOptions, fabric: StackSettings | None = None) -> list[Finding]:
+    """Check the queues in files: each stack's settings separately, all manifests together as one tree.
 
     Parameters
     ----------
     texts
         Text by file name.
-    wanted
-        What to prove for.
+    options
+        Overrides of the scheduler.
     fabric
-        Stack whose fabric and scheduler hold for manifests.
+        Stack whose fabric and scheduler apply to manifests.
 
     Raises
     ------
     TrainyardError
-        A file cannot be read as either, or there is nothing to prove.
+        A file is neither, or contains no queues.
     """
     findings: list[Finding] = []
     manifests = {name: text for name, text in texts.items() if is_manifest(text, name)}
     for name, text in texts.items():
         if name not in manifests:
-            found = check_stack(stack_settings(load(text, name), source=name), wanted)
+            found = check_stack(stack_settings(load(text, name), source=name), options)
             findings += [replace(finding, file=name) for finding in found]
     if manifests:
         read = read_manifests(manifests)
@@ -118,7 +116,7 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
             root=read.root,
             capacity=supply.total if supply else None,
             node_groups=supply.node_groups if supply else None,
-            scheduling=wanted.applied(scheduling),
+            scheduling=options.apply_to(scheduling),
             paths=ManifestPaths(),
         )
         first = next(iter(manifests))
@@ -126,27 +124,27 @@ def check_files(texts: Mapping[str, str], wanted: Wanted, fabric: StackSettings 
     return findings
 
 
-def check_stack(settings: StackSettings, wanted: Wanted | None = None) -> list[Finding]:
-    """Prove the queues of a stack for its scheduler, or another one, and for the runtimes its tenants may use."""
-    scheduling = (wanted or Wanted()).applied(stack_scheduling(settings))
+def check_stack(settings: StackSettings, options: CheckOptions | None = None) -> list[Finding]:
+    """Check the queues of a stack for its scheduler, or another one, and for the runtimes of its tenants."""
+    scheduling = (options or CheckOptions()).apply_to(stack_scheduling(settings))
     groups = _pod_groups(settings)
     strict = {name for name, specs in groups.items() if any(map(_is_strict, specs))}
     return check_queues(settings, scheduling=scheduling, gangs=_gangs(groups), strict=strict)
 
 
 def stack_queues(settings: StackSettings) -> QueueObjects:
-    """Return the queues of a stack, proved for its scheduler.
+    """Return the queues of a stack, validated for its scheduler.
 
     Raises
     ------
     TrainyardError
-        The tree would be refused or would stop the scheduler; every finding is listed.
+        Volcano would reject the tree, or it would stop the scheduler; every finding is listed.
     """
     return prove_queues(settings, scheduling=stack_scheduling(settings))
 
 
 def stack_scheduling(settings: StackSettings) -> Scheduling:
-    """Return the scheduler of a stack as its queues see it."""
+    """Return the scheduler properties of a stack that queue rules read."""
     chosen = in_force(settings)
     return Scheduling.of(
         (action.name for action in chosen.actions),
@@ -156,16 +154,16 @@ def stack_scheduling(settings: StackSettings) -> Scheduling:
 
 
 def read_scheduling(text: str, version: str) -> Scheduling:
-    """Return what a ``volcano-scheduler.conf``, or the ConfigMap that holds it, comes to.
+    """Parse a ``volcano-scheduler.conf``, or the ConfigMap that contains it.
 
     Raises
     ------
     TrainyardError
-        Volcano would drop the configuration as a whole.
+        Volcano would ignore the configuration as a whole.
     """
     faults = [problem for problem in lint(text) if problem.rule in ("scheduler-structure", "scheduler-action")]
     if faults:
-        raise TrainyardError("The scheduler configuration cannot be used", problems=faults)
+        raise TrainyardError("The scheduler configuration is invalid", problems=faults)
     document: Mapping[str, Any] = load(text, last_key_wins=True)
     if document.get("kind") == "ConfigMap":
         document = load(document["data"][CONFIGURATION_KEY], last_key_wins=True)
@@ -175,7 +173,7 @@ def read_scheduling(text: str, version: str) -> Scheduling:
 
 
 def smallest_gangs(settings: StackSettings) -> dict[str, dict[str, str]]:
-    """Return what a gang of each installed runtime asks for when a TrainJob changes nothing, by runtime name."""
+    """Return the requests of the default gang of each installed runtime, by runtime name."""
     return _gangs(_pod_groups(settings))
 
 
@@ -192,9 +190,9 @@ def _is_strict(spec: Mapping[str, Any]) -> bool:
 
 
 def _pod_groups(settings: StackSettings) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the specs of the PodGroups that each installed runtime makes when a TrainJob changes nothing."""
-    catalogue = load_catalogue(runtime_catalogues(settings), settings.runtimes.include)
-    return {body["metadata"]["name"]: list(_rendered_groups(body)) for body in catalogue.objects()}
+    """Return the PodGroup specs of each installed runtime for a TrainJob without overrides."""
+    catalog = load_catalogue(runtime_catalogues(settings), settings.runtimes.include)
+    return {body["metadata"]["name"]: list(_rendered_groups(body)) for body in catalog.objects()}
 
 
 def _rendered_groups(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

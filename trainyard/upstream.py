@@ -1,8 +1,8 @@
 """Upstream manifests, read from pinned modules and never copied into this repository.
 
-A file is taken from the first place that has it: the folder or URL named by ``TRAINYARD_UPSTREAM``, the Go module
-cache, or the module that ``go mod download`` fetches. Wherever it comes from, its SHA-256 must be the locked one.
-What was parsed is kept under the hash of the text, because reading a megabyte of YAML takes longer than all the rest.
+A file is read from the first available source: the folder or URL in ``TRAINYARD_UPSTREAM``, the Go module cache, or the
+module that ``go mod download`` fetches. From any source, its SHA-256 must match the lock file. Parsed objects are
+cached by the hash of the text, because parsing a megabyte of YAML dominates the run time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_re
 __all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "read", "record", "without_descriptions"]
 
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
-"""Names a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
+"""Variable with a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
 
 _PROGRAM_OF = {"volcano": "vc-scheduler", "jobset": "jobset"}
 _KIND = re.compile(r"^kind:\s*([A-Za-z]+)", re.MULTILINE)
@@ -38,12 +38,12 @@ _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
 
 
 def lock_file() -> Path:
-    """Return the file that holds the SHA-256 of every upstream file."""
+    """Return the lock file with the SHA-256 of every upstream file."""
     return project_root() / "components" / "upstream.lock"
 
 
 def read(component: str, version: str, path: str, *, lock: Path | None = None) -> str:
-    """Return one upstream file, verified.
+    """Return an upstream file after verifying its SHA-256.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def read(component: str, version: str, path: str, *, lock: Path | None = None) -
     path
         Path of the file in the component's source tree.
     lock
-        The lock file; the project's when absent.
+        The lock file; None: the project's.
 
     Raises
     ------
     TrainyardError
-        The file cannot be had, is not locked, or is not the file that was locked.
+        The file is not available, not locked, or does not match the lock.
     """
     release = component_release(component, version)
     expected = _locked(lock or lock_file()).get(_key(release), {}).get(path)
@@ -70,27 +70,27 @@ def read(component: str, version: str, path: str, *, lock: Path | None = None) -
     found = hashlib.sha256(content).hexdigest()
     if found != expected:
         raise TrainyardError(
-            f"{path} of {component} {version} is not the file that was locked: SHA-256 {found}, expected {expected}",
-            fix=f"do not install it; find out who changed it (read from {_origin(release, path)})",
+            f"{path} of {component} {version} does not match the lock file: SHA-256 {found}, expected {expected}",
+            fix=f"do not install it; find out why it changed (read from {_origin(release, path)})",
         )
     return content.decode()
 
 
 def documents(component: str, version: str, path: str, *, kinds: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the objects of one upstream file.
+    """Return the objects in an upstream file.
 
     Parameters
     ----------
     component, version, path
         As for `read`.
     kinds
-        Kinds to return; the others are not even parsed. All when absent.
+        Kinds to return; others are not parsed. None: all kinds.
     """
     return [json.loads(text) for text in _documents(component, version, path, tuple(kinds) if kinds else None)]
 
 
 def without_descriptions(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a CustomResourceDefinition without the descriptions in its schemas, which are most of its size."""
+    """Return a CustomResourceDefinition without schema descriptions, which are most of its size."""
     stripped: dict[str, Any] = json.loads(json.dumps(definition))
     for version in stripped["spec"]["versions"]:
         schema = version.get("schema", {}).get("openAPIV3Schema")
@@ -100,14 +100,14 @@ def without_descriptions(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record(paths: Mapping[tuple[str, str], Iterable[str]], *, lock: Path | None = None) -> Path:
-    """Write the lock file from the files as they are now; the change is to be reviewed like code.
+    """Write the lock file from the current files; review the diff like code.
 
     Parameters
     ----------
     paths
         Files by component and version.
     lock
-        The file to write; the project's when absent.
+        The file to write; None: the project's.
     """
     table = {}
     for (component, version), names in paths.items():
@@ -201,7 +201,7 @@ def _fetch(component: str, release: ComponentRelease, path: str) -> bytes:
             f"{folder / path} cannot be read: {error.strerror}",
             fix=f"{SOURCE_VARIABLE} must name a folder with {_key(release)}/{path}"
             if override
-            else f"delete {folder} and run the command again: it is fetched anew",
+            else f"delete {folder} and run the command again to download it",
         ) from error
 
 
@@ -210,7 +210,7 @@ def _module_folder(release: ComponentRelease) -> Path:
 
 
 def _module_cache() -> Path:
-    """Where Go keeps modules, found without starting Go."""
+    """Return Go's module cache without running Go."""
     if configured := os.environ.get("GOMODCACHE"):
         return Path(configured)
     if path := os.environ.get("GOPATH"):
@@ -223,8 +223,8 @@ def _go_mod_download(component: str, release: ComponentRelease) -> None:
     go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
     if go is None:
         raise TrainyardError(
-            f"The manifests of {_key(release)} are not on this machine and Go, which fetches them, is not installed",
-            fix=f"run make up, or install Go, or set {SOURCE_VARIABLE} to a folder or URL that has them",
+            f"The manifests of {_key(release)} are not in the module cache, and Go is not installed to download them",
+            fix=f"run `make up`, install Go, or set {SOURCE_VARIABLE} to a folder or URL with them",
         )
     result = subprocess.run(  # noqa: S603
         [go, "mod", "download", release.module],
@@ -237,7 +237,7 @@ def _go_mod_download(component: str, release: ComponentRelease) -> None:
     if result.returncode != 0:
         raise TrainyardError(
             f"go mod download {release.module} failed: {result.stderr.strip().rpartition(chr(10))[2]}",
-            fix="check that the Go module proxy (GOPROXY) can be reached",
+            fix="check access to the Go module proxy (GOPROXY)",
         )
 
 

@@ -1,1 +1,1 @@
-"""Hooks that prepare live objects before Pulumi changes them."""
+"""Pulumi resource hooks that run before objects are created or updated."""

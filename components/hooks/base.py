@@ -1,4 +1,4 @@
-"""Base class of hooks that prepare live objects once, before Pulumi changes the first of a kind."""
+"""Base class of the resource hooks that prepare the cluster before Pulumi writes the first object of a kind."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from components.objects import FIELD_MANAGER
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Object, Resource
 
-__all__ = ["AGAIN", "LAG", "Preparation", "applied", "with_spec"]
+__all__ = ["LAG_SECONDS", "RETRY_SECONDS", "BeforeChangeHook", "apply_with_retries", "with_spec"]
 
-LAG = 15.0
-"""Seconds for which a webhook, or the API server that calls it, may not know yet of what was made or changed."""
-AGAIN = 0.2
+LAG_SECONDS = 15.0
+"""Seconds by which the caches of a webhook, or of the API server that calls it, may lag behind a write."""
+RETRY_SECONDS = 0.2
 
 
-class Preparation(ABC):
-    """Brings live objects of one kind to where Pulumi can change them.
+class BeforeChangeHook(ABC):
+    """Prepares the cluster once before Pulumi creates or updates objects of a kind.
 
     Parameters
     ----------
@@ -36,63 +36,63 @@ class Preparation(ABC):
         self._access = access
         self._hook = hook
         self._prepared = False
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def binding(self) -> pulumi.ResourceHookBinding:
-        """Return what runs before an object is created or changed."""
+        """Return the hook binding for the options of each object of the kind."""
         hook = pulumi.ResourceHook(self._hook, self._before)
         return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
 
     async def _before(self, args: pulumi.ResourceHookArgs) -> None:
         async with Client.from_kubeconfig(self._access.kubeconfig, self._access.context) as client:
-            async with self._one:
+            async with self._lock:
                 if not self._prepared:
                     await self.prepare(client)
                     self._prepared = True
-            await self.admitted(client, args.name.rpartition("/")[2])
+            await self.wait_until_admitted(client, args.name.rpartition("/")[2])
 
     @abstractmethod
     async def prepare(self, client: Client) -> None:
-        """Change what is in the way; called once, before the first object is touched."""
+        """Prepare the cluster; called once, before the first object is written."""
 
-    async def admitted(self, client: Client, name: str) -> None:  # noqa: B027 - most kinds need not wait
-        """Wait until one object would be accepted as it is to be."""
+    async def wait_until_admitted(self, client: Client, name: str) -> None:  # noqa: B027 - optional
+        """Wait until the API server would admit the declared object; called before each write."""
 
 
-async def applied(
+async def apply_with_retries(
     client: Client,
     resource: Resource,
     body: Mapping[str, Any],
     *,
     dry_run: bool = False,
-    passes: Callable[[ApiError], bool] = lambda error: True,
+    is_transient: Callable[[ApiError], bool] = lambda error: True,
 ) -> None:
-    """Apply an object, again and again while it is refused for what may pass.
+    """Apply an object, with retries while it is rejected for a transient reason.
 
     Parameters
     ----------
     dry_run
-        Whether only to ask if it would be accepted.
-    passes
-        Whether a refusal may be gone a moment later.
+        Whether to validate without storing.
+    is_transient
+        Whether an error may disappear within `LAG_SECONDS`; by default any.
 
     Raises
     ------
     ApiError
-        It is refused for another reason, or for as long as a lag may last.
+        The error is not transient, or it lasts longer than `LAG_SECONDS`.
     """
-    give_up = time.monotonic() + LAG
+    deadline = time.monotonic() + LAG_SECONDS
     while True:
         try:
             await client.apply(resource, body, field_manager=FIELD_MANAGER, dry_run=dry_run)
             return
         except ApiError as error:
-            if not passes(error) or time.monotonic() > give_up:
+            if not is_transient(error) or time.monotonic() > deadline:
                 raise
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 def with_spec(resource: Resource, live: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is applied to give a live object another spec, and lets it keep its labels and annotations."""
+    """Return a manifest that replaces the spec of a live object and keeps its labels and annotations."""
     kept = {key: live["metadata"][key] for key in ("name", "labels", "annotations") if key in live["metadata"]}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept, "spec": dict(spec)}

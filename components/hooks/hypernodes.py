@@ -1,8 +1,8 @@
 """Hook for HyperNode changes: remove members before they are added elsewhere, because Volcano schedules meanwhile.
 
-Pulumi makes members before those that list them and deletes last, parents first. What is left is that a member must
-not be in two HyperNodes for a moment, and that a rising tier rises from the top: a hook does that, once, before the
-first HyperNode is touched.
+Pulumi creates members before the HyperNodes that list them, and deletes last, parents first. Two cases remain: a member
+must never be in two HyperNodes at once, and tiers are raised from the top. The hook handles both, once, before the
+first HyperNode is written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.hooks.base import Preparation, with_spec
+from components.hooks.base import BeforeChangeHook, with_spec
 from components.objects import FIELD_MANAGER
 from components.ownership import STACK_LABEL
 from trainyard.cluster import ClusterAccess
@@ -19,20 +19,20 @@ from trainyard.kube import Client, Object
 from trainyard.problem import Problem, TrainyardError
 from trainyard.topology.order import listed, preparation
 
-__all__ = ["Rewiring"]
+__all__ = ["HyperNodeMigration"]
 
 
-class Rewiring(Preparation):
-    """Brings live HyperNodes to where Pulumi can change them.
+class HyperNodeMigration(BeforeChangeHook):
+    """Migrates live HyperNodes so that Pulumi can update each in any order.
 
     Parameters
     ----------
     access
         The cluster.
     manifests
-        The HyperNodes that there will be.
+        The desired HyperNodes.
     stack
-        Value of this stack's label; HyperNodes of others are not touched.
+        Value of this stack's label; HyperNodes without it are not changed.
     """
 
     def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], stack: str) -> None:
@@ -41,27 +41,27 @@ class Rewiring(Preparation):
         self._stack = stack
 
     async def prepare(self, client: Client) -> None:
-        """Take away what moves, and raise what rises.
+        """Remove members that move, and raise tiers.
 
         Raises
         ------
         TrainyardError
-            A HyperNode that this stack did not make lists one that it makes.
+            A HyperNode of another owner lists a member that this stack declares.
         """
         live = {body["metadata"]["name"]: body for body in await client.list(HYPER_NODES)}
         wanted = {manifest["metadata"]["name"] for manifest in self._manifests}
         ours = {name for name, body in live.items() if self._is_ours(body) or name in wanted}
         foreign = [
-            Problem(f"HyperNode/{name}", f"lists {', '.join(sorted(common))}, which would have two parents")
+            Problem(f"HyperNode/{name}", f"lists {', '.join(sorted(common))}, which would then have two parents")
             for name, body in sorted(live.items())
             if name not in ours and (common := listed(body) & wanted)
         ]
         if foreign:
             raise TrainyardError(
-                "HyperNodes that this stack did not make list HyperNodes of its fabric: "
-                "no gang that asks for a topology would be scheduled",
+                "HyperNodes of another owner list HyperNodes of this stack's fabric: "
+                "no gang with a network topology request would be scheduled",
                 problems=foreign,
-                fix="remove these members or HyperNodes, or switch off the discovery that makes them",
+                fix="remove these members or HyperNodes, or disable the discovery that creates them",
             )
         for step in preparation([live[name] for name in sorted(ours)], self._manifests):
             await client.apply(

@@ -1,8 +1,8 @@
 """Hook for queue changes: reject those that would hurt jobs, order the rest so that Volcano accepts each.
 
-Pulumi gives every queue its new parent and amounts, parents first. What has to shrink or move before is done by a hook,
-once, before the first queue is touched. The webhook compares with a cache that lags behind; so each queue is asked for
-in a dry run until the webhook knows of its parent.
+Pulumi updates the queues, parents first. Queues that must shrink or move before that are migrated by a hook, once,
+before the first queue is written. Volcano's webhook validates against a cache that lags behind, so each queue is sent
+as a dry run until the webhook knows its parent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from components.hooks.base import AGAIN, LAG, Preparation, applied, with_spec
+from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, BeforeChangeHook, apply_with_retries, with_spec
 from components.objects import FIELD_MANAGER
 from components.threads import run_in_thread
 from trainyard.cluster import ClusterAccess
@@ -25,14 +25,14 @@ from trainyard.queues.builtin_queues import made_room
 from trainyard.queues.changes import change_problems
 from trainyard.queues.transition import transition
 
-__all__ = ["Convergence", "PatchedQueue", "live_queues", "refuse_changes"]
+__all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes"]
 
 ROOM_MANAGER = f"{FIELD_MANAGER}-room"
-"""Another manager than that of the patch, which gives back what it owns: the scheduler's fields stay lowered then."""
+"""Field manager of values lowered on ``root``: not that of the patch, whose fields are restored when it is deleted."""
 
 
 def live_queues(access: ClusterAccess) -> LiveQueues:
-    """Return what is in the queues of a cluster."""
+    """Return the queues of a cluster and the jobs in them."""
 
     async def read() -> LiveQueues:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
@@ -41,31 +41,31 @@ def live_queues(access: ClusterAccess) -> LiveQueues:
     return run_in_thread(read)
 
 
-def refuse_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
-    """Refuse a change of the queue tree that would hurt jobs.
+def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
+    """Reject a change of the queue tree that would hurt jobs.
 
     Raises
     ------
     TrainyardError
-        With each queue, the jobs in it, and what to do first.
+        Names each queue, the jobs in it, and what to do first.
     """
     wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
     problems = change_problems(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
     if problems:
-        raise TrainyardError("The queues cannot be changed like this while jobs are in them", problems=problems)
+        raise TrainyardError("The queues cannot be changed this way while they contain jobs", problems=problems)
 
 
-class Convergence(Preparation):
-    """Brings a live queue tree to where Pulumi can change it.
+class QueueMigration(BeforeChangeHook):
+    """Migrates the live queue tree so that Volcano accepts each update by Pulumi.
 
     Parameters
     ----------
     access
         The cluster.
     manifests
-        The queues that there will be.
+        The desired queues.
     owned
-        Names of the live queues that this stack made; those of others are not touched.
+        Names of the live queues of this stack; other queues are not changed.
     """
 
     def __init__(self, access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> None:
@@ -74,34 +74,34 @@ class Convergence(Preparation):
         self._wanted = {manifest["metadata"]["name"]: manifest for manifest in manifests}
 
     async def prepare(self, client: Client) -> None:
-        """Lower and move what is in the way of the wanted tree."""
+        """Shrink and move the queues that conflict with the desired tree."""
         ours = {*self._owned, *self._wanted}
         live = {queue["metadata"]["name"]: queue for queue in await client.list(QUEUES)}
         specs = {name: queue.get("spec") or {} for name, queue in live.items() if name in ours}
         wanted = {name: manifest["spec"] for name, manifest in self._wanted.items()}
         for step in transition(specs, wanted):
-            await _accepted(client, with_spec(QUEUES, live[step.queue], step.spec))
+            await _apply(client, with_spec(QUEUES, live[step.queue], step.spec))
 
-    async def admitted(self, client: Client, name: str) -> None:
-        """Wait until Volcano would accept a queue as it is to be.
+    async def wait_until_admitted(self, client: Client, name: str) -> None:
+        """Wait until Volcano accepts a desired queue in a dry run.
 
         Raises
         ------
         TrainyardError
-            With the words of Volcano, if it goes on refusing.
+            Carries Volcano's message if it still rejects the queue.
         """
-        await _accepted(client, self._wanted[name], dry_run=True)
+        await _apply(client, self._wanted[name], dry_run=True)
 
 
-class PatchedQueue(Preparation):
-    """Lets ``root`` and ``default`` be patched: waits until Volcano made them, and makes room for a capability of root.
+class QueuePatchHook(BeforeChangeHook):
+    """Prepares the patch of ``root`` or ``default``: waits for the queue, and makes room for a capability of ``root``.
 
     Parameters
     ----------
     access
         The cluster.
     manifest
-        What is to be set.
+        The patch.
     """
 
     def __init__(self, access: ClusterAccess, manifest: Mapping[str, Any]) -> None:
@@ -110,35 +110,35 @@ class PatchedQueue(Preparation):
         self._spec: Mapping[str, Any] = manifest["spec"]
 
     async def prepare(self, client: Client) -> None:
-        """Wait for the queue, and lower what is in the way.
+        """Wait for the queue, and lower the values of ``root`` that exceed the new capability.
 
         Raises
         ------
         TrainyardError
-            Volcano does not make it.
+            Volcano does not create it.
         """
-        live = await self._found(client)
+        live = await self._wait_for_queue(client)
         room = made_room(live.get("spec") or {}, self._spec["capability"]) if self._name == ROOT else None
         if room is not None:
             await client.merge_patch(QUEUES, self._name, {"spec": room}, field_manager=ROOM_MANAGER)
 
-    async def _found(self, client: Client) -> Object:
-        give_up = time.monotonic() + LAG
+    async def _wait_for_queue(self, client: Client) -> Object:
+        deadline = time.monotonic() + LAG_SECONDS
         while (live := await client.find(QUEUES, self._name)) is None:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise TrainyardError(
-                    f"There is no queue {self._name!r}, which Volcano's scheduler makes when it starts",
-                    fix="look at the scheduler's log, and run it again",
+                    f"Queue {self._name!r} does not exist; Volcano's scheduler creates it when it starts",
+                    fix="read the scheduler's log, then run the command again",
                 )
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(RETRY_SECONDS)
         return live
 
 
-async def _accepted(client: Client, body: Mapping[str, Any], *, dry_run: bool = False) -> None:
+async def _apply(client: Client, body: Mapping[str, Any], *, dry_run: bool = False) -> None:
     try:
-        await applied(client, QUEUES, body, dry_run=dry_run)
+        await apply_with_retries(client, QUEUES, body, dry_run=dry_run)
     except ApiError as error:
         raise TrainyardError(
-            f"queue {body['metadata']['name']!r} is refused: {error.message}",
-            fix="correct trainyard:queues, or the changed field of the live queue, and run it again",
+            f"Volcano rejects queue {body['metadata']['name']!r}: {error.message}",
+            fix="correct trainyard:queues, or the changed field of the live queue, then run the command again",
         ) from error

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hooks.queues import Convergence
+from components.hooks.queues import QueueMigration
 from tests.queues.random_trees import Tree, applied, random_tree
 from tests.queues.trees import gpus
 from tests.support import LiveCluster, awaited, require
@@ -185,11 +185,11 @@ async def _walk(platform: LiveCluster) -> None:
     async with Client.from_kubeconfig(platform.kubeconfig) as client:
         live: Tree = {}
         for wanted in [*(random_tree(random, names) for _ in range(PAIRS)), {}]:
-            convergence = Convergence(access, [_manifest(name, spec) for name, spec in wanted.items()], names)
+            convergence = QueueMigration(access, [_manifest(name, spec) for name, spec in wanted.items()], names)
             await convergence.prepare(client)
             for name, _ in applied(wanted, live, random):
                 if name in wanted:
-                    await convergence.admitted(client, name)
+                    await convergence.wait_until_admitted(client, name)
                     await client.apply(QUEUES, _manifest(name, wanted[name]), field_manager="trainyard")
                 else:
                     await _deleted(client, name)

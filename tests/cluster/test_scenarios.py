@@ -42,7 +42,7 @@ def session(state_home: Path) -> Iterator[Session]:
 @pytest.mark.parametrize("path", sorted(SCENARIOS, key=by_fleet), ids=lambda path: path.stem)
 def test_a_scenario_holds(session: Session, state_home: Path, path: Path) -> None:
     replay = session.replay(load_scenario(path))
-    unmet = [str(verdict) for verdict in replay.verdicts if not verdict.holds]
+    unmet = [str(verdict) for verdict in replay.results if not verdict.holds]
     logs = ("cluster", "logs", "vc-scheduler", "--name", CLUSTER)
     assert unmet == [], require(trainyard(*logs, env=environment(state_home))) + "\n".join(unmet)
 

@@ -121,7 +121,7 @@ def test_nothing_is_served_anonymously_or_in_the_clear(processes: dict[str, Cont
 
 
 def test_processes_start_after_what_they_need(processes: dict[str, ControlPlaneProcess]) -> None:
-    assert {name: process.after for name, process in processes.items()} == {
+    assert {name: process.depends_on for name, process in processes.items()} == {
         "etcd": None,
         "kube-apiserver": "etcd",
         "kube-controller-manager": "kube-apiserver",

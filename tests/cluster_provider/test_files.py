@@ -23,7 +23,7 @@ def test_homes_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.mark.parametrize("name", ["", "Local", "../x", "a/b", "-a", "a" * 64])
 def test_a_name_that_is_no_label_is_refused(name: str) -> None:
-    with pytest.raises(TrainyardError, match="cannot name a cluster"):
+    with pytest.raises(TrainyardError, match="is not a valid cluster name"):
         files.cluster_folder(name)
 
 
@@ -57,8 +57,8 @@ def test_a_full_disk_is_one_clear_message_and_keeps_the_old_content(
 def test_files_of_another_user_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(TrainyardError, match="belongs to another user"):
-        files.refuse_foreign(tmp_path)
-    files.refuse_foreign(tmp_path / "absent")
+        files.require_ownership(tmp_path)
+    files.require_ownership(tmp_path / "absent")
 
 
 def test_a_lock_says_that_it_waits_and_is_released(tmp_path: Path) -> None:

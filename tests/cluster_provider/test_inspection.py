@@ -90,7 +90,7 @@ def test_logs_of_a_replica_are_found_by_its_name(folder: ClusterFolder) -> None:
     write_private(folder.log(f"{PROGRAM}.2"), "second\n")
     provider = EmbeddedProvider("c")
     assert provider.logs(f"{PROGRAM}-1", 5) == "second"
-    with pytest.raises(TrainyardError, match=f"There is no process '{PROGRAM}-2'") as raised:
+    with pytest.raises(TrainyardError, match=f"Process '{PROGRAM}-2' does not exist") as raised:
         provider.logs(f"{PROGRAM}-2", 5)
     assert f"{PROGRAM}-1" in raised.value.fix
 

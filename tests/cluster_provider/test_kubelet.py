@@ -16,7 +16,7 @@ from trainyard.cluster.ports import HOST, PORT_NAMES, SLOTS, allocate
 from trainyard.cluster.process import NOT_INSTALLED, alive, read_record, stop
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import kubelet as module
-from trainyard.cluster.supervisor.host_programs import Recipe, RunContext
+from trainyard.cluster.supervisor.host_programs import HostProgram, RunContext
 from trainyard.cluster.supervisor.kubelet import Kubelet
 from trainyard.problem import TrainyardError
 
@@ -34,16 +34,16 @@ http.server.HTTPServer(("127.0.0.1", health), Handler).serve_forever()
 """
 
 
-def recipe(program: str, *, listens: bool) -> Recipe:
+def host_program(program: str, *, listens: bool) -> HostProgram:
     def command(context: RunContext, arguments: list[str]) -> list[str]:
         webhook = context.ports[f"{program}/webhook"] if listens else 0
         return [sys.executable, "-c", SERVER, str(context.ports[f"{program}/health"]), str(webhook)]
 
-    return Recipe(
+    return HostProgram(
         command=command,
         health=lambda context: Probe(context.ports[f"{program}/health"], "/"),
         upstream=False,
-        listens=f"{program}/webhook" if listens else None,
+        serving_port=f"{program}/webhook" if listens else None,
     )
 
 
@@ -153,8 +153,8 @@ class Machine:
 
 @pytest.fixture
 async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Machine]:
-    recipes = {PROGRAM: recipe(PROGRAM, listens=True), SIDECAR: recipe(SIDECAR, listens=False)}
-    monkeypatch.setattr(module, "RECIPES", recipes)
+    recipes = {PROGRAM: host_program(PROGRAM, listens=True), SIDECAR: host_program(SIDECAR, listens=False)}
+    monkeypatch.setattr(module, "HOST_PROGRAMS", recipes)
     folder = ClusterFolder(tmp_path / "c")
     write_private(folder.pki / "ca.crt", "x")
     folder.logs.mkdir(mode=0o700)
@@ -267,7 +267,7 @@ async def test_whatever_keeps_a_replica_from_running_is_in_its_record(machine: M
     client.deployments = [deployment(1, "unknown")]
     client.pods.clear()
     client.add("b", sidecars=("unknown",))  # slot 0 is taken until the process of a has ended
-    await machine.settle("told", lambda: "cannot run container unknown" in machine.waiting("jobset.1"))
+    await machine.settle("told", lambda: "container unknown cannot run" in machine.waiting("jobset.1"))
     client.deployments = [deployment(0)]
     client.pods.clear()
     await machine.settle("told", lambda: machine.waiting("jobset") == "scaled to 0 replicas")

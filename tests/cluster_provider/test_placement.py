@@ -38,8 +38,8 @@ def test_pods_get_the_lowest_free_slots_oldest_first() -> None:
 
 
 def test_a_new_pod_of_a_rollout_gets_a_slot_beside_the_old_one_that_ends_later() -> None:
-    held = {0: "old"}
-    assert uids(place([pod("old"), pod("new", age=1)], held, {0}, 6)) == {0: "old", 1: "new"}
+    assigned = {0: "old"}
+    assert uids(place([pod("old"), pod("new", age=1)], assigned, {0}, 6)) == {0: "old", 1: "new"}
     assert uids(place([pod("old", **DELETED), pod("new", age=1)], {0: "old", 1: "new"}, {0, 1}, 6)) == {
         0: "old",
         1: "new",
@@ -61,7 +61,7 @@ def test_what_cannot_run_yet_says_why() -> None:
     full = place([pod("a"), pod("b", age=1), pod("c", age=2, node="")], {}, (), 1)
     assert uids(full) == {0: "a"}
     assert full.waiting == (
-        "pod n/b waits for one of 1 slots, in which earlier pods still run",
+        "pod n/b waits for one of 1 slots, all in use by earlier pods",
         "pod n/c has no node yet",
     )
     assert shortage(deployment(3), full) == full.waiting
@@ -83,18 +83,18 @@ def test_a_missing_pod_says_what_the_replica_set_says() -> None:
     st.sets(st.integers(0, 3)),
 )
 def test_no_slot_holds_two_pods_and_a_pod_never_moves(
-    described: list[tuple[int, bool, bool, bool]], held: dict[int, str], busy: set[int]
+    described: list[tuple[int, bool, bool, bool]], assigned: dict[int, str], busy: set[int]
 ) -> None:
-    held = {slot: uid for slot, uid in held.items() if list(held.values()).count(uid) == 1}
+    assigned = {slot: uid for slot, uid in assigned.items() if list(assigned.values()).count(uid) == 1}
     pods = [
         pod(str(number), age=number, node="n" if scheduled else "", **(ENDED if over else DELETED if deleted else {}))
         for number, scheduled, deleted, over in described
     ]
-    found = uids(place(pods, held, busy, 4))
+    found = uids(place(pods, assigned, busy, 4))
     assert len(set(found.values())) == len(found)
-    assert {slot: uid for slot, uid in held.items() if uid in found.values()}.items() <= found.items()
+    assert {slot: uid for slot, uid in assigned.items() if uid in found.values()}.items() <= found.items()
     for slot, uid in found.items():
-        assert held.get(slot) == uid or slot not in busy
+        assert assigned.get(slot) == uid or slot not in busy
     living = {each["metadata"]["uid"] for each in pods if each["metadata"].get("annotations") is None}
     assert set(found.values()) <= living
-    assert {uid for uid in held.values() if uid in living} <= set(found.values())
+    assert {uid for uid in assigned.values() if uid in living} <= set(found.values())

@@ -47,7 +47,7 @@ def test_a_taken_port_is_refused_with_its_number_use_and_holder() -> None:
         port = server.getsockname()[1]
         assert not ports.is_free(port)
         with pytest.raises(TrainyardError, match=rf"Port {port} .* kube-apiserver/secure, is taken") as raised:
-            ports.refuse_taken({"kube-apiserver/secure": port}, "local")
+            ports.require_free_ports({"kube-apiserver/secure": port}, "local")
     assert f"pid {os.getpid()}" in raised.value.message
     assert "--name local" in raised.value.fix
-    ports.refuse_taken({"kube-apiserver/secure": port}, "local")
+    ports.require_free_ports({"kube-apiserver/secure": port}, "local")

@@ -21,15 +21,15 @@ from trainyard.cluster.process import (
     ProcessSpec,
     alive,
     identity,
+    last_error_line,
     last_lines,
     read_record,
-    rotate,
+    rotate_log,
     start,
     stop,
-    telling_line,
     write_record,
 )
-from trainyard.cluster.supervisor.process_supervisor import Keeper
+from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.problem import TrainyardError
 
 
@@ -97,22 +97,22 @@ def test_a_large_log_moves_on_while_its_writer_keeps_the_file(tmp_path: Path) ->
     with log.open("a") as writer:
         writer.write("old " * 100)
         writer.flush()
-        rotate(log, limit=100)
+        rotate_log(log, limit=100)
         writer.write("new")
         writer.flush()
     assert log.read_text() == "new"
     assert (tmp_path / "a.log.1").read_text().startswith("old ")
-    rotate(log, limit=100)
+    rotate_log(log, limit=100)
     assert log.read_text() == "new"
 
 
 def test_the_telling_line_is_the_last_error(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("I1 fine\nE1121 first\nE1121 it is broken\nI1121 goodbye\n")
-    assert telling_line(log) == "E1121 it is broken"
+    assert last_error_line(log) == "E1121 it is broken"
     log.write_text("only this\n")
-    assert telling_line(log) == "only this"
-    assert telling_line(tmp_path / "absent") == ""
+    assert last_error_line(log) == "only this"
+    assert last_error_line(tmp_path / "absent") == ""
 
 
 async def eventually(what: str, check: object) -> None:
@@ -123,46 +123,46 @@ async def eventually(what: str, check: object) -> None:
 
 
 async def test_a_dead_process_is_started_again(spec: ProcessSpec, tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path, "sleeper")
-    keeper.want(spec)
-    task = asyncio.create_task(keeper.run())
-    await eventually("start", lambda: keeper.running)
-    first = keeper.record
+    supervisor = ProcessSupervisor(tmp_path, "sleeper")
+    supervisor.set_desired(spec)
+    task = asyncio.create_task(supervisor.run())
+    await eventually("start", lambda: supervisor.running)
+    first = supervisor.record
     os.kill(first.pid or 0, 9)
-    await eventually("restart", lambda: keeper.running and keeper.record.pid != first.pid)
-    assert keeper.record.restarts == 1
+    await eventually("restart", lambda: supervisor.running and supervisor.record.pid != first.pid)
+    assert supervisor.record.restarts == 1
     task.cancel()
-    assert alive(keeper.record)
+    assert alive(supervisor.record)
 
 
 async def test_a_new_keeper_adopts_what_runs_and_stops_it_only_when_told(spec: ProcessSpec, tmp_path: Path) -> None:
     _, record = start(spec)
     write_record(tmp_path, record)
-    keeper = Keeper(tmp_path, "sleeper")
-    task = asyncio.create_task(keeper.run())
+    supervisor = ProcessSupervisor(tmp_path, "sleeper")
+    task = asyncio.create_task(supervisor.run())
     await asyncio.sleep(0.05)
-    keeper.postpone("waits for something")
+    supervisor.postpone("waits for something")
     await asyncio.sleep(0.05)
     assert alive(record)
-    keeper.want(spec)
+    supervisor.set_desired(spec)
     await asyncio.sleep(0.05)
-    assert keeper.record == record
-    keeper.unwant("not installed")
+    assert supervisor.record == record
+    supervisor.set_stopped("not installed")
     await eventually("stop", lambda: not alive(record))
-    await eventually("record", lambda: keeper.record.waiting == "not installed")
+    await eventually("record", lambda: supervisor.record.waiting == "not installed")
     task.cancel()
 
 
 async def test_a_changed_command_replaces_the_process(spec: ProcessSpec, tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path, "sleeper")
-    keeper.want(spec)
-    task = asyncio.create_task(keeper.run())
-    await eventually("start", lambda: keeper.running)
-    first = keeper.record
-    keeper.want(replace(spec, environment={"CHANGED": "1"}))
-    await eventually("replacement", lambda: keeper.running and keeper.record.pid != first.pid)
+    supervisor = ProcessSupervisor(tmp_path, "sleeper")
+    supervisor.set_desired(spec)
+    task = asyncio.create_task(supervisor.run())
+    await eventually("start", lambda: supervisor.running)
+    first = supervisor.record
+    supervisor.set_desired(replace(spec, environment={"CHANGED": "1"}))
+    await eventually("replacement", lambda: supervisor.running and supervisor.record.pid != first.pid)
     assert not alive(first)
-    assert keeper.record.restarts == 0
+    assert supervisor.record.restarts == 0
     task.cancel()
 
 
@@ -185,42 +185,42 @@ def hears(folder: Path, behavior: str, *, changed: str = "") -> ProcessSpec:
 
 
 async def test_a_process_is_asked_to_end_at_once_only_where_another_takes_its_place(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path, "hears", at_once=signal.SIGINT)
-    keeper.want(hears(tmp_path, "ends"))
-    task = asyncio.create_task(keeper.run())
+    supervisor = ProcessSupervisor(tmp_path, "hears", fast_stop_signal=signal.SIGINT)
+    supervisor.set_desired(hears(tmp_path, "ends"))
+    task = asyncio.create_task(supervisor.run())
     await eventually("start", lambda: last_lines(tmp_path / "hears.log", 1) == "up")
-    first = keeper.record
-    keeper.want(hears(tmp_path, "ends", changed="1"))
-    await eventually("replacement", lambda: keeper.running and keeper.record.pid != first.pid)
+    first = supervisor.record
+    supervisor.set_desired(hears(tmp_path, "ends", changed="1"))
+    await eventually("replacement", lambda: supervisor.running and supervisor.record.pid != first.pid)
     assert (tmp_path / "heard").read_text() == "SIGINT"
     await eventually("start", lambda: last_lines(tmp_path / "hears.log", 2) == "up\nup")
-    keeper.unwant("not installed")
-    await eventually("end", lambda: keeper.resting)
+    supervisor.set_stopped("not installed")
+    await eventually("end", lambda: supervisor.inactive)
     assert (tmp_path / "heard").read_text() == "SIGTERM"
     task.cancel()
 
 
 async def test_a_process_that_stops_says_so_until_its_grace_period_is_over(tmp_path: Path) -> None:
     notified: list[str] = []
-    keeper = Keeper(tmp_path, "hears", notify=lambda: notified.append(keeper.record.waiting))
-    keeper.want(hears(tmp_path, "goes on"))
-    task = asyncio.create_task(keeper.run())
+    supervisor = ProcessSupervisor(tmp_path, "hears", notify=lambda: notified.append(supervisor.record.waiting))
+    supervisor.set_desired(hears(tmp_path, "goes on"))
+    task = asyncio.create_task(supervisor.run())
     await eventually("start", lambda: last_lines(tmp_path / "hears.log", 1) == "up")
-    keeper.grace = 0.5
-    keeper.unwant("scaled to 0 replicas")
+    supervisor.grace = 0.5
+    supervisor.set_stopped("scaled to 0 replicas")
     await eventually("the request", lambda: (tmp_path / "heard").exists())
-    assert keeper.record.waiting == STOPPING
-    assert alive(keeper.record)
-    await eventually("end", lambda: keeper.resting and keeper.record.waiting == "scaled to 0 replicas")
+    assert supervisor.record.waiting == STOPPING
+    assert alive(supervisor.record)
+    await eventually("end", lambda: supervisor.inactive and supervisor.record.waiting == "scaled to 0 replicas")
     assert notified == ["", STOPPING, "scaled to 0 replicas"]
     task.cancel()
 
 
 async def test_a_process_that_keeps_failing_says_why(tmp_path: Path) -> None:
     code = "import sys; print('Error: no such thing'); sys.exit(3)"
-    keeper = Keeper(tmp_path, "failing")
-    keeper.want(ProcessSpec("failing", "1", (sys.executable, "-c", code), tmp_path / "failing.log"))
-    task = asyncio.create_task(keeper.run())
-    await eventually("failure", lambda: keeper.record.restarts >= 2 and keeper.record.waiting)
-    assert keeper.record.waiting == "ended with code 3: Error: no such thing"
+    supervisor = ProcessSupervisor(tmp_path, "failing")
+    supervisor.set_desired(ProcessSpec("failing", "1", (sys.executable, "-c", code), tmp_path / "failing.log"))
+    task = asyncio.create_task(supervisor.run())
+    await eventually("failure", lambda: supervisor.record.restarts >= 2 and supervisor.record.waiting)
+    assert supervisor.record.waiting == "exited with code 3: Error: no such thing"
     task.cancel()

@@ -83,7 +83,7 @@ def test_existing_is_refused_without_a_context() -> None:
 def test_existing_never_stops_a_cluster(tmp_path: Path) -> None:
     settings = ClusterSettings(provider=ClusterProvider.EXISTING, context="prod", kubeconfig=str(tmp_path / "config"))
     existing = provider(settings, "production")
-    with pytest.raises(TrainyardError, match="not run by Trainyard"):
+    with pytest.raises(TrainyardError, match="not managed by Trainyard"):
         existing.down(delete=True, progress=SilentProgress())
     assert "does not exist" in existing.status().detail
     (tmp_path / "config").write_text("")

@@ -11,7 +11,7 @@ import yaml
 
 import trainyard
 from trainyard.cluster.ports import PORT_NAMES, slot_ports
-from trainyard.cluster.supervisor.host_programs import RECIPES, RunContext, with_flags
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext, with_flags
 from trainyard.problem import TrainyardError
 
 PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
@@ -45,7 +45,7 @@ def test_a_flag_can_be_removed() -> None:
 
 
 def test_the_scheduler_keeps_its_arguments_and_gets_local_addresses() -> None:
-    command = RECIPES["vc-scheduler"].command(
+    command = HOST_PROGRAMS["vc-scheduler"].command(
         CONTEXT,
         ["/vc-scheduler", "--scheduler-conf=/l/x.conf", "--leader-elect=true", "--listen-address=:8080", "-v=3"],
     )
@@ -62,14 +62,14 @@ def test_the_scheduler_keeps_its_arguments_and_gets_local_addresses() -> None:
 
 
 def test_the_webhook_manager_serves_on_the_clusters_port() -> None:
-    command = RECIPES["vc-webhook-manager"].command(CONTEXT, ["/vc-webhook-manager", "--port=8443"])
+    command = HOST_PROGRAMS["vc-webhook-manager"].command(CONTEXT, ["/vc-webhook-manager", "--port=8443"])
     assert "--port=8443" not in command
     assert f"--port={PORTS['vc-webhook-manager/webhook']}" in command
     assert "--listen-address=127.0.0.1" in command
 
 
 def test_the_webhook_manager_waits_for_the_configurations_of_its_enabled_paths() -> None:
-    names = RECIPES["vc-webhook-manager"].webhook_configurations
+    names = HOST_PROGRAMS["vc-webhook-manager"].webhook_configurations
     assert names(["--enabled-admission=/jobs/mutate,/queues/validate"]) == [
         "volcano-admission-service-jobs-mutate",
         "volcano-admission-service-queues-validate",
@@ -78,7 +78,7 @@ def test_the_webhook_manager_waits_for_the_configurations_of_its_enabled_paths()
 
 
 def test_the_controller_is_this_python_environments() -> None:
-    command = RECIPES["trainyard-controller"].command(
+    command = HOST_PROGRAMS["trainyard-controller"].command(
         CONTEXT, ["trainyard", "controller", "run", "--config=/l/config.yaml", "--webhook-port=9443"]
     )
     assert command[:6] == [sys.executable, "-m", "trainyard", "controller", "run", "--config=/l/config.yaml"]
@@ -86,7 +86,7 @@ def test_the_controller_is_this_python_environments() -> None:
     assert f"--webhook-port={PORTS['trainyard-controller/webhook']}" in command
     assert "--host=127.0.0.1" in command
     package = Path(trainyard.__file__).parent.parent
-    assert RECIPES["trainyard-controller"].variables(CONTEXT) == {"PYTHONPATH": str(package)}
+    assert HOST_PROGRAMS["trainyard-controller"].variables(CONTEXT) == {"PYTHONPATH": str(package)}
 
 
 def test_jobset_gets_its_webhook_address_and_certificates_through_its_configuration() -> None:
@@ -98,7 +98,7 @@ def test_jobset_gets_its_webhook_address_and_certificates_through_its_configurat
             "leaderElection": {"leaderElect": True},
         }
     )
-    found = yaml.safe_load(RECIPES["jobset"].configuration(CONTEXT, "controller_manager_config.yaml", text))
+    found = yaml.safe_load(HOST_PROGRAMS["jobset"].configuration(CONTEXT, "controller_manager_config.yaml", text))
     assert found["webhook"] == {"host": "127.0.0.1", "port": PORTS["jobset/webhook"], "certDir": "/p/volumes/cert"}
     assert found["leaderElection"] == {"leaderElect": True, "resourceNamespace": "some-system"}
 
@@ -106,18 +106,18 @@ def test_jobset_gets_its_webhook_address_and_certificates_through_its_configurat
 def test_jobset_keeps_a_certificate_folder_that_its_configuration_names() -> None:
     text = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nwebhook: {certDir: /certs}\n"
     assert (
-        yaml.safe_load(RECIPES["jobset"].configuration(CONTEXT, "c.yaml", text))["webhook"]["certDir"]
+        yaml.safe_load(HOST_PROGRAMS["jobset"].configuration(CONTEXT, "c.yaml", text))["webhook"]["certDir"]
         == "/p/volumes/other"
     )
 
 
 def test_other_configuration_files_are_left_alone() -> None:
-    assert RECIPES["jobset"].configuration(CONTEXT, "x", "kind: Other\n") == "kind: Other\n"
-    assert RECIPES["vc-scheduler"].configuration(CONTEXT, "x", "actions: a\n") == "actions: a\n"
+    assert HOST_PROGRAMS["jobset"].configuration(CONTEXT, "x", "kind: Other\n") == "kind: Other\n"
+    assert HOST_PROGRAMS["vc-scheduler"].configuration(CONTEXT, "x", "actions: a\n") == "actions: a\n"
 
 
 def test_the_policy_server_and_the_controller_meet_at_the_clusters_socket() -> None:
-    command = RECIPES["opa"].command(
+    command = HOST_PROGRAMS["opa"].command(
         CONTEXT,
         [
             *("/opa", "run", "--addr=unix:///run/x/opa.sock", "--diagnostic-addr=0.0.0.0:8282"),
@@ -130,7 +130,7 @@ def test_the_policy_server_and_the_controller_meet_at_the_clusters_socket() -> N
     text = yaml.safe_dump(
         {"workers": 3, "policy": {"socket": "/run/x/opa.sock", "bundle": "/certs/r", "revision": "r"}}
     )
-    assert yaml.safe_load(RECIPES["trainyard-controller"].configuration(CONTEXT, "config.yaml", text)) == {
+    assert yaml.safe_load(HOST_PROGRAMS["trainyard-controller"].configuration(CONTEXT, "config.yaml", text)) == {
         "workers": 3,
         "policy": {"socket": "/c/run/opa.sock", "bundle": "/p/volumes/other/r", "revision": "r"},
     }
@@ -139,5 +139,5 @@ def test_the_policy_server_and_the_controller_meet_at_the_clusters_socket() -> N
 def test_a_socket_whose_path_is_too_long_for_the_system_is_refused_with_what_to_do() -> None:
     deep = dataclasses.replace(CONTEXT, sockets=Path("/d" * 60))
     with pytest.raises(TrainyardError, match="longer than 103 bytes") as caught:
-        RECIPES["opa"].command(deep, ["/opa", "run"])
+        HOST_PROGRAMS["opa"].command(deep, ["/opa", "run"])
     assert "TRAINYARD_STATE_HOME" in caught.value.fix

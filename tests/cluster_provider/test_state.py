@@ -39,7 +39,7 @@ def test_a_half_written_state_names_the_file_and_the_way_out(folder: ClusterFold
 
 def test_objects_without_a_state_are_not_taken_for_a_new_cluster(folder: ClusterFolder) -> None:
     folder.etcd.mkdir(parents=True)
-    with pytest.raises(TrainyardError, match="holds objects"):
+    with pytest.raises(TrainyardError, match="etcd has data"):
         load_state(folder)
 
 

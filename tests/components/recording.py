@@ -187,7 +187,7 @@ def record(
     recording = Recording()
     monkeypatch.setattr(components.objects, "KubernetesObject", _WithoutSchemas)
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
-    monkeypatch.setattr(components.stack, "look", lambda *_: live)
+    monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: LiveQueues())

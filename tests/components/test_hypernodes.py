@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.hooks.hypernodes import Rewiring
+from components.hooks.hypernodes import HyperNodeMigration
 from tests.kube.fake_api import FakeApi, serving
 from tests.topology.trees import fabric
 from trainyard.cluster import ClusterAccess
@@ -30,7 +30,7 @@ def manifests(spines: dict[str, list[str]]) -> list[dict[str, Any]]:
 async def prepare(api: FakeApi, wanted: dict[str, list[str]]) -> None:
     access = ClusterAccess("c", Path("/none"))
     async with api.client() as client:
-        await Rewiring(access, manifests(wanted), "local").prepare(client)
+        await HyperNodeMigration(access, manifests(wanted), "local").prepare(client)
 
 
 def members(api: FakeApi, name: str) -> list[str]:

@@ -36,8 +36,8 @@ def test_a_preview_goes_without_cluster_and_says_so(kind: str, monkeypatch: pyte
     said: list[str] = []
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    assert access(kind) == ClusterAccess("c", OFFLINE_KUBECONFIG, "nowhere")
-    assert "everything shows as new: /home/ann/.kube/config does not exist" in said[0]
+    assert access(kind) == ClusterAccess("c", OFFLINE_KUBECONFIG, "offline")
+    assert "every resource is planned as a creation: /home/ann/.kube/config does not exist" in said[0]
 
 
 def test_an_embedded_cluster_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,4 +53,4 @@ def test_nothing_is_made_without_cluster(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nowhere_is_a_kubeconfig_of_no_server() -> None:
-    assert kubeconfig(OFFLINE_KUBECONFIG, "nowhere").server == "https://127.0.0.1:1"
+    assert kubeconfig(OFFLINE_KUBECONFIG, "offline").server == "https://127.0.0.1:1"

@@ -67,7 +67,7 @@ def test_debug_messages_are_dropped_and_others_are_sent(sides: Sides) -> None:
 def test_nothing_of_a_refused_stack_is_registered(sides: Sides) -> None:
     engine = Engine()
     sides.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
-    engine.refuse(pulumi.RunError("belongs to somebody else"))
+    engine.fail_registrations(pulumi.RunError("belongs to somebody else"))
     with pytest.raises(pulumi.RunError, match="somebody else"):
         sides.monitor.RegisterResource(request("kubernetes:core/v1:Secret"))
     assert sides.registered == ["kubernetes:core/v1:ConfigMap"]

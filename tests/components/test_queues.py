@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import components.hooks.queues
-from components.hooks.queues import PatchedQueue
-from components.stack import prove
+from components.hooks.queues import QueuePatchHook
+from components.stack import validate_stack
 from tests.components.recording import Recording, record, stack_config
 from tests.queues.trees import GPU, gpus, rules, stack
 from trainyard.cluster import ClusterAccess
@@ -63,10 +63,10 @@ def test_a_closed_default_is_closed_by_the_controller(patched: Recording) -> Non
 def test_queues_are_proved_for_the_scheduler_of_the_stack() -> None:
     guaranteed = {"a": {"deserved": gpus(16), "guarantee": gpus(16)}, "root": {"capability": gpus(8)}}
     with pytest.raises(TrainyardError) as raised:
-        prove(stack(guaranteed))
+        validate_stack(stack(guaranteed))
     assert rules(raised.value.problems) == {"queue-root-guarantee"}
     side_by_side = stack(guaranteed, scheduler={"preset": "topology"})
-    assert [each["metadata"]["name"] for each in prove(side_by_side).all] == ["a", "root"]
+    assert [each["metadata"]["name"] for each in validate_stack(side_by_side).all] == ["a", "root"]
 
 
 class _Cluster:
@@ -86,14 +86,14 @@ class _Cluster:
         self.patches.append(patch)
 
 
-def preparation(name: str, **spec: Any) -> PatchedQueue:
-    return PatchedQueue(ClusterAccess("c", Path("kubeconfig")), {"metadata": {"name": name}, "spec": spec})
+def preparation(name: str, **spec: Any) -> QueuePatchHook:
+    return QueuePatchHook(ClusterAccess("c", Path("kubeconfig")), {"metadata": {"name": name}, "spec": spec})
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(components.hooks.queues, "AGAIN", 0.001)
-    monkeypatch.setattr(components.hooks.queues, "LAG", 0.05)
+    monkeypatch.setattr(components.hooks.queues, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(components.hooks.queues, "LAG_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -112,7 +112,7 @@ async def test_room_is_made_in_root_where_it_is_needed(name: str, spec: dict[str
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_queue_that_volcano_does_not_make_is_told() -> None:
+async def test_a_queue_that_volcano_does_not_create_is_an_error() -> None:
     never: Any = _Cluster({}, after=10**9)
-    with pytest.raises(TrainyardError, match="no queue 'default', which Volcano's scheduler makes"):
+    with pytest.raises(TrainyardError, match="'default' does not exist; Volcano's scheduler creates it"):
         await preparation("default", weight=2).prepare(never)

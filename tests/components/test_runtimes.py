@@ -70,7 +70,7 @@ def test_folders_and_python_make_one_catalogue(monkeypatch: pytest.MonkeyPatch) 
 def test_images_come_from_the_mirror_by_the_locked_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "index.yaml").write_text("runtimes: {}\n")
     (tmp_path / "images.lock").write_text(f"images:\n  {IMAGE}: {DIGEST}\n")
-    monkeypatch.setattr(runtimes, "catalogue_folders", lambda _: [data_folder("runtimes"), tmp_path])
+    monkeypatch.setattr(runtimes, "catalog_folders", lambda _: [data_folder("runtimes"), tmp_path])
     settings = RuntimeSettings(include=("plain",), mirrors={"docker.io": "mirror.example/hub"})
     recording = installed(monkeypatch, settings)
     expected = IMAGE.replace("docker.io", "mirror.example/hub")

@@ -80,7 +80,7 @@ def test_a_component_that_exists_is_not_declared(component: str, monkeypatch: py
 
 
 def test_nobody_would_make_certificates_for_a_foreign_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(pulumi.RunError, match="certificate is made by this program's trainer controller"):
+    with pytest.raises(pulumi.RunError, match="certificate is issued by this program's trainer controller"):
         record(stack_config(trainer={"install": "existing"}), monkeypatch)
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from components.hooks import base
-from components.webhooks import TrustedWebhooks
+from components.webhooks import WebhookReadinessHook
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
@@ -28,7 +28,7 @@ async def asked(*answers: web.Response) -> list[tuple[str, str]]:
         return web.Response(status=answer.status, body=answer.body, content_type="application/json")
 
     sample = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "metadata": {"name": "torch"}}
-    waiting = TrustedWebhooks(ClusterAccess("c", Path("/none")), CLUSTER_TRAINING_RUNTIMES, sample)
+    waiting = WebhookReadinessHook(ClusterAccess("c", Path("/none")), CLUSTER_TRAINING_RUNTIMES, sample)
     async with serving(FakeApi()) as api, api.client() as client:
         api.fault = fault
         await waiting.prepare(client)
@@ -50,5 +50,5 @@ async def test_what_a_webhook_refuses_is_left_to_the_object_itself() -> None:
 
 
 async def test_a_webhook_that_never_answers_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "LAG", 0.3)
+    monkeypatch.setattr(base, "LAG_SECONDS", 0.3)
     assert 2 <= len(await asked(untrusted())) <= 4

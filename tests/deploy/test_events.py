@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from trainyard.deploy.events import EventLog, component_of, resource_of
-from trainyard.deploy.operations import _said, _with_fix
+from trainyard.deploy.operations import _printed_errors, _with_fix
 from trainyard.deploy.result import Change, Result
 from trainyard.problem import Problem
 
@@ -100,4 +100,4 @@ def test_a_refresh_tells_at_its_end_what_it_found() -> None:
 
 def test_what_the_cli_printed_is_told_where_no_event_says_more() -> None:
     output = "Previewing update (local):\nerror: could not start policy pack\nerror: could not start policy pack\n"
-    assert [problem.message for problem in _said(output)] == ["could not start policy pack"]
+    assert [problem.message for problem in _printed_errors(output)] == ["could not start policy pack"]

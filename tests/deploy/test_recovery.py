@@ -118,7 +118,7 @@ class FakeStack:
 def test_open_operations_are_forgotten_and_resources_kept() -> None:
     pending = [{"resource": {"urn": "urn:a"}, "type": "creating"}]
     stack = FakeStack({"resources": [{"urn": "urn:b"}], "pending_operations": pending})
-    assert recovery.forget_pending_operations(stack) == ["urn:a"]
+    assert recovery.drop_pending_operations(stack) == ["urn:a"]
     assert stack.imported.deployment == {"resources": [{"urn": "urn:b"}], "pending_operations": []}
 
 
@@ -127,7 +127,7 @@ def test_a_clean_state_is_not_even_exported(tmp_path: Path) -> None:
     state.parent.mkdir(parents=True)
     state.write_text("{}")
     stack = FakeStack({"resources": []})
-    assert recovery.forget_pending_operations(stack, tmp_path) == []
+    assert recovery.drop_pending_operations(stack, tmp_path) == []
     assert stack.exports == 0
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tests.kube.fake_api import FakeApi, eventually, serving
-from trainyard.live.quotas import await_counted, uncounted
+from trainyard.live.quotas import list_uncounted, wait_until_counted
 
 PATH = "/api/v1/resourcequotas"
 
@@ -24,7 +24,7 @@ def test_only_what_no_one_counted_is_named() -> None:
         async with serving(FakeApi()) as api, api.client() as client:
             api.put(PATH, quota("vision", "local", pods="3"))
             api.put(PATH, quota("language", "local"))
-            return [item["metadata"]["namespace"] for item in await uncounted(client)]
+            return [item["metadata"]["namespace"] for item in await list_uncounted(client)]
 
     assert asyncio.run(scenario()) == ["language"]
 
@@ -33,7 +33,7 @@ def test_nothing_to_wait_for_is_said() -> None:
     async def scenario() -> bool:
         async with serving(FakeApi()) as api, api.client() as client:
             api.put(PATH, quota("vision", "local", pods="3"))
-            return await await_counted(client)
+            return await wait_until_counted(client)
 
     assert asyncio.run(scenario()) is False
 
@@ -43,7 +43,7 @@ def test_every_quota_is_waited_for_and_one_that_goes_away_is_not() -> None:
         async with serving(FakeApi()) as api, api.client() as client:
             for namespace in ("language", "vision"):
                 api.put(PATH, quota(namespace, "local"))
-            waiting = asyncio.create_task(await_counted(client))
+            waiting = asyncio.create_task(wait_until_counted(client))
             await eventually(lambda: any("watch=true" in path for _, path in api.requests))
             api.put(PATH, quota("language", "local", pods="0"))
             await eventually(lambda: sum("watch=true" in path for _, path in api.requests) == 2)

@@ -63,7 +63,7 @@ def test_a_quota_that_is_not_counted_yet_is_waited_for() -> None:
             assert api.find("trainjobs", "smoke", "vision")
         return reports
 
-    assert "waiting until the quota of its namespace is counted" in asyncio.run(scenario())
+    assert "waiting for the first count of its namespace's quota" in asyncio.run(scenario())
 
 
 def test_any_other_refusal_is_told_at_once() -> None:
@@ -72,7 +72,7 @@ def test_any_other_refusal_is_told_at_once() -> None:
             api.fault = refusing("exceeded quota: tenant", while_uncounted=False)
             await submit(api, [])
 
-    with pytest.raises(TrainyardError, match=r"TrainJob vision/smoke was refused: .*exceeded quota"):
+    with pytest.raises(TrainyardError, match=r"TrainJob vision/smoke was rejected: .*exceeded quota"):
         asyncio.run(scenario())
 
 
@@ -83,5 +83,5 @@ def test_a_quota_that_is_never_counted_ends_the_patience() -> None:
             api.fault = refusing("status unknown for quota: tenant", while_uncounted=True)
             await submit(api, [], patience=0.3)
 
-    with pytest.raises(TrainyardError, match=r"did not end within 0\.3 s: the quota of its namespace"):
+    with pytest.raises(TrainyardError, match=r"did not finish within 0\.3 s: the quota of its namespace"):
         asyncio.run(scenario())

@@ -61,10 +61,10 @@ def refused(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "There is nothing to check"),
-        (["--cluster", "x.yaml"], "not files"),
-        (["--report", "x.yaml"], "needs --cluster"),
-        (["--write-baseline", "--baseline", "b.yaml", "x.yaml"], "where, why and for how long"),
+        ([], "No files to check"),
+        (["--cluster", "x.yaml"], "cannot be combined with files"),
+        (["--report", "x.yaml"], "requires --cluster"),
+        (["--write-baseline", "--baseline", "b.yaml", "x.yaml"], "requires a file, a reason and an expiry"),
         (["--rule", "QUE-999", "x.yaml"], "There is no rule QUE-999"),
         (["--opa-url", "http://example.com:8181", "x.yaml"], "in the clear"),
         (["--opa-url", "example.com", "x.yaml"], "no URL"),

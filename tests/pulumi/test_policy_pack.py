@@ -282,7 +282,7 @@ PROGRAM = """
 @pytest.mark.cluster
 def test_a_preview_is_refused_and_says_why(tmp_path: Path) -> None:
     from trainyard.cluster.environment import tool_path
-    from trainyard.cluster.pulumi_home import quiet_home
+    from trainyard.cluster.pulumi_home import home_without_logs
     from trainyard.cluster.toolchain import Toolchain
 
     toolchain = Toolchain()
@@ -293,7 +293,7 @@ def test_a_preview_is_refused_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     env = environment(tmp_path) | tool_path(toolchain.folders())
     env |= {
-        "PULUMI_HOME": str(quiet_home(tmp_path / "home")), "PULUMI_BACKEND_URL": f"file://{tmp_path}/state",
+        "PULUMI_HOME": str(home_without_logs(tmp_path / "home")), "PULUMI_BACKEND_URL": f"file://{tmp_path}/state",
         "PULUMI_CONFIG_PASSPHRASE": "test", "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }  # fmt: skip

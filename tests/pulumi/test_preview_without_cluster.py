@@ -45,7 +45,7 @@ def test_a_stack_is_previewed_where_there_is_no_cluster(
     result = preview(repository, machine, stack)
     said = result.step(PREVIEW).output
     assert not result.failed, result.output
-    assert "There is no cluster to compare with, so everything shows as new" in said
+    assert "No cluster to compare with; every resource is planned as a creation" in said
     assert "✅ trainyard@v" in said
     assert "to create" in said
     assert "Traceback" not in said

@@ -110,9 +110,9 @@ def test_a_scheduler_configuration_decides_too(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["no-such-file.yaml"], "cannot be read"),
-        ([LOCAL, "--volcano-version", "0.1"], "rules of Volcano 0.1 are not known"),
-        ([LOCAL, "--plugin", "drf"], "no plug-in 'drf'"),
-        ([LOCAL, "--scheduler", LOCAL], "scheduler configuration cannot be used"),
+        ([LOCAL, "--volcano-version", "0.1"], "Volcano 0.1 is not supported"),
+        ([LOCAL, "--plugin", "drf"], "Plug-in 'drf' does not exist"),
+        ([LOCAL, "--scheduler", LOCAL], "scheduler configuration is invalid"),
     ],
 )
 def test_what_cannot_be_asked_is_an_error(arguments: list[str], says: str) -> None:

@@ -31,7 +31,7 @@ def run(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:
 
 @pytest.fixture
 def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes_lifecycle, "_refuse_faults", lambda *_: None)
+    monkeypatch.setattr(runtimes_lifecycle, "_validate_release", lambda *_: None)
 
 
 JOB = {
@@ -102,8 +102,8 @@ def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
         (["release", "mine", "1.0"], "was released on"),
         (["deprecate", "mine", "1.1"], "add either --remove-after or --withdraw"),
         (["deprecate", "mine", "1.1", "--withdraw", "--remove-after", "2999-01-01"], "add either"),
-        (["retire", "mine", "1.0"], "cannot be told"),
-        (["impact", "mine"], "Which TrainJobs there are is not known"),
+        (["retire", "mine", "1.0"], "the users of the version are unknown"),
+        (["impact", "mine"], "No TrainJobs are given"),
         (["impact", "mine", "--jobs", "/offline-kubeconfig.yaml"], "cannot be read"),
         (["check", "--nothing"], None),
         (["list", "--python", "/nowhere.py"], "cannot be read"),

@@ -43,5 +43,5 @@ def test_a_cluster_that_no_replay_made_is_left_alone(tmp_path: Path) -> None:
     env = {**os.environ, "TRAINYARD_STATE_HOME": str(tmp_path / "state")}
     result = trainyard("simulate", str(path), "--name", "local", env=env)
     assert result.returncode == 2
-    assert "was not made by a replay" in result.stderr
+    assert "was not created by a replay" in result.stderr
     assert (folder / "cluster.json").read_text() == "{}"

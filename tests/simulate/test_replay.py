@@ -139,7 +139,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_seen(
 ) -> None:
     jobs = {"gang": {"pods": 6}, "late": {"at": "1m", "pods": 4}}
     done = played(tmp_path, jobs=jobs, expect=[{"at": "1m", **expectation}])
-    (failed,) = [verdict for verdict in done.verdicts if not verdict.holds]
+    (failed,) = [verdict for verdict in done.results if not verdict.holds]
     assert not done.holds
     assert str(failed).startswith("expect[0] at 1m: expected ")
     assert message in str(failed)

@@ -102,7 +102,7 @@ def test_show_writes_a_picture(app: typer.Typer, tmp_path: Path) -> None:
     [
         (["check", "/nowhere"], "cannot be read"),
         (["show", LOCAL, "--from", "guess"], "There is no source 'guess'"),
-        (["import", "--from", "inventory"], "There is nothing to read"),
+        (["import", "--from", "inventory"], "Neither a file nor a cluster is given"),
         (["import", "--from", "nodes", LOCAL], "holds no nodes"),
         (["import", "--from", "nodes", LOCAL, "--label", "rack"], "is not TIER=KEY"),
         (["show", LOCAL, "--svg", "/nowhere/x.svg"], "cannot be written"),

@@ -1,4 +1,4 @@
-"""The command line: one module a command group, no logic of its own."""
+"""The command line: one module per command group, without logic of its own."""
 
 from trainyard.cli.app import main
 

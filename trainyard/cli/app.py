@@ -1,4 +1,4 @@
-"""The root command: collects the groups and turns failures into one clear message and an exit code."""
+"""The root command: registers the groups, and turns errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _GROUPS = (
 
 _DEPLOY = ("up", "preview", "destroy", "refresh")
 _COMMANDS = {**{name: name for name in _GROUPS if name != "deploy"}, **dict.fromkeys(_DEPLOY, "deploy")}
-"""The module of each first word."""
+"""Module by top-level command."""
 
-_GARBAGE = (50_000, 20, 100)
-"""When Python looks for cycles: commands make many objects and few cycles; to look often is a quarter of the time."""
+_GC_THRESHOLDS = (50_000, 20, 100)
+"""Rare cyclic garbage collection: commands create few cycles, and the default takes a quarter of the run time."""
 
 
 def build(word: str | None = None) -> typer.Typer:
-    """Return the command.
+    """Return the root command.
 
     Parameters
     ----------
     word
-        The first word of the arguments: where it names a command, only that one is registered, because to load all of
-        them takes as long as many of them run.
+        First argument. If it is a command, only its module is imported, because importing all of them takes as long as
+        many commands run.
     """
     app = typer.Typer(
         name="trainyard",
@@ -64,28 +64,28 @@ def build(word: str | None = None) -> typer.Typer:
 
 
 def _root() -> None:
-    """Keep the name of a command that is alone."""
+    """Keep Typer from replacing the root with its only command."""
 
 
 def main() -> None:
-    """Run the command line; exit 0 fine, 1 the answer is no, 2 usage or environment error."""
-    gc.set_threshold(*_GARBAGE)
+    """Run the command line; exit code 0: success, 1: negative result, 2: usage or environment error."""
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         build(sys.argv[1] if len(sys.argv) > 1 else None)()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
     except Exception as error:
-        if not _foreseen(error):
+        if not _is_user_error(error):
             raise
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.echo("Interrupted; run the same command again to continue.", err=True)
+        typer.echo("Interrupted; run the command again to continue.", err=True)
         sys.exit(130)
 
 
-def _foreseen(error: Exception) -> bool:
-    """Whether the text of an error is written for the user; commands that use no cluster never load its client."""
+def _is_user_error(error: Exception) -> bool:
+    """Return whether an error is reported without traceback; does not import the Kubernetes client."""
     kube = sys.modules.get("trainyard.kube")
     return isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError))

@@ -37,8 +37,8 @@ class _Baseline:
     reason: str | None
     expires: datetime.date | None
 
-    def after(self, report: Report, *, partial: bool) -> Report:
-        """Return what remains of a report; first write the file, if that is wanted."""
+    def apply(self, report: Report, *, partial: bool) -> Report:
+        """Return a report without the violations of the baseline, after writing the baseline if requested."""
         from trainyard.policy.check.baseline import applied, read_baseline, written_baseline
 
         if self.file is None:
@@ -64,49 +64,53 @@ def _check(
     ] = None,
     form: Annotated[Format, typer.Option("--format", "-o", "--output", help="Format of the report.")] = Format.TEXT,
     stack: Annotated[
-        str | None, typer.Option("--stack", help="Stack whose tenants, rules and runtimes count; local by default.")
+        str | None, typer.Option("--stack", help="Stack with the tenants, rules and runtimes; local by default.")
     ] = None,
     config_file: Annotated[
         Path | None, typer.Option("--config-file", help="Settings file instead of the stack's own.")
     ] = None,
-    baseline: Annotated[Path | None, typer.Option("--baseline", help="File of known violations.")] = None,
+    baseline: Annotated[Path | None, typer.Option("--baseline", help="Baseline file with known violations.")] = None,
     write_baseline: Annotated[
-        bool, typer.Option("--write-baseline", help="Write all errors into the baseline file.")
+        bool, typer.Option("--write-baseline", help="Write all errors to the baseline file.")
     ] = False,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why the written violations may stay.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason for accepting the written violations.")] = None,
     expires: Annotated[
         datetime.datetime | None,
-        typer.Option("--expires", formats=["%Y-%m-%d"], help="First day on which they count again."),
+        typer.Option("--expires", formats=["%Y-%m-%d"], help="First day on which they are reported again."),
     ] = None,
     changed_since: Annotated[
-        str | None, typer.Option("--changed-since", metavar="REV", help="Only objects of files that differ from REV.")
+        str | None,
+        typer.Option("--changed-since", metavar="REV", help="Check only objects in files that differ from REV."),
     ] = None,
     folder: Annotated[
-        list[Path] | None, typer.Option("--folder", help="Further rule folders.", exists=True, file_okay=False)
+        list[Path] | None,
+        typer.Option("--folder", help="Additional rule folder; may be repeated.", exists=True, file_okay=False),
     ] = None,
-    rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be repeated.")] = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", help="Check only this rule; may be repeated.")] = None,
     allow_no_objects: Annotated[
         bool, typer.Option("--allow-no-objects", help="Skip named files without Kubernetes objects instead of failing.")
     ] = False,
     pass_over: Annotated[bool, typer.Option("--pass-over", hidden=True)] = False,
     opa_url: Annotated[
         str | None,
-        typer.Option("--opa-url", help="A running policy server with the same rules, instead of an own one."),
+        typer.Option(
+            "--opa-url", help="URL of a running policy server with the same rules; by default one is started."
+        ),
     ] = None,
-    opa_ca: Annotated[Path | None, typer.Option("--opa-ca", help="Certificate authority of that server.")] = None,
-    opa_token: Annotated[Path | None, typer.Option("--opa-token", help="File with the token for that server.")] = None,
+    opa_ca: Annotated[Path | None, typer.Option("--opa-ca", help="CA certificate of that server.")] = None,
+    opa_token: Annotated[Path | None, typer.Option("--opa-token", help="Token file for that server.")] = None,
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="Check what exists in a cluster instead of files.")
+        bool, typer.Option("--cluster", help="Check the objects of a cluster instead of files.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="With --cluster: also write PolicyReports into the cluster.")
+        bool, typer.Option("--report", help="With --cluster: also write PolicyReports to the cluster.")
     ] = False,
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="Cluster to check; the stack's by default.")
     ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
-    """Find what a cluster would refuse; exit 1 where it would, 2 where that cannot be told."""
+    """Find objects that a cluster would reject; exit 1 if there are any, 2 if the check fails."""
     from trainyard.checks.report import written
     from trainyard.policy.check.run import address_of, check_cluster, opened
 
@@ -127,8 +131,8 @@ def _check(
                 rulebook, paths or [], changed_since, folders, file, allow_no_objects=allow_no_objects or pass_over
             )
         if settings is None:
-            found = found.with_notes("no stack: its tenants and the platform are not known")
-        found = known.after(found, partial=bool(changed_since or rule))
+            found = found.with_notes("no stack: tenants and platform are unknown")
+        found = known.apply(found, partial=bool(changed_since or rule))
     typer.echo(written(found, form), nl=False)
     raise typer.Exit(1 if found.errors else 0)
 
@@ -161,21 +165,19 @@ def _files(
 
 def _usage(paths: list[str], *, cluster: bool, report: bool, changed_since: str | None, baseline: _Baseline) -> None:
     if cluster and (paths or changed_since):
-        raise TrainyardError("--cluster checks what exists, not files", fix="leave PATH and --changed-since out")
+        raise TrainyardError("--cluster cannot be combined with files", fix="omit PATH and --changed-since")
     if not cluster and not paths:
-        raise TrainyardError(
-            "There is nothing to check", fix="name files or folders, - for standard input, or --cluster"
-        )
+        raise TrainyardError("No files to check", fix="name files or folders, - for standard input, or --cluster")
     if report and not cluster:
-        raise TrainyardError("--report needs --cluster", fix="use --format to write a report about files")
+        raise TrainyardError("--report requires --cluster", fix="use --format for a report on files")
     if baseline.write and not (baseline.file and baseline.reason and baseline.expires):
         raise TrainyardError(
-            "--write-baseline needs to know where, why and for how long", fix="add --baseline, --reason and --expires"
+            "--write-baseline requires a file, a reason and an expiry", fix="add --baseline, --reason and --expires"
         )
 
 
 def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings | None, Path | None]:
-    """Return the settings of the stack that is named or meant, and their file; None where there is no stack."""
+    """Return the settings and the settings file of a stack, by default local; None outside of a checkout."""
     if stack is None and config_file is None and not (project_root() / "stacks").is_dir():
         return None, None
     file = config_path(stack or _DEFAULT_STACK, config_file)
@@ -183,7 +185,7 @@ def stack_of(stack: str | None, config_file: Path | None) -> tuple[StackSettings
 
 
 def policy_program() -> Path:
-    """Return the policy server's program, building it where it is not there."""
+    """Return the policy server's program, after building it if necessary."""
     from trainyard.cluster.toolchain import Toolchain, pinned, program_path
 
     (found,) = Toolchain().resolve([program for program in pinned() if program.name == "opa"])

@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-_Stack = Annotated[str, typer.Option("--stack", help="Stack whose settings are used.")]
+_Stack = Annotated[str, typer.Option("--stack", help="Stack with the cluster's settings.")]
 _Name = Annotated[str | None, typer.Option("--name", help="Name of the cluster; by default the stack's.")]
 _Kind = Annotated[ClusterProvider | None, typer.Option("--provider", help="Provider; by default the stack's.")]
-_Format = Annotated[Output, typer.Option("-o", "--output", help="How the answer is printed.")]
+_Format = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
-    group = typer.Typer(help="A control plane: start, stop, look at it.", no_args_is_help=True)
+    group = typer.Typer(help="Start, stop and inspect a control plane.", no_args_is_help=True)
     for command in (up, down, status, logs, toolchain, env, nodes):
         group.command()(command)
     app.add_typer(group, name="cluster")
 
 
 def up(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
-    """Start the control plane, or find it running, with the nodes of the stack's fabric.
+    """Start the control plane with the nodes of the stack's fabric; idempotent.
 
-    Where the stack is installed, tenants can submit when it ends.
+    If the stack is installed, waits until tenants can submit jobs.
     """
     from trainyard.live.admission import wait_for_tenants
 
@@ -50,7 +50,7 @@ def down(
     name: _Name = None,
     provider: _Kind = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Also remove every object and file, the Pulumi state included.")
+        bool, typer.Option("--delete", help="Also remove all objects and files, including the Pulumi state.")
     ] = False,
 ) -> None:
     """Stop the control plane; its objects are kept."""
@@ -58,7 +58,7 @@ def down(
 
 
 def status(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
-    """Show every process; exit 1 when one is not healthy."""
+    """Show the status of all processes; exit 1 if one is not healthy."""
     from trainyard.cluster.presentation import status_table
 
     found = _choose(stack, name, provider)[1].status()
@@ -70,23 +70,23 @@ def status(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, 
 
 
 def logs(
-    process: Annotated[str, typer.Argument(help="Process, as `trainyard cluster status` names it.")],
+    process: Annotated[str, typer.Argument(help="Name of the process in `trainyard cluster status`.")],
     stack: _Stack = "local",
     name: _Name = None,
     provider: _Kind = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines.")] = 100,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of lines.")] = 100,
 ) -> None:
-    """Print the last lines that a process wrote."""
+    """Print the last lines of the log of a process."""
     typer.echo(_choose(stack, name, provider)[1].logs(process, lines))
 
 
 def toolchain(
     output: _Format = Output.TEXT,
     older: Annotated[
-        bool, typer.Option("--older", help="Also the older versions that upgrades start from, and what only tests run.")
+        bool, typer.Option("--older", help="Also older versions and programs that only tests use.")
     ] = False,
 ) -> None:
-    """Obtain every upstream program, built where it is not installed, and say where each is."""
+    """Build the missing upstream programs, and print the location of each program."""
     from trainyard.cluster.presentation import toolchain_table
     from trainyard.cluster.toolchain import Toolchain
     from trainyard.settings.versions import PROGRAMS
@@ -108,7 +108,7 @@ def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, out
 
 
 def nodes(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -> None:
-    """Make the simulated nodes those of the stack's fabric."""
+    """Synchronize the simulated nodes with the stack's fabric."""
     settings, chosen = _choose(stack, name, provider)
     typer.echo(str(chosen.sync_nodes(settings.fabric)))
 

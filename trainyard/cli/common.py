@@ -1,4 +1,4 @@
-"""Options shared by command groups: settings of the stack, and progress."""
+"""Helpers of command groups: output formats, stack settings, progress, clients."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 
 
 class Output(StrEnum):
-    """How an answer is printed."""
+    """Output formats."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class PlanFormat(StrEnum):
-    """How what a change means is printed."""
+    """Output formats of plans and diffs."""
 
     TEXT = "text"
     JSON = "json"
@@ -47,7 +47,7 @@ class PlanFormat(StrEnum):
 
 
 class ManifestOutput(StrEnum):
-    """How an object and what is known of it are printed."""
+    """Output formats of an object."""
 
     TEXT = "text"
     YAML = "yaml"
@@ -55,17 +55,17 @@ class ManifestOutput(StrEnum):
 
 
 def settings_of(stack: str, config_file: Path | None = None) -> StackSettings:
-    """Return the settings of a stack, from its file or from the given one."""
+    """Return the settings of a stack, from its file or another one."""
     return load_stack(config_path(stack, config_file))
 
 
 def config_path(stack: str, config_file: Path | None = None) -> Path:
-    """Return the settings file of a stack, or the one given instead."""
+    """Return the settings file of a stack, or another one if given."""
     return config_file or stack_file(stack, project_root() / "stacks")
 
 
 def line_progress(console: Console) -> Progress:
-    """Return progress that writes lines to a console and remembers how long each step takes on this machine."""
+    """Return progress that prints lines, and records the durations of steps for estimates."""
     from trainyard.cluster.files import cache_home
     from trainyard.progress import LineProgress
 
@@ -85,12 +85,12 @@ def line_progress(console: Console) -> Progress:
 
 
 def client_of(kubeconfig: Path | None, context: str | None, settings: StackSettings | None, stack: str) -> Client:
-    """Return a client for the cluster of a kubeconfig, or else of a stack.
+    """Return a client for the cluster of a kubeconfig, else of a stack.
 
     Raises
     ------
     TrainyardError
-        There is neither, or the stack's cluster cannot be found.
+        Neither is given, or the stack's cluster does not exist.
     """
     from trainyard.kube import Client
 
@@ -100,17 +100,17 @@ def client_of(kubeconfig: Path | None, context: str | None, settings: StackSetti
         access = provider(settings.cluster, cluster_name(settings, stack)).access()
         kubeconfig, context = access.kubeconfig, context or access.context
     if kubeconfig is None:
-        raise TrainyardError("There is no cluster", fix="name one with --kubeconfig")
+        raise TrainyardError("No cluster is given", fix="set --kubeconfig")
     return Client.from_kubeconfig(kubeconfig, context)
 
 
 def text_of(name: str | Path) -> str:
-    """Return the text of a file, or of standard input where its name is ``-``.
+    """Return the text of a file; ``-`` is standard input.
 
     Raises
     ------
     TrainyardError
-        It cannot be read, or is not text.
+        It cannot be read, or is not UTF-8 text.
     """
     from trainyard.manifests.files import read_text
 

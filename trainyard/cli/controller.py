@@ -24,15 +24,13 @@ def _group() -> None:
 
 def _run(
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="kubeconfig file; the pod's ServiceAccount when absent")
+        Path | None, typer.Option(help="Kubeconfig file; by default the pod's ServiceAccount")
     ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig; the current one when absent")] = None,
+    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; by default the current one")] = None,
     config: Annotated[Path | None, typer.Option(help="Configuration file")] = None,
     no_webhooks: Annotated[
         bool,
-        typer.Option(
-            "--no-webhooks", help="No admission webhooks and no certificates: an API server with the CRDs is enough"
-        ),
+        typer.Option("--no-webhooks", help="Run without admission webhooks and certificates; requires only the CRDs"),
     ] = False,
     host: Annotated[str | None, typer.Option(help="Address to listen on")] = None,
     webhook_port: Annotated[int | None, typer.Option(help="Port of the webhook server")] = None,

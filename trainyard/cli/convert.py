@@ -34,27 +34,27 @@ def register(app: typer.Typer) -> None:
 
 def _convert(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Old jobs: files, folders, or - for standard input")
+        list[str], typer.Argument(metavar="FILE...", help="Legacy jobs: files, folders, or - for standard input")
     ],
     output: Annotated[_Format, typer.Option("-o", "--output", help="Format")] = _Format.YAML,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to write one file a job to; it is created", file_okay=False)
+        Path | None, typer.Option("--out", help="Folder for one file per job; created if missing", file_okay=False)
     ] = None,
     runtime: Annotated[
         str,
         typer.Option(
             "--runtime",
-            help="auto: a catalogue runtime where one carries the job; always: a TrainingRuntime for every job; "
-            "or the name of a catalogue runtime",
+            help="auto: a catalog runtime if one fits the job; always: a TrainingRuntime for every job; "
+            "or the name of a catalog runtime",
         ),
     ] = "auto",
     folder: Annotated[
-        list[Path] | None, typer.Option("--runtimes", help="Folder of a runtime catalogue; Trainyard's when absent")
+        list[Path] | None, typer.Option("--runtimes", help="Folder of a runtime catalog; by default Trainyard's")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when something is lost")] = False,
-    every: Annotated[bool, typer.Option("--all", help="List also the fields that are there unchanged")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a field cannot be converted")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also list unchanged fields")] = False,
 ) -> None:
-    """Turn jobs of older operators into TrainJobs; standard error says what became of their fields."""
+    """Convert jobs of older operators to TrainJobs; notes on their fields are printed to standard error."""
     from trainyard.convert import convert_documents
     from trainyard.convert.report import as_text, as_yaml
     from trainyard.data import data_folder
@@ -62,8 +62,8 @@ def _convert(
 
     texts = {name: text for path in files for name, text in _texts(path)}
     objects = load_catalogue(folder or data_folder("runtimes")).objects()
-    catalogue = {body["metadata"]["name"]: body for body in objects}
-    conversions = convert_documents(texts, catalogue, runtime=runtime)
+    catalog = {body["metadata"]["name"]: body for body in objects}
+    conversions = convert_documents(texts, catalog, runtime=runtime)
     if out is not None:
         _write(out, conversions)
     if output is _Format.JSON:
@@ -86,7 +86,7 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _write(out: Path, conversions: Sequence[Conversion]) -> None:
-    """Write one file a job, named after it; jobs of one name in several namespaces are told apart by these."""
+    """Write one file per job, named after it, with its namespace if the name is not unique."""
     from trainyard.convert.report import as_text, as_yaml
 
     made = [each for each in conversions if each.objects]

@@ -20,12 +20,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _crds(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write to; it is created", file_okay=False)],
+    out: Annotated[Path, typer.Option("--out", help="Output folder; created if missing", file_okay=False)],
     jobset_crd: Annotated[
-        Path | None, typer.Option("--jobset-crd", help="JobSet's CRD; the pinned version's when absent")
+        Path | None, typer.Option("--jobset-crd", help="File with JobSet's CRD; by default the pinned version's")
     ] = None,
     descriptions: Annotated[
-        bool, typer.Option("--descriptions", help="Keep the texts of JobSet's fields for kubectl explain")
+        bool, typer.Option("--descriptions", help="Keep descriptions of JobSet's fields for kubectl explain")
     ] = False,
 ) -> None:
     """Write the CRDs of the trainer API and of Trainyard, one file each."""

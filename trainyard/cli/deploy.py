@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-_Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack to work on.")]
-_File = Annotated[Path | None, typer.Option("--config-file", help="Settings file, instead of the stack's own.")]
-_Format = Annotated[Output, typer.Option("-o", "--output", help="How the answer is printed.")]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_Stack = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")]
+_File = Annotated[Path | None, typer.Option("--config-file", help="Settings file instead of the stack's own.")]
+_Format = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False) -> None:
-    """Make the cluster what the settings say."""
+    """Apply the settings to the cluster."""
     if not yes:
         _show(_run("preview", stack, config_file), Output.TEXT, details=True)
         _confirm("Apply this")
@@ -38,21 +38,21 @@ def up(stack: _Stack = "local", config_file: _File = None, output: _Format = Out
 
 
 def preview(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT) -> None:
-    """Say what `up` would change, and change nothing."""
+    """Show what `up` would change."""
     _show(_run("preview", stack, config_file), output, details=True)
 
 
 def destroy(
     stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT, yes: _Yes = False
 ) -> None:
-    """Remove everything that `up` made, jobs first."""
+    """Delete everything that `up` created, jobs first."""
     if not yes:
-        _confirm(f"Remove everything of stack {stack}, with every tenant's jobs")
+        _confirm(f"Delete everything in stack {stack}, including all jobs of tenants")
     _show(_run("destroy", stack, config_file), output)
 
 
 def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT) -> None:
-    """Read the present state of the objects into the stack's state."""
+    """Update the stack's state from the live objects."""
     _show(_run("refresh", stack, config_file), output, details=True)
 
 
@@ -81,5 +81,5 @@ def _confirm(question: str) -> None:
     from trainyard.problem import TrainyardError
 
     if not sys.stdin.isatty():
-        raise TrainyardError("This needs an answer and there is no terminal", fix="add --yes")
+        raise TrainyardError("The confirmation requires a terminal", fix="add --yes")
     typer.confirm(f"{question}?", abort=True)

@@ -22,15 +22,15 @@ def answer(
     Parameters
     ----------
     findings
-        The findings, in their order.
+        The findings, in order.
     form
         Format of the output.
     tool
-        The command, as SARIF and JUnit name it.
+        Name of the command in SARIF and JUnit.
     keys
-        Attribute of a finding by JSON key: the contract of the command.
+        Attribute of a finding by JSON key.
     strict
-        Whether warnings fail the check too.
+        Whether warnings fail the check.
     """
     report = Report(tuple(findings), tool=tool)
     fails = bool(report.findings if strict else report.errors)

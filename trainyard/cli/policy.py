@@ -1,4 +1,4 @@
-"""The command group ``trainyard policy``: the admission rules, their cases and their reference."""
+"""``trainyard policy``: the admission rules, their cases and their reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     group = typer.Typer(
         name="policy",
-        help="Admission rules: test their cases, make a new one, write their reference.",
+        help="Admission rules: test their cases, add a rule, write the reference.",
         no_args_is_help=True,
     )
     group.command("test")(_test)
@@ -29,16 +29,16 @@ def register(app: typer.Typer) -> None:
 
 def _test(
     kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Cluster whose API server judges the cases, by dry run.")
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Cluster for testing the cases by dry run.")
     ] = None,
-    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; its current one when absent.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; by default the current one.")] = None,
     folder: Annotated[
-        list[Path] | None, typer.Option(help="Further rule folders of the team.", exists=True, file_okay=False)
+        list[Path] | None, typer.Option(help="Additional rule folder; may be repeated.", exists=True, file_okay=False)
     ] = None,
-    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; may be repeated.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")] = Output.TEXT,
+    rule: Annotated[list[str] | None, typer.Option(help="Test only this rule; may be repeated.")] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
-    """Run every rule's cases on every engine that is available; exit 1 when one judges otherwise than its case says."""
+    """Run the cases of every rule on every available engine; exit 1 if a decision differs from its case."""
     from trainyard.cluster.toolchain import program_path
     from trainyard.policy.testing import run_cases
 
@@ -59,14 +59,12 @@ def _test(
 
 
 def _new(
-    rule_id: Annotated[str, typer.Argument(metavar="ID", help="Id that no rule has or had, such as QUE-003.")],
-    slug: Annotated[str, typer.Argument(help="Few words for the folder name, joined by hyphens.")],
-    family: Annotated[str, typer.Option(help="Folder above: shape, labels, tenancy, protection or your own.")],
-    folder: Annotated[
-        Path | None, typer.Option(help="Catalogue folder to write into; policies/ of this project when absent.")
-    ] = None,
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="Unused id, such as QUE-003.")],
+    slug: Annotated[str, typer.Argument(help="Short name for the folder, with hyphens.")],
+    family: Annotated[str, typer.Option(help="Parent folder: shape, labels, tenancy, protection or your own.")],
+    folder: Annotated[Path | None, typer.Option(help="Folder of rules; by default policies/ of this project.")] = None,
 ) -> None:
-    """Make a rule folder that works as it is, to be edited."""
+    """Create a working rule folder as a template."""
     from trainyard.data import data_folder, project_root
     from trainyard.policy.scaffold import new_rule
 
@@ -75,7 +73,7 @@ def _new(
 
 
 def _docs(
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output when absent.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file; by default standard output.")] = None,
 ) -> None:
     """Write the rule reference, generated from the rule folders."""
     from trainyard.data import data_folder

@@ -30,14 +30,14 @@ def _plan(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Stack settings or Queue manifests; - for stdin.")],
     jobs: Annotated[
         list[str] | None,
-        typer.Option("--jobs", help="PodGroups and PriorityClasses as `kubectl get … -o yaml` writes them."),
+        typer.Option("--jobs", help="File with PodGroups and PriorityClasses from `kubectl get … -o yaml`."),
     ] = None,
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack whose cluster is live.")] = "local",
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster that is live.")] = None,
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the live cluster.")] = "local",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the live cluster.")] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
-    """Say who gains and loses which share, and which jobs would start, wait or be taken back."""
+    """Show the gained and lost shares of tenants, and the jobs that would start, wait or be evicted."""
     from trainyard.queues.plan_report import as_json, as_markdown, as_text
     from trainyard.queues.snapshot import file_side
 

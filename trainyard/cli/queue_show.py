@@ -29,14 +29,14 @@ def _show(
         str | None, typer.Argument(metavar="[FILE]", help="Stack settings or Queue manifests, instead of a cluster.")
     ] = None,
     resource: Annotated[
-        list[str] | None, typer.Option("--resource", help="Resource to draw; the accelerators by default.")
+        list[str] | None, typer.Option("--resource", help="Resource to show; by default the accelerators.")
     ] = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack whose cluster is shown.")] = "local",
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster to show.")] = None,
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the cluster.")] = "local",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster.")] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
-    """Draw the queues: what is guaranteed, deserved, used, borrowed and waited for."""
+    """Show the queue tree with guarantee, deserved share, usage, borrowed and pending amounts."""
     from trainyard.queues.usage import draw_occupancy, drawn_resources
 
     found = _of_file(file) if file is not None else _of_cluster(stack, kubeconfig, context)

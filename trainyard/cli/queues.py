@@ -14,7 +14,7 @@ from trainyard.cli.findings import answer
 
 __all__ = ["register"]
 
-_FURTHER = ("queue_plan", "queue_show")
+_SUBCOMMAND_MODULES = ("queue_plan", "queue_show")
 """Modules of this package whose `register` adds commands to the group."""
 
 _KEYS = {"queue": "object", **{name: name for name in ("rule", "severity", "path", "message", "fix")}}
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="The queue tree: shares of the cluster by tenant.", no_args_is_help=True)
     group.callback()(_group)
     group.command("check")(_check)
-    for name in _FURTHER:
+    for name in _SUBCOMMAND_MODULES:
         importlib.import_module(f"trainyard.cli.{name}").register(group)
     app.add_typer(group, name="queues")
 
@@ -39,26 +39,26 @@ def _check(
         list[str], typer.Argument(metavar="FILE...", help="Stack settings, or Volcano Queue manifests; - for stdin.")
     ],
     output: Annotated[Format, typer.Option("-o", "--output", help="Format.")] = Format.TEXT,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings are a reason to exit 1 too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 also for warnings.")] = False,
     volcano_version: Annotated[
-        str | None, typer.Option("--volcano-version", help="Prove for this version of Volcano.")
+        str | None, typer.Option("--volcano-version", help="Version of Volcano to check for.")
     ] = None,
     plugin: Annotated[
         list[str] | None,
-        typer.Option("--plugin", help="Prove for this plug-in: hierarchy, capacity, proportion; may be repeated."),
+        typer.Option("--plugin", help="Plug-in to check for: hierarchy, capacity, proportion; may be repeated."),
     ] = None,
     scheduler: Annotated[
-        Path | None, typer.Option("--scheduler", help="Prove for this volcano-scheduler.conf, or its ConfigMap.")
+        Path | None, typer.Option("--scheduler", help="volcano-scheduler.conf, or its ConfigMap, to check for.")
     ] = None,
     fabric: Annotated[
-        Path | None, typer.Option("--fabric", help="Stack settings whose fabric manifests are proved against.")
+        Path | None, typer.Option("--fabric", help="Stack settings with the fabric to check manifests against.")
     ] = None,
 ) -> None:
-    """Find what Volcano would refuse, or accept and mishandle; exit 1 where there is an error."""
+    """Find queues that Volcano would reject, or accept and mishandle; exit 1 if there are errors."""
     from trainyard.settings import load_stack
-    from trainyard.stack_checks import Wanted, check_files
+    from trainyard.stack_checks import CheckOptions, check_files
 
-    wanted = Wanted(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
+    options = CheckOptions(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
     stack = load_stack(fabric) if fabric is not None else None
-    findings = check_files({name: text_of(name) for name in files}, wanted, stack)
+    findings = check_files({name: text_of(name) for name in files}, options, stack)
     answer(findings, output, tool="trainyard queues check", keys=_KEYS, strict=strict)

@@ -16,12 +16,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _quickstart(
-    stack: Annotated[str, typer.Option(help="Stack to bring up")] = "local",
+    stack: Annotated[str, typer.Option(help="Name of the stack")] = "local",
     config_file: Annotated[
         Path | None, typer.Option(help="Settings file instead of stacks/Pulumi.<stack>.yaml")
     ] = None,
 ) -> None:
-    """Start the control plane, run the program, submit a smoke TrainJob and show what there is."""
+    """Start the control plane, apply the stack, run a smoke TrainJob and print a summary."""
     from rich.console import Console
 
     from trainyard.cli.common import config_path, line_progress, settings_of
@@ -32,4 +32,4 @@ def _quickstart(
     outcome = quickstart(settings, stack, config_file=config_path(stack, config_file), progress=line_progress(console))
     console.print(outcome.page, soft_wrap=True)
     if not outcome.changed:
-        console.print("\nEverything was up already: nothing changed.")
+        console.print("\nEverything was already running; nothing changed.")

@@ -29,7 +29,7 @@ def _render(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="TrainJobs and their runtimes; - for stdin")],
     output: Annotated[_Format, typer.Option("-o", "--output", help="Format")] = _Format.YAML,
 ) -> None:
-    """Print the objects every TrainJob of some files becomes; a rejection is an answer too."""
+    """Print the objects rendered from each TrainJob, or the errors if it is rejected."""
     from trainyard.manifests.files import read_text, source_name
     from trainyard.render.documents import render_documents
 
@@ -41,7 +41,7 @@ def _render(
 
 
 def _as_yaml(answers: Sequence[Answer]) -> str:
-    """Return the objects as one stream; findings are comments, so that it can be applied as it is."""
+    """Return the objects as a YAML stream that can be applied; errors and warnings are comments."""
     from trainyard.manifests.dump import dump
 
     parts = []

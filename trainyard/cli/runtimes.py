@@ -16,19 +16,20 @@ from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 if TYPE_CHECKING:
     from trainyard.runtimes import Catalogue, Runtime
 
-__all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalogue_of", "places_of", "register"]
+__all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalog_of", "places_of", "register"]
 
-_FURTHER = ("runtimes_lifecycle", "runtimes_impact")
+_SUBCOMMAND_MODULES = ("runtimes_lifecycle", "runtimes_impact")
 """Modules of this package whose `register` adds commands to the group."""
 
 Folders = Annotated[
     list[Path] | None,
-    typer.Option("--folder", help="Catalogue folder; may be repeated. The shipped one and the stack's by default."),
+    typer.Option("--folder", help="Catalog folder; may be repeated. By default the shipped one and the stack's."),
 ]
 Python = Annotated[
-    list[Path] | None, typer.Option("--python", help="Python file whose RUNTIMES belong to the catalogue too.")
+    list[Path] | None,
+    typer.Option("--python", help="Python file whose RUNTIMES are added to the catalog; may be repeated."),
 ]
-Stack = Annotated[str | None, typer.Option("--stack", "-s", help="Stack whose settings count; local by default.")]
+Stack = Annotated[str | None, typer.Option("--stack", "-s", help="Stack with the settings; local by default.")]
 StackFile = Annotated[Path | None, typer.Option("--config-file", help="Settings file instead of the stack's own.")]
 
 
@@ -39,29 +40,29 @@ def register(app: typer.Typer) -> None:
     group.command("show")(_show)
     group.command("check")(_check)
     group.command("diff")(_diff)
-    for name in _FURTHER:
+    for name in _SUBCOMMAND_MODULES:
         importlib.import_module(f"trainyard.cli.{name}").register(group)
     app.add_typer(group, name="runtimes")
 
 
 def places_of(folders: list[Path] | None, stack: str | None, config_file: Path | None) -> list[Path]:
-    """Return the named folders, else the shipped one and the stack's."""
+    """Return the given folders, else the shipped one and the stack's."""
     from trainyard.policy.stack import runtime_catalogues
 
     return folders or runtime_catalogues(stack_of(stack, config_file)[0])
 
 
 def authored_in(python: list[Path] | None) -> list[Runtime]:
-    """Return the runtimes of some Python files."""
+    """Return the runtimes authored in Python files."""
     from trainyard.runtimes.authoring import read_authored
 
     return [runtime for file in python or () for runtime in read_authored(file)]
 
 
-def catalogue_of(
+def catalog_of(
     folders: list[Path] | None, python: list[Path] | None, stack: str | None, config_file: Path | None
 ) -> Catalogue:
-    """Return the catalogue that the options name."""
+    """Return the catalog selected by the options."""
     from trainyard.runtimes import load_catalogue
 
     return load_catalogue(places_of(folders, stack, config_file), authored=authored_in(python))
@@ -74,10 +75,10 @@ def _list(
     config_file: StackFile = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
 ) -> None:
-    """List the runtimes: names, versions and their state, owners."""
+    """List the runtimes with versions, states and owners."""
     from trainyard.runtimes.listing import list_json, list_text
 
-    found = catalogue_of(folder, python, stack, config_file)
+    found = catalog_of(folder, python, stack, config_file)
     typer.echo(json.dumps(list_json(found), indent=2) if output is Output.JSON else list_text(found))
 
 
@@ -88,14 +89,14 @@ def _show(
     stack: Stack = None,
     config_file: StackFile = None,
     output: Annotated[
-        ManifestOutput, typer.Option("-o", "--output", help="yaml is the object alone.")
+        ManifestOutput, typer.Option("-o", "--output", help="Output format; yaml prints only the object.")
     ] = ManifestOutput.TEXT,
 ) -> None:
-    """Show a runtime: its owner, changelog, hash, and the object that a cluster gets."""
+    """Show a runtime: owner, changelog, hash and the installed object."""
     from trainyard.runtimes.listing import Reference, show_json, show_text
     from trainyard.runtimes.yaml_text import dumped
 
-    found = Reference(catalogue_of(folder, python, stack, config_file), name)
+    found = Reference(catalog_of(folder, python, stack, config_file), name)
     if output is ManifestOutput.JSON:
         typer.echo(json.dumps(show_json(found), indent=2))
     elif output is ManifestOutput.YAML:
@@ -105,10 +106,10 @@ def _show(
 
 
 def _check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Runtimes; all when absent.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Runtimes; by default all.")] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="REV", help="Only what may become of the catalogue at REV passes."),
+        typer.Option("--against", metavar="REV", help="Also reject changes that are not allowed since REV."),
     ] = None,
     folder: Folders = None,
     python: Python = None,
@@ -116,7 +117,7 @@ def _check(
     config_file: StackFile = None,
     form: Annotated[Format, typer.Option("--format", "-o", "--output", help="Format of the report.")] = Format.TEXT,
 ) -> None:
-    """Check the catalogue: releases unchanged, and a job on every version judged by every rule; exit 1 if not."""
+    """Check the catalog: unchanged releases, and every rule on a job of every version; exit 1 if there are errors."""
     from contextlib import ExitStack
 
     from trainyard.checks.report import written
@@ -136,9 +137,9 @@ def _check(
 
 def _diff(
     old: Annotated[str, typer.Argument(metavar="OLD[@VERSION]", help="A runtime or version.")],
-    new: Annotated[str, typer.Argument(metavar="NEW[@VERSION]", help="Another one.")],
+    new: Annotated[str, typer.Argument(metavar="NEW[@VERSION]", help="The runtime or version to compare with.")],
     job: Annotated[
-        Path | None, typer.Option("--job", help="File with the TrainJob to compare for; the least one by default.")
+        Path | None, typer.Option("--job", help="File with the TrainJob to compare for; by default a minimal one.")
     ] = None,
     folder: Folders = None,
     python: Python = None,
@@ -146,14 +147,14 @@ def _diff(
     config_file: StackFile = None,
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
 ) -> None:
-    """Say what changes for a job: images, command, environment, resources, gang, ordering, volumes and the rest."""
+    """Show what changes for a job: images, command, environment, resources, gang, ordering, volumes, other fields."""
     from trainyard.cli.common import text_of
     from trainyard.runtimes.changes.diff import compare, read_job
     from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text
     from trainyard.runtimes.listing import Reference
 
-    catalogue = catalogue_of(folder, python, stack, config_file)
-    before, after = Reference(catalogue, old).version, Reference(catalogue, new).version
+    catalog = catalog_of(folder, python, stack, config_file)
+    before, after = Reference(catalog, old).version, Reference(catalog, new).version
     wanted = read_job(text_of(str(job)), str(job)) if job else None
     changes = compare(before.manifest(), after.manifest(), wanted)
     titles = before.object_name, after.object_name

@@ -11,7 +11,7 @@ import typer
 
 from trainyard.cli.check import stack_of
 from trainyard.cli.common import Output, PlanFormat, client_of, text_of
-from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalogue_of
+from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalog_of
 from trainyard.cli.runtimes_lifecycle import Folder, folder_of
 from trainyard.problem import TrainyardError
 
@@ -47,7 +47,11 @@ async def _live(kubeconfig: Path, context: str | None) -> Recorded:
 
 def _impact(
     name: Annotated[
-        str, typer.Argument(metavar="NAME[@VERSION]", help="A runtime: who names it plainly; a version: who gets it.")
+        str,
+        typer.Argument(
+            metavar="NAME[@VERSION]",
+            help="A runtime (jobs that name it without version), or a version (jobs that get it).",
+        ),
     ],
     jobs: Annotated[
         list[str] | None,
@@ -55,7 +59,9 @@ def _impact(
             "--jobs", help="File of `kubectl get trainjobs,configmaps -A -o yaml`; may be repeated; - for stdin."
         ),
     ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster whose TrainJobs count.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster with the TrainJobs.")
+    ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
     folder: Folders = None,
     python: Python = None,
@@ -63,16 +69,14 @@ def _impact(
     config_file: StackFile = None,
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
 ) -> None:
-    """List the TrainJobs that a change of a runtime reaches; those that have started keep their snapshot."""
+    """List the TrainJobs that a change of a runtime affects; started jobs keep their snapshot."""
     from trainyard.runtimes.changes.impact import reached
     from trainyard.runtimes.changes.impact_report import as_json, as_markdown, as_text
     from trainyard.runtimes.listing import Reference
 
     if not jobs and kubeconfig is None:
-        raise TrainyardError(
-            "Which TrainJobs there are is not known", fix="name a cluster with --kubeconfig, or a list with --jobs"
-        )
-    names = Reference(catalogue_of(folder, python, stack, config_file), name).object_names
+        raise TrainyardError("No TrainJobs are given", fix="set --kubeconfig for a cluster, or --jobs for a list")
+    names = Reference(catalog_of(folder, python, stack, config_file), name).object_names
     found = reached(recorded_in(jobs, kubeconfig, context), names)
     if output is PlanFormat.JSON:
         typer.echo(json.dumps(as_json(names, found), indent=2))
@@ -84,13 +88,13 @@ def _resolve(
     folder: Folder = None,
     stack: Stack = None,
     config_file: StackFile = None,
-    update: Annotated[bool, typer.Option("--update", help="A tag that moved takes its new digest.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds that a registry may take to answer.")] = 30,
+    update: Annotated[bool, typer.Option("--update", help="Update the digests of moved tags.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", help="Timeout of a registry in seconds.")] = 30,
     output: Annotated[Output, typer.Option("-o", "--output", help="Format.")] = Output.TEXT,
 ) -> None:
-    """Ask registries, or the stack's mirrors, for the digest of every image; exit 1 if one has none.
+    """Resolve the digest of every image in registries or the stack's mirrors; exit 1 if one cannot be resolved.
 
-    The digests are written into images.lock. Logins are those of `docker login`.
+    The digests are written to images.lock. Credentials are those of `docker login`.
     """
     from trainyard.runtimes.catalogue import Catalogue
     from trainyard.runtimes.folder import LOCK, write_folder
@@ -100,14 +104,14 @@ def _resolve(
     from trainyard.runtimes.loader import load_catalogue
 
     own = folder_of(folder)
-    catalogue: Catalogue = load_catalogue(own.root)
+    catalog: Catalogue = load_catalogue(own.root)
     settings, _ = stack_of(stack, config_file)
     mirrors = settings.runtimes.mirrors if settings else {}
     lock = read_lock(own)
 
     async def ask() -> list[Resolved]:
         async with Registry(docker_credentials(), timeout=timeout) as registry:
-            return await resolve(images_of(catalogue), lock, registry, mirrors=mirrors, update=update)
+            return await resolve(images_of(catalog), lock, registry, mirrors=mirrors, update=update)
 
     results = asyncio.run(ask())
     write_folder(own, own.with_texts({LOCK: written_lock(locked(results))}))
@@ -116,5 +120,5 @@ def _resolve(
     else:
         for each in results:
             typer.echo(f"{each.state.value}: {each.image} {each.digest or ''}".rstrip() + f": {each.message}")
-    open_ones = [each for each in results if each.state in (Resolution.UNRESOLVED, Resolution.MOVED)]
-    raise typer.Exit(1 if open_ones else 0)
+    unresolved = [each for each in results if each.state in (Resolution.UNRESOLVED, Resolution.MOVED)]
+    raise typer.Exit(1 if unresolved else 0)

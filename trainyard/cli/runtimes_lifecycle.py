@@ -23,10 +23,10 @@ __all__ = ["Folder", "folder_of", "register"]
 
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", help="Catalogue folder that is changed; runtimes/ of this project by default."),
+    typer.Option("--folder", help="Catalog folder to change; by default runtimes/ of this project."),
 ]
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The runtime.")]
-_Version = Annotated[str, typer.Argument(metavar="VERSION", help="MAJOR.MINOR.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the runtime.")]
+_Version = Annotated[str, typer.Argument(metavar="VERSION", help="Version (MAJOR.MINOR).")]
 _Form = Annotated[Output, typer.Option("-o", "--output", help="Format.")]
 
 
@@ -40,7 +40,7 @@ def register(group: typer.Typer) -> None:
 
 
 def folder_of(folder: Path | None, *, new: bool = False) -> CatalogueFolder:
-    """Return the folder that is changed; an empty one where it may be new and is not there."""
+    """Return the folder to change; with ``new``, an empty one if it does not exist."""
     from trainyard.runtimes.folder import CatalogueFolder, read_folder
 
     root = folder or project_root() / "runtimes"
@@ -51,7 +51,7 @@ def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
-def _done(step: Step, output: Output) -> None:
+def _write_step(step: Step, output: Output) -> None:
     from trainyard.runtimes.folder import write_folder
 
     files = write_folder(step.before, step.after)
@@ -66,57 +66,61 @@ def _done(step: Step, output: Output) -> None:
 
 def _new(
     name: _Name,
-    version: Annotated[str | None, typer.Option("--version", help="MAJOR.MINOR; the next one by default.")] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", help="Version (MAJOR.MINOR); by default the next one.")
+    ] = None,
     source: Annotated[str | None, typer.Option("--from", metavar="NAME[@VERSION]", help="Version to copy.")] = None,
     framework: Annotated[
-        str | None, typer.Option("--framework", help="Copy the plainest runtime of this framework.")
+        str | None, typer.Option("--framework", help="Copy the basic runtime of this framework.")
     ] = None,
     image: Annotated[str | None, typer.Option("--image", help="Image of the training nodes.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes when a TrainJob names none.")] = None,
-    gang: Annotated[str | None, typer.Option("--gang", help="volcano, coscheduling, kai or none.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Default number of nodes.")] = None,
+    gang: Annotated[
+        str | None, typer.Option("--gang", help="Gang scheduler: volcano, coscheduling, kai or none.")
+    ] = None,
     tier: Annotated[
         int | None, typer.Option("--tier", help="Highest tier of the fabric that the gang may span; 1 is a rack.")
     ] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who answers for it.")] = None,
-    summary: Annotated[str | None, typer.Option("--summary", help="What it is for, in a few words.")] = None,
-    changes: Annotated[str | None, typer.Option("--changes", help="What the version brings.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Owner of the runtime.")] = None,
+    summary: Annotated[str | None, typer.Option("--summary", help="Short description.")] = None,
+    changes: Annotated[str | None, typer.Option("--changes", help="Changelog entry of the version.")] = None,
     folder: Folder = None,
     stack: Stack = None,
     config_file: StackFile = None,
     output: _Form = Output.TEXT,
 ) -> None:
-    """Make a draft of a new runtime, or of the next version of one, that works as it is, to be edited."""
+    """Create a working draft of a new runtime, or of the next version of one."""
     from trainyard.runtimes.scaffold import NewRuntime, known_runtimes, new_version
 
     own = folder_of(folder, new=True)
     known = known_runtimes(own, places_of(None, stack, config_file))
     wanted = NewRuntime(name, version, source, framework, image, nodes, gang, tier, owner, summary, changes)
-    _done(new_version(own, wanted, known), output)
+    _write_step(new_version(own, wanted, known), output)
 
 
 def _release(
     name: _Name,
     version: _Version,
     changes: Annotated[
-        str | None, typer.Option("--changes", help="What it brings, for the changelog; the index's text by default.")
+        str | None, typer.Option("--changes", help="Changelog entry; by default the text in the index.")
     ] = None,
-    alias: Annotated[bool, typer.Option("--alias", help="The plain name stands for it from then on.")] = False,
+    alias: Annotated[bool, typer.Option("--alias", help="Move the alias (the name without version) to it.")] = False,
     folder: Folder = None,
     stack: Stack = None,
     config_file: StackFile = None,
     output: _Form = Output.TEXT,
 ) -> None:
-    """Check a version and release it: its spec is locked by its hash, and is final."""
+    """Check a version and release it: its spec becomes immutable, and its hash is recorded."""
     from trainyard.runtimes.release.lifecycle import find_runtime, release
 
     own = folder_of(folder)
     name = find_runtime(own, name).name
     step = release(own, name, version, today=_today(), changes=changes, alias=alias)
-    _refuse_faults(step, name, stack, config_file)
-    _done(step, output)
+    _validate_release(step, name, stack, config_file)
+    _write_step(step, output)
 
 
-def _refuse_faults(step: Step, name: str, stack: str | None, config_file: Path | None) -> None:
+def _validate_release(step: Step, name: str, stack: str | None, config_file: Path | None) -> None:
     from contextlib import ExitStack
 
     from trainyard.policy.check.run import opened
@@ -130,10 +134,10 @@ def _refuse_faults(step: Step, name: str, stack: str | None, config_file: Path |
 
 
 def _alias(name: _Name, version: _Version, folder: Folder = None, output: _Form = Output.TEXT) -> None:
-    """Let the plain name of a runtime stand for another version."""
+    """Move the alias of a runtime (its name without version) to another version."""
     from trainyard.runtimes.release.lifecycle import move_alias
 
-    _done(move_alias(folder_of(folder), name, version), output)
+    _write_step(move_alias(folder_of(folder), name, version), output)
 
 
 def _deprecate(
@@ -141,25 +145,23 @@ def _deprecate(
     version: _Version,
     remove_after: Annotated[
         datetime.datetime | None,
-        typer.Option("--remove-after", formats=["%Y-%m-%d"], help="Last day on which it stays for sure."),
+        typer.Option("--remove-after", formats=["%Y-%m-%d"], help="Guaranteed until this day."),
     ] = None,
-    take_back: Annotated[bool, typer.Option("--withdraw", help="Take a deprecation back.")] = False,
+    undo: Annotated[bool, typer.Option("--withdraw", help="Withdraw the deprecation.")] = False,
     folder: Folder = None,
     output: _Form = Output.TEXT,
 ) -> None:
-    """Tell whoever uses a version that it goes, and when."""
+    """Deprecate a version, or withdraw its deprecation."""
     from trainyard.runtimes.release.lifecycle import deprecate, withdraw
 
-    if (remove_after is None) is not take_back:
-        raise TrainyardError(
-            "It is not said until when the version stays", fix="add either --remove-after or --withdraw"
-        )
+    if (remove_after is None) is not undo:
+        raise TrainyardError("The date of the removal is missing", fix="add either --remove-after or --withdraw")
     own = folder_of(folder)
     if remove_after is None:
         step = withdraw(own, name, version)
     else:
         step = deprecate(own, name, version, remove_after=remove_after.date(), today=_today())
-    _done(step, output)
+    _write_step(step, output)
 
 
 def _retire(
@@ -169,12 +171,14 @@ def _retire(
         list[str] | None,
         typer.Option("--jobs", help="File of `kubectl get trainjobs -A -o yaml`; may be repeated; - for stdin."),
     ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Cluster whose TrainJobs count.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Kubeconfig of the cluster with the TrainJobs.")
+    ] = None,
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
     folder: Folder = None,
     output: _Form = Output.TEXT,
 ) -> None:
-    """Remove a version that was deprecated for as long as promised, and that no TrainJob names any more."""
+    """Remove a version whose deprecation period has ended and that no TrainJob uses."""
     from trainyard.cli.runtimes_impact import recorded_in
     from trainyard.runtimes.changes.impact import Effect, reached
     from trainyard.runtimes.release.lifecycle import find_runtime, retire
@@ -183,9 +187,9 @@ def _retire(
     runtime = find_runtime(own, name)
     if not jobs and kubeconfig is None:
         raise TrainyardError(
-            "Whether a TrainJob still names it cannot be told",
-            fix="name a cluster with --kubeconfig, or a recorded list with --jobs",
+            "No TrainJobs are given, so the users of the version are unknown",
+            fix="set --kubeconfig for a cluster, or --jobs for a recorded list",
         )
     found = reached(recorded_in(jobs, kubeconfig, context), runtime.names_of(version))
     users = [each.job for each in found if each.effect is not Effect.OVER]
-    _done(retire(own, name, version, today=_today(), users=users), output)
+    _write_step(retire(own, name, version, today=_today(), users=users), output)

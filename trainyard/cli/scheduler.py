@@ -28,12 +28,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _check(
-    file: Annotated[
-        typer.FileText, typer.Argument(help="Stack settings, volcano-scheduler.conf, or the ConfigMap that holds it")
-    ],
+    file: Annotated[typer.FileText, typer.Argument(help="Stack settings, volcano-scheduler.conf, or its ConfigMap")],
     output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT,
 ) -> None:
-    """Find what Volcano would ignore, replace by its default, or die of; exit 1 when there is anything."""
+    """Find settings that Volcano ignores, replaces with defaults, or crashes on; exit 1 if there are errors."""
     from trainyard.scheduler import check_stack, lint
 
     text = file.read()
@@ -45,7 +43,7 @@ def _check(
 def _show(
     file: Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulumi.local.yaml")],
 ) -> None:
-    """Print the configuration of a stack as the scheduler gets it, with the reason for each line."""
+    """Print the scheduler configuration of a stack, with the reason for each line."""
     from trainyard.scheduler import configuration
 
     typer.echo(configuration(load_stack(file)), nl=False)

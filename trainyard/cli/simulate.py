@@ -21,16 +21,14 @@ def register(app: typer.Typer) -> None:
 
 def _simulate(
     scenario: Annotated[Path, typer.Argument(help="Scenario file; see docs/simulate.md")],
-    output: Annotated[Output, typer.Option("-o", "--output", help="How the answer is printed.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.TEXT,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the timeline: .svg, or .html with a table of the jobs.")
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="Name of the cluster that is used.")] = "simulate",
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the control plane running, so that the next replay starts sooner.")
-    ] = False,
+    name: Annotated[str, typer.Option("--name", help="Name of the cluster.")] = "simulate",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the control plane running for the next replay.")] = False,
 ) -> None:
-    """Replay a scenario with the real scheduler; exit 1 when an expectation does not hold."""
+    """Replay a scenario with the real scheduler; exit 1 if an expectation does not hold."""
     from rich.console import Console
 
     from trainyard.simulate.report import as_json, as_text
@@ -38,9 +36,7 @@ def _simulate(
     from trainyard.simulate.session import Session
 
     if out is not None and out.suffix not in (".svg", ".html"):
-        raise TrainyardError(
-            f"{out} is neither .svg nor .html", fix="name the file of the timeline with such an ending"
-        )
+        raise TrainyardError(f"{out} is neither .svg nor .html", fix="use one of these suffixes")
     loaded = load_scenario(scenario)
     progress = line_progress(Console(stderr=True, soft_wrap=True, highlight=False))
     session = Session(name)

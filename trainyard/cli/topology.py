@@ -36,22 +36,25 @@ _File = Annotated[Path, typer.Argument(help="Stack settings, such as stacks/Pulu
 _Files = Annotated[
     list[Path],
     typer.Argument(
-        help="Stack settings, HyperNode manifests, and a list of nodes to compare with; - for standard input"
+        help="Stack settings, HyperNode manifests, and optionally a list of nodes to compare; - for standard input"
     ),
 ]
 _From = Annotated[
-    str, typer.Option("--from", help="What FILE is: settings, inventory, nodes, topograph or ibnetdiscover.")
+    str, typer.Option("--from", help="Format of FILE: settings, inventory, nodes, topograph or ibnetdiscover.")
 ]
 _Tiers = Annotated[
     list[str] | None,
-    typer.Option("--tier", help="Name of a tier, lowest first; for an inventory the column. Give it several times."),
+    typer.Option("--tier", help="Name of a tier (for an inventory: its column), lowest first; may be repeated."),
 ]
 _Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", help="TIER=KEY: the node label of a tier, lowest first. Give it several times."),
+    typer.Option("--label", help="TIER=KEY: node label of a tier, lowest first; may be repeated."),
 ]
 _Qualify = Annotated[
-    bool, typer.Option("--qualify", help="Name domains after those above them, where names are used once in each.")
+    bool,
+    typer.Option(
+        "--qualify", help="Prefix domain names with those of their parents, if names are unique only in each parent."
+    ),
 ]
 
 
@@ -68,7 +71,7 @@ def register(app: typer.Typer) -> None:
 def _check(
     files: _Files, output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT
 ) -> None:
-    """Find the faults of fabrics and HyperNodes; exit 1 when there are errors."""
+    """Check fabrics and HyperNodes; exit 1 if there are errors."""
     from trainyard.topology.judge import check_texts
 
     findings = check_texts([(str(file), text_of(file)) for file in files])
@@ -78,13 +81,13 @@ def _check(
 def _compile(
     file: _File,
     from_: _From = "settings",
-    nodes: Annotated[bool, typer.Option("--nodes", help="Print the labels of the nodes instead.")] = False,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Print node labels instead.")] = False,
     tiers: _Tiers = None,
     labels: _Labels = None,
     qualify: _Qualify = False,
     output: Annotated[ManifestFormat, typer.Option("-o", "--output", help="Format")] = ManifestFormat.YAML,
 ) -> None:
-    """Print the HyperNodes of the fabric, in the order to create them in."""
+    """Print the HyperNodes of the fabric in creation order."""
     from trainyard.topology import compile_fabric
     from trainyard.topology.serialize import hyper_nodes_text, nodes_text
 
@@ -94,19 +97,22 @@ def _compile(
 
 
 def _import(
-    from_: Annotated[str, typer.Option("--from", help="inventory, nodes, topograph, ibnetdiscover or settings.")],
+    from_: Annotated[
+        str, typer.Option("--from", help="Format of FILE: inventory, nodes, topograph, ibnetdiscover or settings.")
+    ],
     file: Annotated[
-        Path | None, typer.Argument(help="The description; - for standard input. Without it, the cluster's nodes")
+        Path | None,
+        typer.Argument(help="Description of the fabric; - for standard input. By default the cluster's nodes"),
     ] = None,
     tiers: _Tiers = None,
     labels: _Labels = None,
     qualify: _Qualify = False,
     kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Cluster whose nodes are read, without FILE.")
+        Path | None, typer.Option(envvar="KUBECONFIG", help="Kubeconfig of the cluster, without FILE.")
     ] = None,
-    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; its current one when absent.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig; by default the current one.")] = None,
 ) -> None:
-    """Print trainyard:fabric for a stack's settings, from another description of the fabric."""
+    """Print trainyard:fabric for a stack's settings, converted from another description of the fabric."""
     from trainyard.topology.serialize import settings_text
 
     if file is None:
@@ -120,13 +126,13 @@ def _show(
     file: _File,
     from_: _From = "settings",
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Write a picture to this file; - for standard output.")
+        Path | None, typer.Option("--svg", help="Write an SVG image to this file; - for standard output.")
     ] = None,
     tiers: _Tiers = None,
     labels: _Labels = None,
     qualify: _Qualify = False,
 ) -> None:
-    """Draw the fabric: as a tree of text, or as a picture."""
+    """Show the fabric as a text tree or as an SVG image."""
     from trainyard.topology import compile_fabric, draw
     from trainyard.topology.picture import picture
 
@@ -169,7 +175,7 @@ def _live(
 
     if from_ != "nodes" or kubeconfig is None:
         raise TrainyardError(
-            "There is nothing to read", fix="name a FILE, or a cluster with --from nodes --kubeconfig FILE"
+            "Neither a file nor a cluster is given", fix="set FILE, or use --from nodes --kubeconfig FILE"
         )
     nodes = asyncio.run(read_nodes(kubeconfig, context))
     return fabric_of_nodes(nodes, Options(tuple(tiers or ()), _pairs(labels), qualify))

@@ -1,4 +1,4 @@
-"""Providers of a control plane: embedded in this machine, kind, or an existing cluster."""
+"""Providers of a control plane: embedded (on this machine), kind, or an existing cluster."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Pr
 
 @dataclass(frozen=True)
 class ClusterAccess:
-    """How to reach a cluster.
+    """Access to a cluster.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ class ClusterAccess:
     kubeconfig
         Kubeconfig file.
     context
-        Context in it; None for its current one.
+        Context in it; None: the current one.
     webhook_ports
-        Host port of each program's webhook server, by program; None when webhooks are reached through Services.
+        Host port of each program's webhook server, by program; None if webhooks are called through Services.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ClusterAccess:
         program
             Program that serves the webhook.
         service, namespace, port
-            Its Service in clusters that have one.
+            Its Service, where webhooks are called through Services.
         path
             Path of the webhook.
         """
@@ -60,19 +60,19 @@ class ProcessStatus:
     Parameters
     ----------
     name
-        Name of the program; further replicas have a number: ``jobset-1``.
+        Name of the program; further replicas have a number, as in ``jobset-1``.
     version
         Its version.
     address
-        Host and port it serves, empty if none.
+        Host and port that it serves; empty if none.
     pid
-        Process id, None when it does not run here.
+        Process id; None if it does not run on this machine.
     health
         ``healthy``, ``unhealthy``, ``starting``, ``stopping``, ``stopped`` or ``not installed``.
     detail
-        Why it is not healthy, with the log line that tells.
+        Why it is not healthy, with the relevant log line.
     log
-        Log file, None where there is none.
+        Log file; None if there is none.
     """
 
     name: str
@@ -84,13 +84,13 @@ class ProcessStatus:
     log: Path | None = None
 
     @property
-    def coming(self) -> bool:
-        """Whether it is about to run: it has a process that does not answer yet, or ran before the last stop."""
+    def pending(self) -> bool:
+        """Whether it is expected to become healthy: its process does not answer yet, or it ran before the last stop."""
         return not self.ok and (self.pid is not None or self.health in ("starting", "stopped"))
 
     @property
     def ok(self) -> bool:
-        """Whether this process is as it should be."""
+        """Whether its health needs no attention."""
         return self.health in ("healthy", "stopping", "not installed")
 
 
@@ -101,7 +101,7 @@ class ClusterStatus:
     Parameters
     ----------
     detail
-        Why there is nothing to list, where there is nothing.
+        Why no processes are listed; empty if they are.
     """
 
     name: str
@@ -111,11 +111,11 @@ class ClusterStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether everything that should run does, and answers."""
+        """Whether every expected process runs and is healthy."""
         return not self.detail and all(process.ok for process in self.processes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the shape of the command-line contract."""
+        """Return the JSON output of ``trainyard cluster status``."""
         return {
             "name": self.name,
             "kubeconfig": str(self.kubeconfig) if self.kubeconfig else None,
@@ -138,7 +138,7 @@ class ClusterStatus:
 
 @dataclass(frozen=True)
 class NodeChanges:
-    """What a synchronization of the nodes did: names of nodes."""
+    """Names of the nodes that a synchronization changed."""
 
     created: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
@@ -155,25 +155,25 @@ class NodeChanges:
 
 
 class Provider(Protocol):
-    """Where a control plane comes from."""
+    """Provider of a control plane."""
 
     def up(self, fabric: FabricSettings, progress: Progress) -> ClusterAccess:
-        """Bring the control plane up, or find it up, with the nodes of a fabric."""
+        """Start the control plane with the nodes of a fabric; idempotent."""
 
     def down(self, *, delete: bool, progress: Progress) -> None:
-        """Stop the control plane; with ``delete`` remove every object and file of it."""
+        """Stop the control plane; with ``delete``, also remove its objects and files."""
 
     def status(self) -> ClusterStatus:
-        """Look at every process."""
+        """Return the status of every process."""
 
     def logs(self, process: str, lines: int) -> str:
-        """Return the last lines that a process wrote."""
+        """Return the last lines of the log of a process."""
 
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
-        """Make the simulated nodes those of a fabric; a provider with real nodes changes nothing."""
+        """Synchronize the simulated nodes with a fabric; a provider with real nodes changes nothing."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point tools (kubectl, pulumi) at this control plane."""
 
     def access(self) -> ClusterAccess:
-        """Return how to reach the control plane."""
+        """Return the access to the control plane."""

@@ -22,10 +22,10 @@ __all__ = ["Build", "required_space"]
 
 _GIBIBYTE = 1 << 30
 _PER_PACKAGE = 1_500_000
-"""Bytes that the compiled form of one package takes in Go's build cache, on the average of all groups."""
+"""Bytes of a compiled package in Go's build cache, on average over all groups."""
 _PER_PROGRAM = 110_000_000
 _MODULES = 4 * _GIBIBYTE
-"""Bytes of the modules of all groups, downloaded and unpacked."""
+"""Bytes of the downloaded and unpacked modules of all groups."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Build:
     Parameters
     ----------
     group
-        What is built.
+        The group to build.
     sources
-        Its folder with go.mod and go.sum.
+        Its folder, with go.mod and go.sum.
     cache
-        Folder that holds one folder a group and hash.
+        Cache folder; it has a folder for each group and hash.
     go
         The compiler.
     """
@@ -51,7 +51,7 @@ class Build:
 
     @property
     def folder(self) -> Path:
-        """Folder of the built programs: named by a hash of everything that decides their content."""
+        """Folder of the built programs; its name contains a hash of all inputs of the build."""
         return self.cache / f"{self.group.name}-{self._hash()}" / "bin"
 
     def _hash(self) -> str:
@@ -80,12 +80,12 @@ class Build:
         return {program.name: program for program in programs if not (folder / program.name).is_file()}
 
     def run(self, programs: Iterable[Program], progress: Progress) -> Path:
-        """Build what is missing and return the folder of the programs.
+        """Build the missing programs and return their folder.
 
         Raises
         ------
         TrainyardError
-            The build failed or the disk is too small; what was compiled is kept for the next attempt.
+            The build failed, or the disk is too small. Compiled packages are kept for the next attempt.
         """
         wanted = tuple(programs)
         if not self.missing(wanted):
@@ -98,7 +98,7 @@ class Build:
                 missing = self.missing(wanted)
                 if missing:
                     self._build(missing, step)
-            step.done(f"{len(missing)} programs built" if missing else "built meanwhile by another run")
+            step.done(f"{len(missing)} programs built" if missing else "built by another run")
         return self.folder
 
     def _build(self, missing: Mapping[str, Program], step: Step) -> None:
@@ -133,7 +133,7 @@ class Build:
         return Path(self.go.run(source, "list", "-m", "-f", "{{.Dir}}", module).strip())
 
     def _packages(self, source: Path, missing: Mapping[str, Program], step: Step) -> int:
-        step.update("reading the packages (the first time their modules are downloaded)")
+        step.update("listing packages (downloads modules on the first run)")
         template = "{{if .Stale}}{{.ImportPath}}\t{{.StaleReason}}{{end}}"
         command = [self.go.path, "list", "-deps", "-f", template, *(program.package for program in missing.values())]
         errors: deque[str] = deque(maxlen=20)
@@ -151,7 +151,7 @@ class Build:
                     step.update(" ".join(line.split()[1:3]))
         if process.returncode:
             self.log.write_text("".join(errors))
-            raise self._failure("its modules cannot be obtained", "".join(errors))
+            raise self._failure("downloading its modules failed", "".join(errors))
         return sum(1 for line in listing.read_text().splitlines() if line and "build cache" not in line)
 
     def _compile(self, source: Path, missing: Mapping[str, Program], output: Path, total: int, step: Step) -> None:
@@ -181,18 +181,19 @@ class Build:
                     done += 1
                     step.update(f"compiling {text}", fraction=min(0.99, done / total) if total else None)
         if process.returncode:
-            raise self._failure("it does not compile", "".join(tail))
+            raise self._failure("compilation failed", "".join(tail))
 
     def _failure(self, what: str, output: str) -> TrainyardError:
         if "no space left" in output:
             return TrainyardError(
-                f"The disk got full while building {self.group.name}", fix="free space and run the same command again"
+                f"The disk is full: cannot build {self.group.name}", fix="free space and run the same command again"
             )
         lines = [line for line in output.splitlines() if line.strip()]
         return TrainyardError(
             f"The programs of toolchain/{self.group.name} cannot be built: {what}: "
             + " ".join((lines or ["no output"])[-1].split())[:300],
-            fix=f"read {self.log}; check the network and GOPROXY; run the command again: what was compiled is kept",
+            fix=f"read {self.log}; check the network and GOPROXY, then run the command again "
+            "(compiled packages are kept)",
         )
 
     def _modules_known(self) -> bool:
@@ -206,11 +207,11 @@ class Build:
             if free < needed:
                 raise TrainyardError(
                     f"Building {self.group.name} needs about {needed / _GIBIBYTE:.1f} GiB in {folder}, "
-                    f"and {free / _GIBIBYTE:.1f} GiB are free",
+                    f"but only {free / _GIBIBYTE:.1f} GiB are free",
                     fix="free space there, or set GOCACHE, GOMODCACHE or TRAINYARD_CACHE_HOME to a larger disk",
                 )
 
 
 def required_space(packages: int, programs: int) -> int:
-    """Return about how many bytes it takes to compile packages that are not in Go's cache and to link programs."""
+    """Return the approximate disk space, in bytes, to compile uncached packages and to link programs."""
     return packages * _PER_PACKAGE + programs * _PER_PROGRAM

@@ -1,4 +1,4 @@
-"""Keys and certificates of an embedded control plane: two authorities, and a pair for every server and client."""
+"""Keys and certificates of an embedded control plane: two authorities, and a key pair for each server and client."""
 
 from __future__ import annotations
 
@@ -75,9 +75,10 @@ _LEAVES = (
 
 
 def ensure_certificates(folder: Path, now: datetime.datetime) -> None:
-    """Make what is missing and renew what is due; authorities and service-account keys stay.
+    """Issue missing certificates and renew those that are due; authorities and service-account keys are kept.
 
-    A first set is made beside the folder and moved into place, so that an interrupted start leaves none by halves.
+    The first set is written to a temporary folder and moved into place, so that an interrupted start leaves no partial
+    set.
     """
     if not (folder / f"{_CLUSTER_CA}.key").is_file() or not (folder / "service-account.key").is_file():
         fresh = folder.with_name(f".{folder.name}.new")

@@ -1,4 +1,4 @@
-"""Digest of this Trainyard's own code, to detect processes started with older code."""
+"""Digest of Trainyard's own code, to detect processes that were started with older code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["sources_digest"]
 
 @functools.cache
 def sources_digest() -> str:
-    """Return a hash of every Python file of the package, as they were when this process asked first."""
+    """Return a hash of all Python files of the package, as of the first call in this process."""
     package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):

@@ -20,7 +20,7 @@ from trainyard.cluster.state import ClusterState
 __all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "server_url", "write_configuration"]
 
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-"""In the order they start; they stop in the opposite one."""
+"""In start order; they stop in reverse order."""
 
 _CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "supervisor")
 
@@ -32,18 +32,18 @@ class ControlPlaneProcess:
     Parameters
     ----------
     spec
-        How it is started.
+        Command line, environment and log.
     probe
-        Where it says that it is healthy.
-    after
-        Program that must be healthy first, None for the first one.
+        Its health endpoint.
+    depends_on
+        Program that must be healthy before it starts; None for the first one.
     ports
-        Ports it listens on, by use.
+        Ports that it listens on, by use.
     """
 
     spec: ProcessSpec
     probe: Probe
-    after: str | None
+    depends_on: str | None
     ports: Mapping[str, int]
 
 
@@ -53,7 +53,7 @@ def server_url(state: ClusterState) -> str:
 
 
 def write_configuration(folder: ClusterFolder, state: ClusterState) -> None:
-    """Write the kubeconfigs and configuration files that the programs read."""
+    """Write the kubeconfigs and configuration files of the programs."""
     authority = (folder.pki / "ca.crt").read_bytes()
     for client in _CLIENTS:
         target = folder.kubeconfig if client == "admin" else folder.kubeconfigs / client
@@ -74,7 +74,7 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 
 def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPlaneProcess, ...]:
-    """Return the control plane's processes in the order they start."""
+    """Return the control plane's processes in start order."""
     pki, ports = folder.pki, state.ports
     authority, supervisor = pki / "ca.crt", pki / "supervisor.crt"
     arguments = {
@@ -104,8 +104,8 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
             environment={"GOMEMLIMIT": memory_limit(name, state.nodes)},
             inputs=_digest(_files(folder, arguments[name])),
         )
-        after = None if name == "etcd" else "etcd" if name == "kube-apiserver" else "kube-apiserver"
-        result.append(ControlPlaneProcess(spec, probes[name], after, own))
+        depends_on = None if name == "etcd" else "etcd" if name == "kube-apiserver" else "kube-apiserver"
+        result.append(ControlPlaneProcess(spec, probes[name], depends_on, own))
     return tuple(result)
 
 
@@ -195,7 +195,7 @@ def _controller_manager(folder: ClusterFolder, ports: Mapping[str, int], grace: 
         f"--service-account-private-key-file={pki / 'service-account.key'}",
         "--use-service-account-credentials=true",
         "--leader-elect=false",
-        # A quota on a kind that is new to the cluster is counted at this interval only; the default is five minutes.
+        # Quotas on a newly installed kind are counted only at this interval; the default is five minutes.
         "--resource-quota-sync-period=5s",
         "--enable-hostpath-provisioner=true",
         f"--node-monitor-grace-period={grace}s",

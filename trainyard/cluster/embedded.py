@@ -1,4 +1,4 @@
-"""A real control plane on this machine: etcd, Kubernetes and KWOK as processes, supervised, with simulated nodes."""
+"""Provider of a control plane on this machine: etcd, Kubernetes and KWOK as supervised processes, simulated nodes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from trainyard.cluster.files import (
     cluster_folder,
     exclusive,
     private_folder,
-    refuse_foreign,
+    require_ownership,
     state_home,
     write_private,
 )
 from trainyard.cluster.inspection import host_processes, inspect, log_file
-from trainyard.cluster.ports import PORT_NAMES, allocate, refuse_taken, reserved_by_others
+from trainyard.cluster.ports import PORT_NAMES, allocate, require_free_ports, reserved_by_others
 from trainyard.cluster.process import (
     HEARTBEAT,
     NOT_INSTALLED,
@@ -59,15 +59,15 @@ __all__ = ["EmbeddedProvider"]
 
 _MEMORY_NEEDED = 2 << 30
 _DISK_NEEDED = 1 << 30
-_START_LIMIT = 120.0
-_INSTALLED_LIMIT = 45.0
-_DEATHS = 4
-_STOPPED_TOGETHER = 16
+_START_TIMEOUT = 120.0
+_PLATFORM_TIMEOUT = 45.0
+_MAX_CRASHES = 4
+_PARALLEL_STOPS = 16
 _WEBHOOKS = ("vc-webhook-manager", "jobset", "trainyard-controller")
 
 
 class EmbeddedProvider:
-    """The control plane on this machine.
+    """A control plane on this machine.
 
     Parameters
     ----------
@@ -79,31 +79,31 @@ class EmbeddedProvider:
         self.name = name
         self.folder: ClusterFolder = cluster_folder(name)
 
-    def up(self, fabric: FabricSettings, progress: Progress, *, room_for: int = 0) -> ClusterAccess:
-        """Start what does not run and make the nodes those of the fabric; what runs as it should is left alone.
+    def up(self, fabric: FabricSettings, progress: Progress, *, expected_nodes: int = 0) -> ClusterAccess:
+        """Start the processes that do not run, and synchronize the nodes; healthy processes are not restarted.
 
         Parameters
         ----------
         fabric
-            Its nodes.
+            The nodes.
         progress
-            Told what happens.
-        room_for
-            Number of nodes that will come later, where it is larger than the fabric's.
+            Receives progress.
+        expected_nodes
+            Number of nodes to size the processes for, if larger than the fabric's.
 
         Raises
         ------
         TrainyardError
-            A program, port, disk, memory or the state is not as needed.
+            A program, a port, disk space or memory is not available, or the state file is invalid.
         """
         programs = Toolchain().ensure(progress=progress)
         with (
             progress.step("Control plane") as step,
-            exclusive(self.folder.lock, on_wait=lambda: step.update("waiting for another command")),
+            exclusive(self.folder.lock, on_wait=lambda: step.update("waiting for another command to finish")),
         ):
             state = self._prepare(
                 {program.name: ProgramFile(program.version, str(program.path)) for program in programs},
-                max(fabric.node_count, room_for),
+                max(fabric.node_count, expected_nodes),
             )
             began = time.monotonic()
             started = self._start(state, step)
@@ -114,7 +114,7 @@ class EmbeddedProvider:
 
     def _prepare(self, programs: dict[str, ProgramFile], nodes: int) -> ClusterState:
         known = load_state(self.folder)
-        self._refuse_small_disk()
+        self._require_disk_space()
         private_folder(self.folder.root)
         with exclusive(state_home() / "clusters" / ".ports.lock"):
             ports = {} if known is None else {use: port for use, port in known.ports.items() if use in PORT_NAMES}
@@ -132,22 +132,22 @@ class EmbeddedProvider:
             write_private(self.folder.pulumi / "passphrase", LOCAL_PASSPHRASE)
         return state
 
-    def _refuse_small_disk(self) -> None:
+    def _require_disk_space(self) -> None:
         existing = next(path for path in (self.folder.root, *self.folder.root.parents) if path.exists())
         free = shutil.disk_usage(existing).free
         if free < _DISK_NEEDED:
             raise TrainyardError(
-                f"The disk is nearly full: {free >> 20} MiB are free in {existing}, "
-                f"and the control plane needs {_DISK_NEEDED >> 20} MiB",
+                f"The disk has too little free space: {free >> 20} MiB in {existing}, "
+                f"the control plane needs {_DISK_NEEDED >> 20} MiB",
                 fix="free space, or set TRAINYARD_STATE_HOME to a folder on a larger disk",
             )
 
-    def _refuse_small_memory(self) -> None:
+    def _require_memory(self) -> None:
         available = psutil.virtual_memory().available
         if available < _MEMORY_NEEDED:
             raise TrainyardError(
                 f"The control plane needs about {_MEMORY_NEEDED >> 20} MiB of memory; {available >> 20} MiB are free",
-                fix="close programs, or stop another cluster with `trainyard cluster down --name …`",
+                fix="stop other programs, or another cluster with `trainyard cluster down --name …`",
             )
 
     def _start(self, state: ClusterState, step: Step) -> bool:
@@ -162,9 +162,9 @@ class EmbeddedProvider:
             stop(running)
         stale = [p for p in processes if not alive(read_record(self.folder.processes, p.spec.name))]
         for process in stale:
-            refuse_taken(process.ports, self.name)
+            require_free_ports(process.ports, self.name)
         if len(stale) == len(processes):
-            self._refuse_small_memory()
+            self._require_memory()
         (self.folder.processes / HEARTBEAT).unlink(missing_ok=True)
         write_record(self.folder.processes, start(supervisor)[1])
         self._await_healthy(processes, step)
@@ -191,19 +191,19 @@ class EmbeddedProvider:
         )
 
     def _await_healthy(self, processes: tuple[ControlPlaneProcess, ...], step: Step) -> None:
-        """Wait for the control plane, then a shorter while for what is installed on it."""
+        """Wait for the control plane, then for a shorter time for the programs installed on it."""
         specs = {process.spec.name: process.spec for process in processes}
-        deadline = time.monotonic() + _START_LIMIT
+        deadline = time.monotonic() + _START_TIMEOUT
         installed_deadline: float | None = None
         while True:
             now, found = time.monotonic(), inspect(self.folder).processes
             own = [process for process in found if process.name == "supervisor" or process.name in specs]
             waiting = [p for p in own if not p.ok or (p.name in specs and not self._current(specs[p.name]))]
-            late = [process for process in found if process not in own and process.coming]
+            late = [process for process in found if process not in own and process.pending]
             for process in waiting:
-                self._refuse_hopeless(process, out_of_time=now > deadline)
+                self._raise_if_failed(process, out_of_time=now > deadline)
             if not waiting:
-                installed_deadline = installed_deadline or now + _INSTALLED_LIMIT
+                installed_deadline = installed_deadline or now + _PLATFORM_TIMEOUT
                 if not late or now > installed_deadline:
                     return
             step.update(
@@ -212,24 +212,26 @@ class EmbeddedProvider:
             )
             time.sleep(0.1)
 
-    def _refuse_hopeless(self, process: ProcessStatus, *, out_of_time: bool) -> None:
+    def _raise_if_failed(self, process: ProcessStatus, *, out_of_time: bool) -> None:
         record = read_record(self.folder.processes, process.name)
-        dying = record is not None and (record.restarts >= _DEATHS or record.waiting.startswith("port "))
+        failed = record is not None and (record.restarts >= _MAX_CRASHES or record.waiting.startswith("port "))
         if process.name == "supervisor":
-            dying = not alive(record)
-        if dying or out_of_time:
+            failed = not alive(record)
+        if failed or out_of_time:
             raise TrainyardError(
                 f"{process.name} of cluster {self.name} does not become healthy: {process.detail}",
                 fix=f"read {process.log}; `trainyard cluster status --name {self.name}` shows the other processes",
             )
 
     def down(self, *, delete: bool, progress: Progress) -> None:
-        """Stop every process, the supervisor first; with ``delete`` remove every file, the Pulumi state included."""
-        refuse_foreign(self.folder.root)
+        """Stop every process, the supervisor first; with ``delete``, remove all files, including the Pulumi state."""
+        require_ownership(self.folder.root)
         with progress.step("Stop the control plane") as step, exclusive(self.folder.lock):
             running = int(self._stop("supervisor", step))
-            with ThreadPoolExecutor(max_workers=_STOPPED_TOGETHER) as pool:
-                platform = (partial(self._stop, name, step, recipe.at_once) for name, recipe in host_processes())
+            with ThreadPoolExecutor(max_workers=_PARALLEL_STOPS) as pool:
+                platform = (
+                    partial(self._stop, name, step, program.fast_stop_signal) for name, program in host_processes()
+                )
                 running += sum(pool.map(lambda stopping: stopping(), platform))
             running += sum(self._stop(name, step) for name in reversed(CONTROL_PLANE_PROGRAMS))
             step.done(f"{running} processes stopped" if running else "nothing was running")
@@ -250,30 +252,31 @@ class EmbeddedProvider:
         return running
 
     def status(self) -> ClusterStatus:
-        """Look at every process."""
+        """Return the status of every process."""
         return inspect(self.folder)
 
     def logs(self, process: str, lines: int) -> str:
-        """Return the last lines that a process wrote.
+        """Return the last lines of the log of a process.
 
         Raises
         ------
         TrainyardError
-            There is no such process, or it never ran.
+            The process does not exist, or it has never run.
         """
         log = log_file(self.folder, process)
         if log is None:
             known = [each.name for each in self.status().processes]
-            raise TrainyardError(f"There is no process {process!r}", fix=f"use one of {', '.join(known)}")
+            raise TrainyardError(f"Process {process!r} does not exist", fix=f"use one of {', '.join(known)}")
         if not log.is_file():
             raise TrainyardError(
-                f"{process} of cluster {self.name} has no log: it never ran", fix="see `trainyard cluster status`"
+                f"{process} of cluster {self.name} has no log, because it has never run",
+                fix="see `trainyard cluster status`",
             )
         return last_lines(log, lines)
 
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
-        """Make the simulated nodes those of the fabric."""
-        # Only here: an HTTP client takes long to import, and most commands do without.
+        """Synchronize the simulated nodes with the fabric."""
+        # Imported here, because the HTTP client is slow to import and most commands do not need it.
         from trainyard.cluster import nodes
         from trainyard.kube import ApiError, TransportError
 
@@ -281,11 +284,12 @@ class EmbeddedProvider:
             return asyncio.run(nodes.sync(self.access().kubeconfig, fabric))
         except (ApiError, TransportError) as error:
             raise TrainyardError(
-                f"The nodes of cluster {self.name} cannot be changed: {error}", fix="see `trainyard cluster status`"
+                f"The nodes of cluster {self.name} cannot be synchronized: {error}",
+                fix="see `trainyard cluster status`",
             ) from error
 
     def has_room_for(self, nodes: int) -> bool:
-        """Whether it was started for that many nodes."""
+        """Whether the processes are sized for that many nodes."""
         state = load_state(self.folder)
         return state is not None and state.nodes >= size_class(nodes)
 
@@ -294,12 +298,12 @@ class EmbeddedProvider:
         return local_environment(self.access().kubeconfig, self.folder.pulumi, Toolchain().folders())
 
     def access(self) -> ClusterAccess:
-        """Return how to reach the control plane.
+        """Return the access to the control plane.
 
         Raises
         ------
         TrainyardError
-            It was never created.
+            The cluster does not exist.
         """
         state = load_state(self.folder)
         if state is None or not self.folder.kubeconfig.is_file():

@@ -1,4 +1,4 @@
-"""Provider of an existing cluster: a kubeconfig context that must be named."""
+"""Provider of an existing cluster: a kubeconfig context that must be set explicitly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ExistingProvider"]
 
 
 class ExistingProvider:
-    """A cluster that somebody else runs; nothing of it is started, stopped or removed.
+    """A cluster that is not managed by Trainyard; it is never started, stopped or removed.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ class ExistingProvider:
     context
         Context of the kubeconfig.
     kubeconfig
-        Kubeconfig file; ``KUBECONFIG`` or ``~/.kube/config`` when None.
+        Kubeconfig file; None: ``KUBECONFIG`` or ``~/.kube/config``.
     """
 
     def __init__(self, name: str, *, context: str | None, kubeconfig: str | None) -> None:
         if not context:
             raise TrainyardError(
-                f"Provider existing needs the context of cluster {name} by name",
-                fix="set trainyard:cluster.context in the stack, so that nothing reaches whatever context is current",
+                f"Provider existing requires the kubeconfig context of cluster {name}",
+                fix="set trainyard:cluster.context in the stack; the current context is never used",
             )
         self.name = name
         self._context = context
@@ -60,15 +60,15 @@ class ExistingProvider:
         return self.access()
 
     def down(self, *, delete: bool, progress: Progress) -> None:
-        """Refuse: the cluster is not ours to stop."""
+        """Raise an error: Trainyard does not manage the cluster."""
         verb = "removed" if delete else "stopped"
         raise TrainyardError(
-            f"The cluster of context {self._context} is not run by Trainyard, so it cannot be {verb} here",
-            fix="remove what Trainyard installed with `trainyard destroy`",
+            f"The cluster of context {self._context} is not managed by Trainyard, so it cannot be {verb}",
+            fix="remove Trainyard's objects from it with `trainyard destroy`",
         )
 
     def status(self) -> ClusterStatus:
-        """Ask the API server whether it is ready."""
+        """Return whether the API server answers."""
         if not self._kubeconfig.is_file():
             return ClusterStatus(self.name, None, (), f"{self._kubeconfig} does not exist")
         try:
@@ -90,9 +90,9 @@ class ExistingProvider:
             return str((await client.request("GET", "/version"))["gitVersion"])
 
     def logs(self, process: str, lines: int) -> str:
-        """Refuse: the processes of the cluster are elsewhere."""
+        """Raise an error: the processes do not run on this machine."""
         raise TrainyardError(
-            f"The processes of the cluster of context {self._context} do not run here",
+            f"The processes of the cluster of context {self._context} do not run on this machine",
             fix=f"use `kubectl --context {self._context} logs`",
         )
 
@@ -101,7 +101,7 @@ class ExistingProvider:
         return NodeChanges()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that point tools at this cluster; where its Pulumi state is, the team has decided."""
+        """Return the variables that point tools at this cluster, without a Pulumi backend, which the team chooses."""
         return {
             **tool_path(Toolchain().folders()),
             "KUBECONFIG": str(self._kubeconfig),
@@ -109,7 +109,7 @@ class ExistingProvider:
         }
 
     def access(self) -> ClusterAccess:
-        """Return how to reach the cluster."""
+        """Return the access to the cluster."""
         if not self._kubeconfig.is_file():
             raise TrainyardError(
                 f"{self._kubeconfig} does not exist", fix="set trainyard:cluster.kubeconfig in the stack, or KUBECONFIG"

@@ -1,4 +1,4 @@
-"""Folders of clusters and programs on disk, and files that only their owner can read."""
+"""Folders of clusters and programs on disk, and owner-only files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "cluster_folder",
     "exclusive",
     "private_folder",
-    "refuse_foreign",
+    "require_ownership",
     "state_home",
     "write_private",
 ]
@@ -29,12 +29,12 @@ _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 
 
 def state_home() -> Path:
-    """Return the folder of everything that must outlive a shell: ``TRAINYARD_STATE_HOME`` or the XDG state folder."""
+    """Return the folder of persistent state: ``TRAINYARD_STATE_HOME``, or ``trainyard`` in the XDG state folder."""
     return _home("TRAINYARD_STATE_HOME", "XDG_STATE_HOME", ".local/state")
 
 
 def cache_home() -> Path:
-    """Return the folder of everything that can be made again: ``TRAINYARD_CACHE_HOME`` or the XDG cache folder."""
+    """Return the folder of reproducible files: ``TRAINYARD_CACHE_HOME``, or ``trainyard`` in the XDG cache folder."""
     return _home("TRAINYARD_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
 
 
@@ -64,7 +64,7 @@ class ClusterFolder:
 
     @property
     def state(self) -> Path:
-        """File with what was decided once: ports and programs."""
+        """File of the recorded ports and programs."""
         return self.root / "cluster.json"
 
     @property
@@ -89,12 +89,12 @@ class ClusterFolder:
 
     @property
     def etcd(self) -> Path:
-        """Data folder of etcd: every object."""
+        """Data folder of etcd."""
         return self.root / "etcd"
 
     @property
     def logs(self) -> Path:
-        """Folder of log files, one a process."""
+        """Folder of log files, one per process."""
         return self.root / "logs"
 
     @property
@@ -104,7 +104,7 @@ class ClusterFolder:
 
     @property
     def sockets(self) -> Path:
-        """Folder of the Unix sockets that host processes share; near the root, because their paths must be short."""
+        """Folder of the Unix sockets that host processes share; near the root, because socket paths must be short."""
         return self.root / "run"
 
     @property
@@ -114,7 +114,7 @@ class ClusterFolder:
 
     @property
     def lock(self) -> Path:
-        """Lock held while the cluster is being started, stopped or deleted."""
+        """Lock file held while the cluster is started, stopped or deleted."""
         return self.root.parent / f".{self.name}.lock"
 
     def log(self, process: str) -> Path:
@@ -123,39 +123,40 @@ class ClusterFolder:
 
 
 def cluster_folder(name: str) -> ClusterFolder:
-    """Return the files of a cluster, which need not exist.
+    """Return the folder of a cluster, which need not exist.
 
     Raises
     ------
     TrainyardError
-        The name cannot be a folder and a label.
+        The name is not valid as a folder and a label.
     """
     if not _NAME.match(name):
         raise TrainyardError(
-            f"{name!r} cannot name a cluster", fix="use at most 63 lower-case letters, digits and dashes, such as local"
+            f"{name!r} is not a valid cluster name",
+            fix="use at most 63 lower-case letters, digits and dashes, such as local",
         )
     return ClusterFolder(state_home() / "clusters" / name)
 
 
 def private_folder(path: Path) -> Path:
-    """Create a folder that only its owner can enter, and the folders above it."""
+    """Create an owner-only folder and its parents."""
     try:
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise _unwritable(path, error) from error
-    refuse_foreign(path)
+    require_ownership(path)
     return path
 
 
-def refuse_foreign(path: Path) -> None:
-    """Refuse files that another user owns.
+def require_ownership(path: Path) -> None:
+    """Raise an error if another user owns a file.
 
     Raises
     ------
     TrainyardError
-        The path exists and belongs to somebody else.
+        The path exists and belongs to another user.
     """
     try:
         owner = path.stat().st_uid
@@ -171,12 +172,12 @@ def refuse_foreign(path: Path) -> None:
 
 
 def write_private(path: Path, content: bytes | str, *, mode: int = 0o600) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part, and only the owner can read it.
+    """Write an owner-only file atomically.
 
     Raises
     ------
     TrainyardError
-        The disk is full or the folder cannot be written.
+        The disk is full, or the folder is not writable.
     """
     private_folder(path.parent)
     data = content.encode() if isinstance(content, str) else content
@@ -207,17 +208,17 @@ def _unwritable(path: Path, error: OSError) -> TrainyardError:
 
 @contextmanager
 def exclusive(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock that dies with the process; wait for whoever holds it.
+    """Hold a file lock, which ends with the process; wait if another process holds it.
 
     Parameters
     ----------
     path
-        Lock file; it stays when the lock is released.
+        Lock file; it is not removed on release.
     on_wait
-        Called once if somebody else holds the lock.
+        Called once if another process holds the lock.
     """
     private_folder(path.parent)
-    refuse_foreign(path)
+    require_ownership(path)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

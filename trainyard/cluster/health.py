@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Probe", "answers", "probe"]
+__all__ = ["Probe", "check_health", "probe"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class Probe:
     Parameters
     ----------
     port, path
-        Where it is.
+        Its port and path.
     authority
-        Certificate file that signed the server's; None for plain HTTP.
+        CA certificate file of the server; None for plain HTTP.
     client
-        Client certificate file; its key lies beside it as ``.key``.
+        Client certificate file; its key is in the same folder with suffix ``.key``.
     unverified_tls
-        Speak HTTPS and accept any certificate, as a kubelet's HTTPS probes do.
+        Use HTTPS without verifying the certificate, as a kubelet's probes do.
     """
 
     port: int
@@ -35,7 +35,7 @@ class Probe:
 
 
 def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
-    """Return None when the endpoint says it is healthy, else why not."""
+    """Return None if the endpoint reports healthy, else the reason."""
     connection: http.client.HTTPConnection
     try:
         if target.unverified_tls:
@@ -62,8 +62,8 @@ def probe(target: Probe, *, timeout: float = 3.0) -> str | None:
     return f"answers {response.status} on {target.path}: {'; '.join(failed)}"
 
 
-def answers(target: Probe, *ports: int) -> str | None:
-    """Return None when an endpoint is healthy and further ports, if given, accept connections; else why not."""
+def check_health(target: Probe, *ports: int) -> str | None:
+    """Return None if an endpoint is healthy and further ports, if given, accept connections; else the reason."""
     if why := probe(target):
         return why
     for port in ports:

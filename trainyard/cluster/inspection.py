@@ -12,7 +12,7 @@ from pathlib import Path
 from trainyard.cluster.base import ClusterStatus, ProcessStatus
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane
 from trainyard.cluster.files import ClusterFolder
-from trainyard.cluster.health import Probe, answers
+from trainyard.cluster.health import Probe, check_health
 from trainyard.cluster.ports import PORT_NAMES, SLOTS, slot_name, slot_ports
 from trainyard.cluster.process import (
     HEARTBEAT,
@@ -20,21 +20,21 @@ from trainyard.cluster.process import (
     STOPPING,
     ProcessRecord,
     alive,
+    last_error_line,
     read_record,
-    telling_line,
 )
 from trainyard.cluster.state import ClusterState, load_state
-from trainyard.cluster.supervisor.host_programs import RECIPES, Recipe, RunContext
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, HostProgram, RunContext
 
 __all__ = ["host_processes", "inspect", "log_file"]
 
-_SILENT = 60.0
-"""Seconds without a heartbeat after which the supervisor hangs."""
+_HEARTBEAT_TIMEOUT = 60.0
+"""Seconds without a heartbeat after which the supervisor counts as unhealthy."""
 
 
 @dataclass(frozen=True)
 class _Replica:
-    """A process as people see it: the first replica has the program's name, further ones a number."""
+    """A process by its displayed name: the program's name for the first replica, with a number for further ones."""
 
     name: str
     program: str
@@ -42,23 +42,23 @@ class _Replica:
     record: ProcessRecord
 
 
-def host_processes() -> tuple[tuple[str, Recipe], ...]:
-    """Return name and recipe of every process that the platform's Deployments may have."""
-    return tuple((slot_name(program, slot), recipe) for program, recipe in RECIPES.items() for slot in range(SLOTS))
+def host_processes() -> tuple[tuple[str, HostProgram], ...]:
+    """Return the name and definition of each process that the platform's Deployments may have."""
+    return tuple((slot_name(name, slot), program) for name, program in HOST_PROGRAMS.items() for slot in range(SLOTS))
 
 
 def log_file(folder: ClusterFolder, name: str) -> Path | None:
-    """Return the log file of a process by its name in the status, None where there is no such process."""
+    """Return the log file of a process by its displayed name; None if the process does not exist."""
     if name in ("supervisor", *CONTROL_PLANE_PROGRAMS):
         return folder.log(name)
-    found = (replica for program in RECIPES for replica in _replicas(folder, program) if replica.name == name)
+    found = (replica for program in HOST_PROGRAMS for replica in _replicas(folder, program) if replica.name == name)
     return next((folder.log(slot_name(replica.program, replica.slot)) for replica in found), None)
 
 
 def _replicas(folder: ClusterFolder, program: str) -> list[_Replica]:
-    """Return the replicas of a program; one that is not installed where there are none.
+    """Return the replicas of a program, or one that is not installed if there are none.
 
-    Those that stop come last, so that the others have the numbers that they keep.
+    Stopping replicas are last, so that the others keep their numbers.
     """
     records = {slot: read_record(folder.processes, slot_name(program, slot)) for slot in range(SLOTS)}
     present = [
@@ -102,7 +102,7 @@ def inspect(folder: ClusterFolder) -> ClusterStatus:
         for name, process in ((process.spec.name, process) for process in control_plane(folder, state))
     ]
     platform: list[Callable[[], ProcessStatus]] = [
-        partial(_replica, folder, state, replica) for program in RECIPES for replica in _replicas(folder, program)
+        partial(_replica, folder, state, replica) for program in HOST_PROGRAMS for replica in _replicas(folder, program)
     ]
     checks = [*own, *platform]
     with ThreadPoolExecutor(max_workers=len(checks)) as pool:
@@ -118,21 +118,21 @@ def _supervisor(folder: ClusterFolder) -> ProcessStatus:
     record = read_record(folder.processes, "supervisor")
     log = folder.log("supervisor")
     if record is None or not alive(record):
-        detail = "stopped" if record is None or record.waiting else f"pid {record.pid} is gone: {telling_line(log)}"
-        return ProcessStatus("supervisor", "", "", None, "stopped" if detail == "stopped" else "unhealthy", detail, log)
+        if record is None or record.waiting:
+            return ProcessStatus("supervisor", "", "", None, "stopped", "stopped", log)
+        detail = f"pid {record.pid} has exited: {last_error_line(log)}"
+        return ProcessStatus("supervisor", "", "", None, "unhealthy", detail, log)
     try:
         silent = time.time() - (folder.processes / HEARTBEAT).stat().st_mtime
     except OSError:
         return ProcessStatus("supervisor", "", "", record.pid, "starting", "starts", log)
-    if silent > _SILENT:
-        return ProcessStatus(
-            "supervisor", "", "", record.pid, "unhealthy", f"gave no sign of life for {silent:.0f} s", log
-        )
+    if silent > _HEARTBEAT_TIMEOUT:
+        return ProcessStatus("supervisor", "", "", record.pid, "unhealthy", f"no heartbeat for {silent:.0f} s", log)
     return ProcessStatus("supervisor", "", "", record.pid, "healthy", "", log)
 
 
 def _replica(folder: ClusterFolder, state: ClusterState, replica: _Replica) -> ProcessStatus:
-    recipe, record = RECIPES[replica.program], replica.record
+    host_program, record = HOST_PROGRAMS[replica.program], replica.record
     log = folder.log(slot_name(replica.program, replica.slot))
     pinned = state.programs.get(replica.program)
     version = record.version or (pinned.version if pinned else "")
@@ -144,9 +144,10 @@ def _replica(folder: ClusterFolder, state: ClusterState, replica: _Replica) -> P
         if record.waiting.startswith("scaled to 0"):
             return ProcessStatus(replica.name, version, "", None, "not installed", record.waiting, log)
     ports = slot_ports(state.ports, replica.slot)
-    probe = recipe.health(RunContext(Path(), "", Path(), Path(), ports))
-    listens = (ports[recipe.listens], state.ports[recipe.listens]) if recipe.listens else ()
-    return _process(state, replica.name, log, record, probe, listens)
+    probe = host_program.health(RunContext(Path(), "", Path(), Path(), ports))
+    serving_port = host_program.serving_port
+    listening_ports = (ports[serving_port], state.ports[serving_port]) if serving_port else ()
+    return _process(state, replica.name, log, record, probe, listening_ports)
 
 
 def _process(
@@ -155,18 +156,18 @@ def _process(
     log: Path,
     record: ProcessRecord,
     probe: Probe,
-    listens: tuple[int, ...] = (),
+    listening_ports: tuple[int, ...] = (),
 ) -> ProcessStatus:
     pinned = state.programs.get(name)
     version = record.version or (pinned.version if pinned else "")
     if alive(record):
-        why = answers(probe, *listens)
+        why = check_health(probe, *listening_ports)
         if why is None:
             return ProcessStatus(name, version, record.address, record.pid, "healthy", "", log)
         return ProcessStatus(
-            name, version, record.address, record.pid, "unhealthy", f"{why}; its log says: {telling_line(log)}", log
+            name, version, record.address, record.pid, "unhealthy", f"{why}; log: {last_error_line(log)}", log
         )
     if record.waiting == "stopped":
         return ProcessStatus(name, version, record.address, None, "stopped", "stopped", log)
-    detail = record.waiting or (f"pid {record.pid} is gone: {telling_line(log)}" if record.pid else "does not run")
+    detail = record.waiting or (f"pid {record.pid} has exited: {last_error_line(log)}" if record.pid else "not running")
     return ProcessStatus(name, version, record.address, None, "unhealthy", detail, log)

@@ -1,4 +1,4 @@
-"""Kubernetes in containers, through the ``kind`` command: one container a node, labelled after the fabric."""
+"""Provider of a kind cluster: one container per node, labeled after the fabric."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MANY_NODES = 20
 
 
 def kind_configuration(name: str, fabric: FabricSettings) -> str:
-    """Return the kind configuration of a fabric: a worker for every node with its labels, and one for the platform.
+    """Return the kind configuration of a fabric: a worker for each node with its labels, and one for the platform.
 
-    A container cannot have accelerators or another name than kind gives it; a worker therefore carries the fabric's
-    name of the node as the label ``trainyard.dev/fabric-node``.
+    Containers have no accelerators, and kind chooses their names; the label ``trainyard.dev/fabric-node`` carries the
+    fabric's name of the node.
     """
     workers = [
-        {"role": "worker", "labels": {"trainyard.dev/fabric-node": node.name, **_given(node.labels)}}
+        {"role": "worker", "labels": {"trainyard.dev/fabric-node": node.name, **_allowed_labels(node.labels)}}
         for node in compile_fabric(fabric).nodes
     ]
     platform = {
@@ -49,12 +49,12 @@ def kind_configuration(name: str, fabric: FabricSettings) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _given(labels: Mapping[str, str]) -> dict[str, str]:
+def _allowed_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in sorted(labels.items()) if not key.startswith("kubernetes.io/")}
 
 
 class KindProvider:
-    """A cluster in containers of this machine.
+    """A kind cluster on this machine.
 
     Parameters
     ----------
@@ -72,19 +72,19 @@ class KindProvider:
         Raises
         ------
         TrainyardError
-            The ``kind`` command or a container engine is missing; the message lists everything that is.
+            The ``kind`` command or a container engine is missing, or the fabric is too large.
         """
         configuration = kind_configuration(self.name, fabric)
         write_private(self.folder.configuration / "kind.yaml", configuration)
-        self._refuse_missing(len(compile_fabric(fabric).nodes))
+        self._require_tools(len(compile_fabric(fabric).nodes))
         private_folder(self.folder.pulumi)
         if not (self.folder.pulumi / "passphrase").is_file():
             write_private(self.folder.pulumi / "passphrase", LOCAL_PASSPHRASE)
         with progress.step("Cluster in containers") as step:
             if self._exists():
-                step.done("already there")
+                step.done("already exists")
             else:
-                step.update("kind creates the nodes")
+                step.update("creating nodes")
                 image = f"docker.io/kindest/node:v{KUBERNETES_VERSION}"
                 self._kind(
                     "create",
@@ -100,8 +100,8 @@ class KindProvider:
         return self.access()
 
     def down(self, *, delete: bool, progress: Progress) -> None:
-        """Stop the containers; with ``delete`` remove the cluster and its files."""
-        self._refuse_missing(0)
+        """Stop the containers; with ``delete``, remove the cluster and its files."""
+        self._require_tools(0)
         with progress.step("Stop the cluster in containers") as step:
             if delete:
                 self._kind("delete", "cluster", "--name", self.name)
@@ -114,7 +114,7 @@ class KindProvider:
             step.done(f"{len(containers)} containers stopped")
 
     def status(self) -> ClusterStatus:
-        """Ask kind for the cluster's containers and the engine whether they run."""
+        """Return the status of the cluster's containers."""
         missing = self._missing()
         if missing:
             return ClusterStatus(self.name, None, (), "; ".join(str(problem) for problem in missing))
@@ -147,11 +147,11 @@ class KindProvider:
 
     def logs(self, process: str, lines: int) -> str:
         """Return the last lines of a node's container."""
-        self._refuse_missing(0)
+        self._require_tools(0)
         return _run([self._engine() or "docker", "logs", "--tail", str(lines), process], dict(os.environ))
 
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
-        """Change nothing: the nodes are containers made when the cluster was created."""
+        """Change nothing: the nodes are containers created with the cluster."""
         return NodeChanges(unchanged=len(compile_fabric(fabric).nodes) + 1)
 
     def environment(self) -> dict[str, str]:
@@ -159,7 +159,7 @@ class KindProvider:
         return local_environment(self.access().kubeconfig, self.folder.pulumi, Toolchain().folders())
 
     def access(self) -> ClusterAccess:
-        """Return how to reach the cluster."""
+        """Return the access to the cluster."""
         if not self.folder.kubeconfig.is_file():
             raise TrainyardError(
                 f"Cluster {self.name} does not exist",
@@ -195,13 +195,13 @@ class KindProvider:
             )
         return problems
 
-    def _refuse_missing(self, nodes: int) -> None:
+    def _require_tools(self, nodes: int) -> None:
         if problems := self._missing(nodes):
             raise TrainyardError(
-                f"Provider kind cannot be used for cluster {self.name}: something is missing",
+                f"Requirements of provider kind are missing for cluster {self.name}",
                 problems=problems,
-                fix="install what is missing, or use --provider embedded; "
-                f"the configuration for kind lies in {self.folder.configuration / 'kind.yaml'}",
+                fix="install them, or use --provider embedded; "
+                f"the configuration for kind is {self.folder.configuration / 'kind.yaml'}",
             )
 
     def _kind(self, *arguments: str) -> str:

@@ -13,7 +13,7 @@ __all__ = ["certificate_kubeconfig", "token_kubeconfig"]
 
 
 def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, pair: KeyPair) -> str:
-    """Return a kubeconfig that authenticates with a client certificate; everything is inline.
+    """Return a kubeconfig with an inline client certificate.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, 
     server
         URL of the API server.
     authority
-        Certificate that signed the API server's, PEM.
+        CA certificate of the API server, PEM.
     user
         Name of the user entry.
     pair
@@ -38,7 +38,7 @@ def certificate_kubeconfig(name: str, server: str, authority: bytes, user: str, 
 
 
 def token_kubeconfig(name: str, server: str, authority: bytes, user: str, token_file: Path) -> str:
-    """Return a kubeconfig that authenticates with a token read from a file whenever it is renewed."""
+    """Return a kubeconfig with a token file, which clients reread when the token is renewed."""
     return _kubeconfig(name, server, authority, user, {"tokenFile": str(token_file)})
 
 

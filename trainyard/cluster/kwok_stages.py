@@ -1,9 +1,9 @@
 """KWOK configuration: the life cycle of simulated nodes and pods.
 
-A pod on a simulated node gets ready at once; one of a batch Job also completes, after the time that its annotation
-``trainyard.dev/simulated-duration`` says. A pod of a platform Deployment whose program runs on this machine is ready
-only while the supervisor says that the program is healthy. A deleted pod first ends, as with a kubelet, then goes; that
-of a platform Deployment ends when the supervisor says that its processes have stopped.
+A pod on a simulated node becomes ready at once. A pod of a batch Job completes after the duration in its annotation
+``trainyard.dev/simulated-duration``. A pod of a platform Deployment whose program runs as a host process is ready only
+while the supervisor marks it healthy. As with a kubelet, a deleted pod terminates before it is removed; a pod of a
+platform Deployment terminates once the supervisor reports that its processes have stopped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PHASE = ".status.phase"
 
 
 def stages_document() -> str:
-    """Return the whole configuration file of KWOK."""
+    """Return the configuration file of KWOK."""
     configuration = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
@@ -54,7 +54,7 @@ def stages_document() -> str:
 
 
 def stages() -> list[dict[str, Any]]:
-    """Return the Stage documents: two for nodes, the others for pods."""
+    """Return the Stage objects: two for nodes, the others for pods."""
     return [
         _stage("node-start", "Node", [_expression(_READY, _NOT_IN, "True")], status=_NODE_START),
         _stage(
@@ -64,18 +64,18 @@ def stages() -> list[dict[str, Any]]:
             status=_NODE_CONDITIONS,
             delay={"durationMilliseconds": 240_000, "jitterDurationMilliseconds": 300_000},
         ),
-        _stage("pod-run", "Pod", [*_living("Pending"), _expression(_HOST, _ABSENT)], status=_pod_running(ready=True)),
+        _stage("pod-run", "Pod", [*_active("Pending"), _expression(_HOST, _ABSENT)], status=_pod_running(ready=True)),
         _stage(
             "pod-ready-again",
             "Pod",
-            [*_living("Running"), _expression(_HOST, _ABSENT), _expression(_READY, _NOT_IN, "True")],
+            [*_active("Running"), _expression(_HOST, _ABSENT), _expression(_READY, _NOT_IN, "True")],
             status=_pod_readiness(ready=True),
         ),
         _stage(
             "pod-complete",
             "Pod",
             [
-                *_living("Running"),
+                *_active("Running"),
                 _expression(_READY, _IN, "True"),
                 _expression(".metadata.ownerReferences.[].kind", _IN, "Job"),
             ],
@@ -88,14 +88,14 @@ def stages() -> list[dict[str, Any]]:
         _stage(
             "host-process-pod-run",
             "Pod",
-            [*_living("Pending"), _expression(_HOST, _PRESENT)],
+            [*_active("Pending"), _expression(_HOST, _PRESENT)],
             status=_pod_running(ready=False),
         ),
         _stage(
             "host-process-pod-ready",
             "Pod",
             [
-                *_living("Running"),
+                *_active("Running"),
                 _expression(_HOST, _PRESENT),
                 _expression(_HEALTHY, _IN, "true"),
                 _expression(_READY, _NOT_IN, "True"),
@@ -106,7 +106,7 @@ def stages() -> list[dict[str, Any]]:
             "host-process-pod-unready",
             "Pod",
             [
-                *_living("Running"),
+                *_active("Running"),
                 _expression(_HOST, _PRESENT),
                 _expression(_HEALTHY, _NOT_IN, "true"),
                 _expression(_READY, _IN, "True"),
@@ -116,13 +116,13 @@ def stages() -> list[dict[str, Any]]:
         _stage(
             "pod-terminate",
             "Pod",
-            [*_dying(), _expression(_HOST, _ABSENT)],
+            [*_deleted(), _expression(_HOST, _ABSENT)],
             status=_pod_ended("Failed", 137, "Error"),
         ),
         _stage(
             "host-process-pod-terminate",
             "Pod",
-            [*_dying(), _expression(_HOST, _PRESENT), _expression(_ENDED, _IN, "true")],
+            [*_deleted(), _expression(_HOST, _PRESENT), _expression(_ENDED, _IN, "true")],
             status=_pod_ended("Succeeded", 0, "Completed"),
         ),
         _stage(
@@ -138,11 +138,11 @@ def stages() -> list[dict[str, Any]]:
     ]
 
 
-def _living(phase: str) -> list[dict[str, Any]]:
+def _active(phase: str) -> list[dict[str, Any]]:
     return [_expression(_DELETED, _ABSENT), _expression(_PHASE, _IN, phase)]
 
 
-def _dying() -> list[dict[str, Any]]:
+def _deleted() -> list[dict[str, Any]]:
     return [_expression(_DELETED, _PRESENT), _expression(_PHASE, _IN, "Pending", "Running")]
 
 

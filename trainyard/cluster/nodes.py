@@ -1,4 +1,4 @@
-"""Simulated nodes: those of the stack's fabric, and one without accelerators for the platform's own pods."""
+"""Simulated nodes: those of the fabric, and one without accelerators for the platform's own pods."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MANAGED_LABEL = "trainyard.dev/simulated-node"
 
 _FAKE = {"kwok.x-k8s.io/node": "fake"}
 _OWNED_LABELS = "trainyard.dev/node-labels"
-"""Annotation that lists the labels we set, so that one that left the fabric is removed and a person's own stays."""
+"""Annotation with the names of managed labels: those removed from the fabric are deleted, all others are kept."""
 
 
 def desired_nodes(fabric: FabricSettings) -> dict[str, dict[str, Any]]:
-    """Return the Node objects of a fabric by name, the platform's node included."""
+    """Return the Node objects of a fabric by name, including the platform's node."""
     nodes = {node.name: _node(node.name, node.labels, node.capacity) for node in compile_fabric(fabric).nodes}
     platform = _node(PLATFORM_NODE, {"trainyard.dev/platform": "true"}, {"cpu": "64", "memory": "256Gi", "pods": "110"})
     return {**nodes, PLATFORM_NODE: platform}
@@ -50,7 +50,7 @@ def _node(name: str, labels: Mapping[str, str], capacity: Mapping[str, str]) -> 
 
 
 async def sync(kubeconfig: Path, fabric: FabricSettings) -> NodeChanges:
-    """Create, patch and remove simulated nodes; a leaving one is cordoned first, so that nothing new lands on it."""
+    """Create, patch and delete simulated nodes; nodes are cordoned before deletion, so that no pod is bound to them."""
     desired = desired_nodes(fabric)
     async with Client.from_kubeconfig(kubeconfig, user_agent="trainyard-cluster") as client:
         existing = {node["metadata"]["name"]: node for node in await client.list(NODES, label_selector=MANAGED_LABEL)}
@@ -59,14 +59,14 @@ async def sync(kubeconfig: Path, fabric: FabricSettings) -> NodeChanges:
         present = [name for name in desired if name in existing]
         changed = await _each(present, lambda name: _update(client, existing[name], desired[name]))
         updated = [name for name, change in zip(present, changed, strict=True) if change]
-        leaving = [name for name in existing if name not in desired]
-        await _each(leaving, lambda name: client.merge_patch(NODES, name, {"spec": {"unschedulable": True}}))
-        await _each(leaving, lambda name: client.delete(NODES, name))
-    return NodeChanges(tuple(missing), tuple(updated), tuple(leaving), len(present) - len(updated))
+        obsolete = [name for name in existing if name not in desired]
+        await _each(obsolete, lambda name: client.merge_patch(NODES, name, {"spec": {"unschedulable": True}}))
+        await _each(obsolete, lambda name: client.delete(NODES, name))
+    return NodeChanges(tuple(missing), tuple(updated), tuple(obsolete), len(present) - len(updated))
 
 
 async def _each(names: Sequence[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
-    """Return the answer for each name; several are asked for at once, as many as the client sends at once."""
+    """Return the result for each name; the calls run concurrently, bounded by the client."""
     return list(await asyncio.gather(*(work(name) for name in names)))
 
 

@@ -1,4 +1,4 @@
-"""Ports of a cluster on 127.0.0.1: chosen once, kept for the cluster's life, never shared with another cluster."""
+"""Ports of a cluster on 127.0.0.1: allocated once, kept until it is deleted, never shared with another cluster."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = [
     "PORT_NAMES",
     "SLOTS",
     "allocate",
-    "holder",
+    "find_conflict",
     "is_free",
-    "refuse_taken",
+    "port_owner",
+    "require_free_ports",
     "reserved_by_others",
     "slot_name",
     "slot_ports",
-    "taken",
 ]
 
 HOST = "127.0.0.1"
 
 SLOTS = 6
-"""Replicas of one Deployment that can run at the same time: the five that settings allow, and one of a roll-out."""
+"""Maximum concurrent replicas of a Deployment: the five that settings allow, and one during a roll-out."""
 
 _REPLICA_USES = (
     "vc-scheduler/health",
@@ -50,7 +50,7 @@ _REPLICA_USES = (
 
 
 def slot_name(program: str, slot: int) -> str:
-    """Return what a replica's files are called: the first slot has the program's own name."""
+    """Return the base name of a replica's files: the program's name for the first slot."""
     return f"{program}.{slot}" if slot else program
 
 
@@ -66,56 +66,56 @@ PORT_NAMES = (
     "trainyard-controller/webhook",
     *(f"{slot}.{use}" for slot in range(SLOTS) for use in _REPLICA_USES),
 )
-"""Every use of a port: ``<program>/<use>``, and ``<slot>.<program>/<use>`` of a replica.
+"""Uses of ports: ``<program>/<use>``, and ``<slot>.<program>/<use>`` for a replica.
 
-The port of a program's webhooks is the one in their URL; it is forwarded to the ports of the ready replicas.
+The webhook port of a program is that of the webhook URL; the forwarder passes its connections to ready replicas.
 """
 
 
 def slot_ports(ports: Mapping[str, int], slot: int) -> dict[str, int]:
-    """Return the ports of the replicas in one slot by ``<program>/<use>``."""
+    """Return the ports of a slot by ``<program>/<use>``."""
     prefix = f"{slot}."
     return {use.removeprefix(prefix): port for use, port in ports.items() if use.startswith(prefix)}
 
 
-_LOOKS, _PAUSE = 6, 0.5
+_ATTEMPTS, _RETRY_SECONDS = 6, 0.5
 
 _FIRST, _LAST = 20000, 31999
-"""Below the ephemeral ports, so that no outgoing connection takes one while the cluster is stopped."""
+"""Below the ephemeral range, so that outgoing connections do not take a port while the cluster is stopped."""
 
 
 def allocate(seed: str, known: Mapping[str, int], reserved: Iterable[int]) -> dict[str, int]:
-    """Return a port for every use, keeping those a cluster has.
+    """Return a port for every use; known ports are kept.
 
     Parameters
     ----------
     seed
-        Text that decides where the search starts, for instance the cluster's folder, so that clusters of different
-        names, users and state folders rarely meet.
+        Determines where the search starts, such as the cluster's folder, so that clusters of other names, users and
+        state folders rarely collide.
     known
-        Ports that the cluster has already.
+        Ports that are already allocated to the cluster.
     reserved
         Ports of other clusters, running or not.
     """
     ports = {use: known[use] for use in PORT_NAMES if use in known}
-    refused = {*reserved, *ports.values()}
+    unavailable = {*reserved, *ports.values()}
     span = _LAST - _FIRST + 1
     start = zlib.crc32(seed.encode()) % span
     candidates = (_FIRST + (start + step) % span for step in range(span))
     for use in PORT_NAMES:
         if use in ports:
             continue
-        port = next((port for port in candidates if port not in refused and is_free(port)), None)
+        port = next((port for port in candidates if port not in unavailable and is_free(port)), None)
         if port is None:
             raise TrainyardError(
-                f"No port between {_FIRST} and {_LAST} is free on {HOST}", fix="stop programs that listen there"
+                f"No port between {_FIRST} and {_LAST} is free on {HOST}", fix="stop programs that listen on them"
             )
         ports[use] = port
     return ports
 
 
 def reserved_by_others(clusters: Path, name: str) -> set[int]:
-    """Return the ports of every other cluster below a folder."""
+    """Return the ports of all other clusters in a folder."""
     ports: set[int] = set()
     for file in clusters.glob("*/cluster.json"):
         if file.parent.name == name:
@@ -126,7 +126,7 @@ def reserved_by_others(clusters: Path, name: str) -> set[int]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on a port of this machine's loopback address."""
+    """Return whether a server could listen on a loopback port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -136,8 +136,8 @@ def is_free(port: int) -> bool:
     return True
 
 
-def holder(port: int) -> str | None:
-    """Return who listens on a port ("python3, pid 42"), or None where the system does not tell."""
+def port_owner(port: int) -> str | None:
+    """Return the process that listens on a port ("python3, pid 42"), or None if unknown."""
     with contextlib.suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             local = connection.laddr
@@ -146,32 +146,32 @@ def holder(port: int) -> str | None:
     return None
 
 
-async def taken(ports: Mapping[str, int]) -> str | None:
-    """Return which port is taken and by whom, None if all are free; a holder gets a while to go away."""
+async def find_conflict(ports: Mapping[str, int]) -> str | None:
+    """Return the first taken port and its owner, or None; each port is retried for some seconds."""
     for use, port in ports.items():
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             if is_free(port):
                 break
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_SECONDS)
         else:
-            return f"port {port} of {HOST} ({use}) is taken by {holder(port) or 'another program'}"
+            return f"port {port} of {HOST} ({use}) is taken by {port_owner(port) or 'another program'}"
     return None
 
 
-def refuse_taken(ports: Mapping[str, int], cluster: str) -> None:
-    """Refuse to start on ports that something else listens on.
+def require_free_ports(ports: Mapping[str, int], cluster: str) -> None:
+    """Raise an error if a port is taken.
 
     Raises
     ------
     TrainyardError
-        A port is taken; the message names it and, if known, the process.
+        Names the port and, if known, the process.
     """
     for use, port in ports.items():
         if not is_free(port):
-            who = holder(port)
+            owner = port_owner(port)
             raise TrainyardError(
                 f"Port {port} of {HOST}, which cluster {cluster} needs for {use}, is taken"
-                + (f" by {who}" if who else ""),
+                + (f" by {owner}" if owner else ""),
                 fix=f"stop that program, or remove the cluster with `trainyard cluster down --delete --name {cluster}` "
-                "so that it chooses other ports",
+                "so that other ports are allocated",
             )

@@ -1,4 +1,4 @@
-"""Text tables."""
+"""Text tables of cluster status and toolchain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS = {"healthy": "✓", "not installed": "·", "starting": "…", "stopping"
 
 
 def status_table(status: ClusterStatus) -> str:
-    """Return a cluster's processes as text."""
+    """Return the processes of a cluster as text."""
     if not status.processes:
         return f"Cluster {status.name}: {status.detail}"
     rows = [("", "process", "version", "address", "pid", "health")]
@@ -28,21 +28,21 @@ def status_table(status: ClusterStatus) -> str:
         )
         for process in status.processes
     ]
-    lines = [f"Cluster {status.name}: {_verdict(status)}", *_columns(rows)]
+    lines = [f"Cluster {status.name}: {_summary(status)}", *_columns(rows)]
     for process in status.processes:
         if not process.ok and process.detail != process.health:
             lines += ["", f"{process.name}: {process.detail}", f"  log: {process.log}"]
     return "\n".join([*lines, "", f"kubeconfig: {status.kubeconfig}"])
 
 
-def _verdict(status: ClusterStatus) -> str:
+def _summary(status: ClusterStatus) -> str:
     if all(process.health == "stopped" for process in status.processes):
         return f"stopped; `trainyard cluster up --name {status.name}` starts it again"
     return "healthy" if status.healthy else "not healthy"
 
 
 def toolchain_table(programs: Sequence[ResolvedProgram]) -> str:
-    """Return programs and where they are as text."""
+    """Return programs with version, origin and path as text."""
     rows = [("program", "version", "from", "path")]
     rows += [(program.name, program.version, program.origin, str(program.path or "")) for program in programs]
     return "\n".join(_columns(rows))

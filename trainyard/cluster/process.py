@@ -1,6 +1,6 @@
 """Detached processes: start each in its own session, record it, and find it again.
 
-A process is known by its pid and its start time, never by its name.
+A process is identified by its pid and start time, never by its name.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ __all__ = [
     "ProcessSpec",
     "alive",
     "identity",
+    "last_error_line",
     "last_lines",
     "read_record",
-    "rotate",
+    "rotate_log",
     "start",
     "stop",
     "stopped",
-    "telling_line",
     "write_record",
 ]
 
 HEARTBEAT = "supervisor.heartbeat"
-"""File among the process records that the supervisor touches every few seconds."""
+"""File that the supervisor touches every few seconds."""
 
 NOT_INSTALLED = "not installed"
-"""What a record waits for while no Deployment asks for its program."""
+"""`ProcessRecord.waiting` while no Deployment needs the program."""
 
 STOPPING = "stopping"
-"""What the record of a process says from the request to stop until its end."""
+"""`ProcessRecord.waiting` from the stop request until the process has exited."""
 
 _LOG_LIMIT = 20 * 1024 * 1024
 _LOG_GENERATIONS = 3
@@ -56,22 +56,22 @@ _ERROR = re.compile(r"^[EF]\d{4} |^panic: |\bERROR\b|\bFATAL\b|\bError\b|\"level
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What to run.
+    """A process to run.
 
     Parameters
     ----------
     name, version
-        The program.
+        Name and version of the program.
     command
         Program file and arguments.
     address
-        Host and port it serves, for people.
+        Host and port that it serves, for display.
     log
-        File that receives its output.
+        Log file for its output.
     environment
-        Variables on top of a minimal environment.
+        Variables in addition to a minimal environment.
     inputs
-        Digest of the files it reads at start; a change means a restart.
+        Digest of the files that it reads at its start; a change causes a restart.
     """
 
     name: str
@@ -84,25 +84,25 @@ class ProcessSpec:
 
     @property
     def digest(self) -> str:
-        """Hash of everything that decides how the process behaves."""
+        """Hash of command, environment and inputs; a change causes a restart."""
         text = json.dumps([self.command, sorted(self.environment.items()), self.inputs])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class ProcessRecord:
-    """What is known of a process after the one who started it is gone.
+    """Record of a process, which survives the process that started it.
 
     Parameters
     ----------
     pid, identity
-        The process; the identity tells it from a later one with the same pid. None while it does not run.
+        The process; `identity` distinguishes it from a later one with the same pid. None while it does not run.
     digest
-        What it was started with.
+        `ProcessSpec.digest` at its start.
     restarts
-        How often it was started again after it died.
+        Number of restarts after crashes.
     waiting
-        Why it does not run now, empty if it should run; `STOPPING` while it ends.
+        Why it does not run; empty if it should run; `STOPPING` while it stops.
     """
 
     name: str
@@ -116,7 +116,7 @@ class ProcessRecord:
 
 
 def identity(pid: int) -> str | None:
-    """Return what tells a process from every other that has or had its pid; None when it is gone or a zombie."""
+    """Return a value unique among all processes with this pid; None if the process has exited or is a zombie."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -132,7 +132,7 @@ def identity(pid: int) -> str | None:
 
 
 def alive(record: ProcessRecord | None) -> bool:
-    """Tell whether the very process of a record runs; a stale pid that another process got does not count."""
+    """Return whether the process of a record runs; another process with the same pid does not count."""
     return (
         record is not None
         and record.pid is not None
@@ -149,7 +149,7 @@ def start(spec: ProcessSpec) -> tuple[subprocess.Popen[bytes], ProcessRecord]:
     TrainyardError
         The program cannot be started.
     """
-    rotate(spec.log)
+    rotate_log(spec.log)
     environment = {
         key: os.environ[key] for key in ("HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER") if key in os.environ
     }
@@ -178,7 +178,7 @@ def start(spec: ProcessSpec) -> tuple[subprocess.Popen[bytes], ProcessRecord]:
 
 
 def stop(record: ProcessRecord, *, grace: float = 15.0, request: signal.Signals = signal.SIGTERM) -> None:
-    """Stop the process of a record and wait for its end: asked first, killed after the grace period (seconds)."""
+    """Stop the process of a record and wait until it has exited; it is killed after the grace period (seconds)."""
     for number, patience in ((request, grace), (signal.SIGKILL, 10.0)):
         if not alive(record) or record.pid is None:
             return
@@ -188,7 +188,7 @@ def stop(record: ProcessRecord, *, grace: float = 15.0, request: signal.Signals 
             _wait(record, patience)
     if alive(record):
         raise TrainyardError(
-            f"{record.name} (pid {record.pid}) does not stop", fix="look at its log, and stop it by hand"
+            f"{record.name} (pid {record.pid}) does not stop", fix="read its log, and stop it manually"
         )
 
 
@@ -202,7 +202,7 @@ def _wait(record: ProcessRecord, patience: float) -> None:
 
 
 def read_record(folder: Path, name: str) -> ProcessRecord | None:
-    """Read the record of a process; None where there is none or it is damaged."""
+    """Read the record of a process; None if it is missing or damaged."""
     try:
         return ProcessRecord(**json.loads((folder / f"{name}.json").read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -210,17 +210,17 @@ def read_record(folder: Path, name: str) -> ProcessRecord | None:
 
 
 def write_record(folder: Path, record: ProcessRecord) -> None:
-    """Keep the record of a process."""
+    """Write the record of a process."""
     write_private(folder / f"{record.name}.json", json.dumps(asdict(record), indent=2) + "\n")
 
 
 def stopped(record: ProcessRecord, waiting: str = "") -> ProcessRecord:
-    """Return the record of the process after its end."""
+    """Return the record of a process that has exited."""
     return replace(record, pid=None, identity=None, digest="", waiting=waiting)
 
 
-def rotate(log: Path, *, limit: int = _LOG_LIMIT) -> None:
-    """Move a log that grew too large into numbered generations; a process may keep its file open."""
+def rotate_log(log: Path, *, limit: int = _LOG_LIMIT) -> None:
+    """Rotate a log above the size limit by copying and truncating, because the process keeps the file open."""
     try:
         if log.stat().st_size < limit:
             return
@@ -253,8 +253,8 @@ def last_lines(log: Path, lines: int) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def telling_line(log: Path) -> str:
-    """Return the log line that most likely says what is wrong: the last error, else the last line."""
+def last_error_line(log: Path) -> str:
+    """Return the last error in a log, else its last line."""
     lines = [line.strip() for line in last_lines(log, 200).splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.search(line)]
     return (errors or lines or [""])[-1][:400]

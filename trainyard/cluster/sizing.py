@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["grace_seconds", "lease_seconds", "memory_limit", "size_class"]
 
 _SMALL, _STEP = 200, 500
-"""Nodes that need nothing more, and the step in which larger fleets are told apart."""
+"""Nodes that the base sizing covers, and the step between the size classes of larger fleets."""
 
 _MEMORY = {
     "etcd": (200, 100),
@@ -19,39 +19,39 @@ _MEMORY = {
     "jobset": (100, 20),
     "opa": (80, 0),
 }
-"""MiB, and KiB for each node of a large fleet and the pods on it."""
+"""Base in MiB, and KiB for each node of a large fleet with its pods."""
 
 _LEASE = 40
-"""Seconds a kubelet's lease lasts; it is renewed four times in that."""
+"""Duration of a kubelet's lease in seconds; it is renewed four times in that."""
 _GRACE = 50
-"""Seconds without a sign of life after which Kubernetes 1.36 calls a node unreachable."""
+"""Seconds without a heartbeat after which Kubernetes 1.36 marks a node unreachable."""
 _RENEWALS = 60
-"""Renewals a second that two cores bear beside the work that a person waits for."""
+"""Renewals per second that two cores can process besides the interactive work."""
 
 
 def size_class(nodes: int) -> int:
-    """Return the nodes to make room for: 0 for a small fleet, else the next full step.
+    """Return the size class in nodes: 0 for a small fleet, else rounded up to the next step.
 
-    A control plane is started anew when this changes, so it changes seldom.
+    A change restarts the control plane, so the steps are coarse.
     """
     return 0 if nodes <= _SMALL else -(-nodes // _STEP) * _STEP
 
 
 def memory_limit(program: str, nodes: int) -> str:
-    """Return the soft limit of a Go program (``GOMEMLIMIT``) where it serves that many nodes.
+    """Return the soft memory limit (``GOMEMLIMIT``) of a Go program for a number of nodes.
 
-    It collects garbage harder above it and never fails because of it; a limit below what it must hold would make it
-    collect garbage all the time.
+    Above the limit the program collects garbage more often but never fails. A limit below its live heap would make it
+    collect continuously.
     """
     base, each = _MEMORY[program]
     return f"{base + each * nodes // 1024}MiB"
 
 
 def lease_seconds(nodes: int) -> int:
-    """Return the seconds that a simulated node's lease lasts."""
+    """Return the lease duration of a simulated node in seconds."""
     return max(_LEASE, -(-4 * nodes // _RENEWALS))
 
 
 def grace_seconds(nodes: int) -> int:
-    """Return the seconds after which a node that does not renew its lease is unreachable."""
+    """Return the seconds without a lease renewal after which a node is unreachable."""
     return lease_seconds(nodes) + _GRACE - _LEASE

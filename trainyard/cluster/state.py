@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from trainyard.cluster.files import ClusterFolder, refuse_foreign, write_private
+from trainyard.cluster.files import ClusterFolder, require_ownership, write_private
 from trainyard.problem import TrainyardError
 
 __all__ = ["ClusterState", "ProgramFile", "load_state", "save_state"]
@@ -16,7 +16,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A program that a cluster runs: version and file."""
+    """Version and file of a program that a cluster runs."""
 
     version: str
     path: str
@@ -29,11 +29,11 @@ class ClusterState:
     Parameters
     ----------
     ports
-        Port by use (``kube-apiserver/secure``), chosen when the cluster was created.
+        Port by use (``kube-apiserver/secure``), allocated when the cluster was created.
     programs
-        Program by name; renewed by every ``up``.
+        Program by name; updated by every ``up``.
     nodes
-        Size class of the largest fleet that it was started for.
+        Size class of the largest fleet so far.
     """
 
     ports: Mapping[str, int]
@@ -42,20 +42,20 @@ class ClusterState:
 
 
 def load_state(folder: ClusterFolder) -> ClusterState | None:
-    """Return the state of a cluster, or None where it was never created.
+    """Return the state of a cluster, or None if the cluster does not exist.
 
     Raises
     ------
     TrainyardError
-        The file belongs to somebody else, is damaged, or was written by a newer Trainyard.
+        The file belongs to another user, is damaged, or was written by a newer Trainyard.
     """
-    refuse_foreign(folder.root)
-    refuse_foreign(folder.state)
+    require_ownership(folder.root)
+    require_ownership(folder.state)
     try:
         document = json.loads(folder.state.read_bytes())
     except FileNotFoundError:
         if folder.etcd.exists():
-            raise _damaged(folder, "it is missing although the cluster holds objects") from None
+            raise _damaged(folder, "it is missing, but etcd has data") from None
         return None
     except OSError as error:
         raise TrainyardError(f"{folder.state} cannot be read: {error.strerror}", fix="check its permissions") from error
@@ -78,7 +78,7 @@ def load_state(folder: ClusterFolder) -> ClusterState | None:
 
 
 def save_state(folder: ClusterFolder, state: ClusterState) -> None:
-    """Write the state of a cluster, completely or not at all."""
+    """Write the state of a cluster atomically."""
     document = {
         "format": _FORMAT,
         "ports": dict(sorted(state.ports.items())),

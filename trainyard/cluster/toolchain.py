@@ -23,7 +23,7 @@ __all__ = ["ResolvedProgram", "Toolchain", "pinned", "program_path"]
 
 @dataclass(frozen=True)
 class ResolvedProgram:
-    """A program and where it is.
+    """A program and its location.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ResolvedProgram:
     origin: str
 
     def as_json(self) -> dict[str, str | None]:
-        """Return the shape of the command-line contract."""
+        """Return an entry of the JSON output of ``trainyard cluster toolchain``."""
         return {
             "name": self.name,
             "version": self.version,
@@ -47,7 +47,7 @@ class ResolvedProgram:
 
 
 def pinned() -> tuple[Program, ...]:
-    """Return the current pin of every program of the platform."""
+    """Return the current pin of each program of the platform."""
     first: dict[str, Program] = {}
     for program in (program for program in PROGRAMS if not program.peer):
         first.setdefault(program.name, program)
@@ -55,23 +55,23 @@ def pinned() -> tuple[Program, ...]:
 
 
 def program_path(name: str, version: str | None = None, progress: Progress | None = None) -> Path:
-    """Return the file of a program, built if it must be.
+    """Return the file of a program, after building it if necessary.
 
     Parameters
     ----------
     version
-        A tested version; the current pin when None.
+        A tested version; None: the current pin.
 
     Raises
     ------
     TrainyardError
-        There is no such program or version, or it cannot be built.
+        The program or version is unknown, or cannot be built.
     """
     program = next((p for p in PROGRAMS if p.name == name and version in (None, p.version)), None)
     if program is None:
         known = ", ".join(p.version for p in PROGRAMS if p.name == name)
         raise TrainyardError(
-            f"There is no {name} {version} in the toolchain",
+            f"{name} {version} is not in the toolchain",
             fix=f"use a tested version: {known}" if known else "see trainyard/settings/versions.py",
         )
     path = Toolchain().ensure([program], progress or SilentProgress())[0].path
@@ -96,13 +96,13 @@ class Toolchain:
         self._go: Go | None = None
 
     def resolve(self, programs: Iterable[Program] | None = None) -> list[ResolvedProgram]:
-        """Return where programs are, without building any; by default every current pin."""
+        """Return the locations of programs without building; by default of all current pins."""
         return [self._resolve(program) for program in (pinned() if programs is None else programs)]
 
     def ensure(
         self, programs: Iterable[Program] | None = None, progress: Progress | None = None
     ) -> list[ResolvedProgram]:
-        """Return where programs are, after building those that are nowhere.
+        """Return the locations of programs after building the missing ones.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Toolchain:
     def _build(self, group_name: str) -> Build:
         if not (self.sources / group_name).is_dir():
             raise TrainyardError(
-                f"Programs must be built, and {self.sources / group_name} does not exist",
+                f"Programs must be built, but {self.sources / group_name} does not exist",
                 fix="run the command in a checkout of Trainyard",
             )
         if self._go is None:
@@ -156,7 +156,7 @@ class Toolchain:
 
 
 def _shipped() -> Path:
-    """Return the sources: of the checkout; without one those of the policy server, which are inside the package."""
+    """Return the sources of the checkout, else those in the package, which are of the policy server only."""
     folder = project_root() / "toolchain"
     return folder if folder.is_dir() else data_folder("toolchain")
 

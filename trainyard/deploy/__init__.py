@@ -1,4 +1,4 @@
-"""The Pulumi program through the Automation API: the one place that drives Pulumi."""
+"""Operations on stacks through Pulumi's Automation API; the only package that drives Pulumi."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Result", "destroy", "preview", "refresh", "up"]
 
-_HOMES = {"Change": "result", "Result": "result"}
+_MODULES = {"Change": "result", "Result": "result"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import an operation when it is asked for: the policy analyzer, which a preview waits for, needs none."""
+    """Import operations lazily: the policy analyzer, for which a preview waits, needs none of them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'operations')}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'operations')}"), name)

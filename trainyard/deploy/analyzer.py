@@ -1,8 +1,8 @@
 """Policy analyzer for ``policies/pack``: serves the rules over the Pulumi engine's protocol.
 
-The engine looks for ``pulumi-analyzer-policy-<runtime>`` on PATH, reads the port it prints, and asks it about every
-resource and, at the end, about the whole stack. Serving that protocol itself lets each finding have its own level, and
-sees values that are not known as what they are; the SDK for policy packs raises an error where one is touched.
+The engine starts ``pulumi-analyzer-policy-<runtime>`` from PATH, reads the port that it prints, and sends it every
+resource and, at the end, the whole stack. Serving the protocol directly allows a level for each finding and access to
+unknown values; the SDK for policy packs raises an error when one is read.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _SCHEMA: Final = {
     "settings": {"type": "string"},
     "exemptNamespaces": {"type": "array", "items": {"type": "string"}},
 }
-_TITLE: Final = "Everything can be judged"
+_TITLE: Final = "Every resource can be reviewed"
 
 
 class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
-    """The rules as Pulumi's engine asks for them.
+    """The rules as an analyzer plug-in of Pulumi's engine.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._lock = threading.RLock()
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Agree to be asked."""
+        """Handle the handshake."""
         return analyzer_pb2.AnalyzerHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -83,9 +83,9 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         return plugin_pb2.PluginInfo(version=self._version)
 
     def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Learn the stack's configuration."""
+        """Set the stack's configuration."""
         self._stack, self._source = dict(request.config), f"Pulumi.{request.stack}.yaml"
-        self._forget()
+        self._reset()
         return analyzer_pb2.AnalyzerStackConfigureResponse()
 
     def GetAnalyzerInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -100,14 +100,14 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             configSchema=schema,
             policy_type=analyzer_pb2.POLICY_TYPE_STACK,
         )
-        # What is wrong is said when the stack is judged.
+        # Errors are reported by AnalyzeStack.
         with contextlib.suppress(TrainyardError):
             rules = [self._info(rule) for rule in self._ready().rules]
             return self._described([whole, *rules])
         return self._described([whole])
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Learn what ``--policy-pack-config`` says: the engine sends a level for every rule, changed or not."""
+        """Set ``--policy-pack-config``; the engine sends the level of every rule, changed or not."""
         declared = {policy.name: policy.enforcementLevel for policy in self.GetAnalyzerInfo(None, None).policies}
         overrides, options = dict(self._overrides), dict(self._options)
         for name, config in request.policyConfig.items():
@@ -117,21 +117,21 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
                 overrides[name] = _STATES[config.enforcementLevel]
         if (overrides, options) != (self._overrides, self._options):
             self._overrides, self._options = overrides, options
-            self._forget()
+            self._reset()
         return empty_pb2.Empty()
 
     def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Say nothing about a single resource, but get ready: the stack is judged at its end, with its tenants."""
+        """Return no findings, but start the policy server: resources are reviewed with the whole stack at the end."""
         if request.type.startswith("kubernetes:"):
-            self._warm()
+            self._start_in_background()
         return analyzer_pb2.AnalyzeResponse()
 
     def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Change nothing."""
+        """Change nothing; rules have no remediation."""
         return analyzer_pb2.RemediateResponse()
 
     def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Judge the stack."""
+        """Review the stack."""
         try:
             pack = self._ready()
         except TrainyardError as error:
@@ -141,7 +141,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         return self._response(pack.judge(resources), titles)
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """End."""
+        """Stop serving."""
         self.ended.set()
         return empty_pb2.Empty()
 
@@ -150,7 +150,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         warming = self._warming
         if warming is not None:
             warming.join()
-        self._forget()
+        self._reset()
 
     def _ready(self) -> Pack:
         with self._lock:
@@ -159,25 +159,25 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
                 self._pack = Pack(self._program, self._settings(), states=self._overrides, exempt_namespaces=exempt)
             return self._pack
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         with self._lock:
             pack, self._pack, self._warming = self._pack, None, None
         if pack is not None:
             pack.stop()
 
-    def _warm(self) -> None:
+    def _start_in_background(self) -> None:
         with self._lock:
             if self._warming is None:
                 self._warming = threading.Thread(target=self._start, daemon=True)
                 self._warming.start()
 
     def _start(self) -> None:
-        # Whatever is wrong is said when the stack is judged.
+        # Errors are reported by AnalyzeStack.
         with contextlib.suppress(Exception):
             self._ready().start()
 
     def _settings(self) -> StackSettings | None:
-        """Return the platform's settings: those of the named file, else the stack's own where it is a platform."""
+        """Return the platform's settings: from the configured file, else from the stack if it is a platform."""
         if file := self._options.get("settings"):
             return load_stack(Path(file))
         own = {key.removeprefix(_PREFIX): _value(text) for key, text in self._stack.items() if key.startswith(_PREFIX)}
@@ -203,7 +203,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             name=_NAME,
             displayName="Trainyard",
             version=self._version,
-            description="The admission rules of the platform, judged before anything is created",
+            description="The admission rules of the platform, checked before anything is created",
             supportsConfig=True,
             policies=policies,
         )
@@ -226,7 +226,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
 
 
 def main() -> None:
-    """Serve until the engine ends: it reads the port from standard output."""
+    """Serve until the engine exits; print the port, which the engine reads."""
     from trainyard.cluster.toolchain import program_path
 
     analyzer = Analyzer(lambda: program_path("opa"))

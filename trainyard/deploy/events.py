@@ -1,4 +1,4 @@
-"""Progress from the Pulumi engine's events: finished, pending and failed operations."""
+"""Progress of an operation from the Pulumi engine's events: finished, pending and failed steps."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _SLOW = 3.0
 
 @dataclass
 class EventLog:
-    """The events of one operation, told to a progress step as they come.
+    """The events of one operation, reported to a progress step.
 
     Parameters
     ----------
     step
-        Told what is being done; None where nobody listens.
+        Receives progress; None: no progress.
     """
 
     step: Step | None = None
@@ -49,7 +49,7 @@ class EventLog:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, event: EngineEvent) -> None:
-        """Take one event."""
+        """Record an event."""
         with self._lock:
             if event.resource_pre_event:
                 self._started(event.resource_pre_event.metadata)
@@ -62,20 +62,22 @@ class EventLog:
             elif event.diagnostic_event:
                 self._diagnostic(event.diagnostic_event)
             elif policy := getattr(event, "policy_event", None):
-                (self.refusals if policy.enforcement_level == "mandatory" else self.advice).append(_judged(policy))
+                (self.refusals if policy.enforcement_level == "mandatory" else self.advice).append(
+                    _policy_problem(policy)
+                )
             elif event.summary_event:
                 self.counts = Counter(
                     {str(_plain(key)): value for key, value in event.summary_event.resource_changes.items()}
                 )
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
-        """Tell the step where the operation is."""
+    def report(self) -> None:
+        """Update the progress step."""
         if self.step is not None:
             self.step.update(self.describe())
 
     def describe(self) -> str:
-        """Return where the operation is, in one line: how much is done and what is waited for."""
+        """Return the progress in one line: finished operations, and the longest-running one."""
         now = time.monotonic()
         with self._lock:
             waiting = sorted((began, resource_of(urn), operation) for urn, (operation, began) in self._running.items())
@@ -92,7 +94,7 @@ class EventLog:
 
     @property
     def problems(self) -> list[Problem]:
-        """What failed, each resource once, with its message; and what rules refuse."""
+        """Failed resources with their messages, each once, and mandatory policy violations."""
         found = [
             self.failures.get(urn, Problem(resource_of(urn), self._latest.get(urn, "failed without a message")))
             for urn in dict.fromkeys(self._failed)
@@ -112,7 +114,7 @@ class EventLog:
         if operation:
             self._finished += 1
         if operation == "refresh":
-            # Only at its end is known what a refresh found.
+            # The result of a refresh is only known at its end.
             self._changed(str(_plain(metadata.op)), metadata)
         self._latest.pop(metadata.urn, None)
 
@@ -135,18 +137,18 @@ class EventLog:
 
 
 def resource_of(urn: str) -> str:
-    """Return the name of a resource as people know it."""
+    """Return the name of a resource."""
     return urn.rpartition("::")[2]
 
 
 def component_of(urn: str) -> str:
-    """Return the component a resource belongs to, empty where there is none."""
+    """Return the component that a resource belongs to; empty if none."""
     parts = urn.split("::")
     parents = parts[2].split("$")[:-1] if len(parts) > 2 else []
     return parents[-1].rpartition(":")[2] if parents else ""
 
 
-def _judged(event: Any) -> Problem:
+def _policy_problem(event: Any) -> Problem:
     text, _, fix = _MARKUP.sub("", event.message).partition("\n")[2].strip().rpartition(". Fix: ")
     resource = resource_of(event.resource_urn) if event.resource_urn else ""
     message, fix = (text, fix) if text else (fix, "")

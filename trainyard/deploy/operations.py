@@ -1,4 +1,4 @@
-"""The operations on a stack: up, preview, destroy, refresh."""
+"""Operations on a stack: up, preview, destroy, refresh."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.cluster.files import state_home
 from trainyard.data import data_folder
 from trainyard.deploy.events import EventLog
-from trainyard.deploy.recovery import backend_folder, forget_pending_operations, release_stale_lock
+from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
 from trainyard.deploy.result import Result
 from trainyard.deploy.workspace import PROJECT, Program, open_workspace
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
-from trainyard.live.quotas import COUNTING_PATIENCE, await_counted, uncounted
+from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
 from trainyard.problem import Problem, TrainyardError
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
@@ -62,9 +62,9 @@ class _Run:
 
 
 def up(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Make the cluster what the settings say.
+    """Apply a stack.
 
-    Nodes of the fabric are synchronized first. A run that was killed is continued.
+    Simulated nodes are synchronized first. A killed run is continued.
 
     Parameters
     ----------
@@ -75,26 +75,26 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     config_file
         Its settings file.
     progress
-        Told what is done and what is waited for.
+        Receives progress.
 
     Raises
     ------
     TrainyardError
-        With each resource that failed, its message and what to do.
+        Names each failed resource with its message and the fix.
     """
     cluster = provider(settings.cluster, cluster_name(settings, stack))
     access = cluster.access()
     cluster.sync_nodes(settings.fabric)
     with _operation("up", "Platform", settings, stack, config_file, progress) as run:
         run.stack.up(**run.options)
-    # Whoever may not list quotas everywhere only learns later that they are counted.
+    # Users without permission to list quotas in all namespaces skip the wait.
     with suppress(ApiError, TransportError):
         asyncio.run(_await_quotas(access, stack, progress))
     return _result("up", stack, run)
 
 
 def preview(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Say what `up` would change, and what admission rules say about it; parameters and errors as there."""
+    """Return what `up` would change, and the findings of admission rules; parameters and errors as for `up`."""
     with _operation("preview", "Preview", settings, stack, config_file, progress) as run:
         run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
     result = _result("preview", stack, run)
@@ -104,7 +104,7 @@ def preview(settings: StackSettings, stack: str, config_file: Path, progress: Pr
 
 
 def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Read the objects' present state from the cluster into the stack's state; parameters and errors as for `up`."""
+    """Update the stack's state from the live objects; parameters and errors as for `up`."""
     provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("refresh", "Refresh", settings, stack, config_file, progress) as run:
         run.stack.refresh(**run.options)
@@ -112,16 +112,16 @@ def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Pr
 
 
 def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Remove everything that `up` made; parameters as there.
+    """Delete everything that `up` created; parameters as for `up`.
 
     Raises
     ------
     TrainyardError
-        Resources are protected (each is listed), or something failed.
+        Resources are protected (each is listed), or a deletion failed.
     """
     provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("destroy", "Removal", settings, stack, config_file, progress) as run:
-        _refuse_protected(run.stack, stack)
+        _require_unprotected(run.stack, stack)
         run.stack.destroy(**run.options)
     return _result("destroy", stack, run)
 
@@ -139,37 +139,37 @@ def _operation(
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if release_stale_lock(folder, PROJECT, stack):
-                step.update("continuing after a run that was killed")
+                step.update("continuing after a killed run")
         events = EventLog(step)
         with open_workspace(stack, config_file, environment, program) as opened:
             if operation != "preview":
-                forget_pending_operations(opened, folder)
+                drop_pending_operations(opened, folder)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
-            with _ticking(events), _explained(operation, stack, events, program, log):
+            with _periodic_reports(events), _translate_errors(operation, stack, events, program, log):
                 yield run
             step.done(_result(operation, stack, run, time.monotonic() - began).summary)
 
 
 async def _await_quotas(access: ClusterAccess, stack: str, progress: Progress) -> None:
-    """Wait until tenants can submit: what a quota counts is refused until it was counted once."""
+    """Wait until quotas are counted: until then the API server rejects the objects that they limit."""
     async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-        pending = await uncounted(client, stack=stack)
+        pending = await list_uncounted(client, stack=stack)
         if not pending:
             return
-        with progress.step("Quotas of the tenants") as step:
-            step.update(f"{len(pending)} to be counted by the cluster for the first time")
+        with progress.step("Tenant quotas") as step:
+            step.update(f"waiting for the first count of {len(pending)}")
             try:
                 async with asyncio.timeout(COUNTING_PATIENCE):
-                    await await_counted(client, stack=stack)
+                    await wait_until_counted(client, stack=stack)
             except TimeoutError:
-                step.done("not counted yet; until then jobs are refused with `status unknown for quota`")
+                step.done("not counted yet; until then jobs are rejected with `status unknown for quota`")
             else:
                 step.done("counted")
 
 
 def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:
-    """Return what a change of the queues means for the jobs of the live cluster; None where it has no queues yet."""
+    """Return the effect of queue changes on live jobs; None if the cluster has no queues yet."""
     access = provider(settings.cluster, cluster_name(settings, stack)).access()
 
     async def read() -> LiveQueues:
@@ -185,7 +185,7 @@ def _policy_packs(settings: StackSettings) -> list[str]:
 
 
 @contextmanager
-def _explained(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
+def _translate_errors(operation: str, stack: str, events: EventLog, program: Program, log: Path) -> Iterator[None]:
     from pulumi.automation.errors import CommandError
 
     try:
@@ -193,16 +193,16 @@ def _explained(operation: str, stack: str, events: EventLog, program: Program, l
     except CommandError as error:
         if program.error is not None:
             raise program.error from error
-        problems = [_with_fix(problem) for problem in events.problems or _said(str(error))]
+        problems = [_with_fix(problem) for problem in events.problems or _printed_errors(str(error))]
         raise TrainyardError(
             f"{operation} of stack {stack} failed" + (f" at {len(problems)} resources" if len(problems) > 1 else ""),
             problems=problems,
-            fix=f"correct this and run the same command again, it goes on from here (everything Pulumi said: {log})",
+            fix=f"correct this and run the command again, which continues from here (Pulumi's output: {log})",
         ) from error
 
 
-def _said(output: str) -> list[Problem]:
-    """Return what the CLI printed as errors, which is all there is where it failed before the first event."""
+def _printed_errors(output: str) -> list[Problem]:
+    """Return the errors that the CLI printed, for failures before the first event."""
     found = [line.rpartition("error: ")[2].strip() for line in output.splitlines() if "error: " in line]
     return [Problem("", message) for message in dict.fromkeys(found)]
 
@@ -214,25 +214,25 @@ def _with_fix(problem: Problem) -> Problem:
     return Problem(problem.path, problem.message, f"see `trainyard cluster logs {process}`")
 
 
-def _refuse_protected(stack: Stack, name: str) -> None:
+def _require_unprotected(stack: Stack, name: str) -> None:
     body = stack.export_stack().deployment or {}
-    held = [resource["urn"] for resource in body.get("resources", []) if resource.get("protect")]
-    if held:
+    protected = [resource["urn"] for resource in body.get("resources", []) if resource.get("protect")]
+    if protected:
         raise TrainyardError(
-            f"Stack {name} is protected: {len(held)} resources may not be deleted",
-            problems=[Problem(urn.rpartition("::")[2], "protected") for urn in held],
+            f"Stack {name} is protected: {len(protected)} resources cannot be deleted",
+            problems=[Problem(urn.rpartition("::")[2], "protected") for urn in protected],
             fix="set trainyard:protect to false, run `trainyard up`, then destroy",
         )
 
 
 @contextmanager
-def _ticking(events: EventLog) -> Iterator[None]:
-    """Tell the progress from time to time while the engine is silent, because it waits."""
+def _periodic_reports(events: EventLog) -> Iterator[None]:
+    """Update the progress every second, also while the engine sends no events."""
     ended = threading.Event()
 
     def tick() -> None:
         while not ended.wait(1.0):
-            events.tell()
+            events.report()
 
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()

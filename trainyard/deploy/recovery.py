@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _PLUGINS = ("pulumi-resource-", "pulumi-analyzer-")
 
 _GRACE = 30.0
-"""Seconds in which Pulumi may end what it has begun and write its state."""
+"""Seconds that Pulumi has to finish running operations and to write its state."""
 
-__all__ = ["backend_folder", "forget_pending_operations", "release_stale_lock"]
+__all__ = ["backend_folder", "drop_pending_operations", "release_stale_lock"]
 
 
 def backend_folder(url: str) -> Path | None:
-    """Return the folder of a file backend, None for any other backend."""
+    """Return the folder of a file backend; None for other backends."""
     parts = urlsplit(url)
     if parts.scheme != "file":
         return None
@@ -34,7 +34,7 @@ def backend_folder(url: str) -> Path | None:
 
 
 def release_stale_lock(folder: Path, project: str, stack: str) -> int:
-    """Remove the locks of processes that are gone, and end those whose command is.
+    """Remove the locks of processes that have exited, and stop processes whose command was killed.
 
     Parameters
     ----------
@@ -51,46 +51,46 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
     Raises
     ------
     TrainyardError
-        A process that lives holds the lock, or one of another machine does.
+        A running process or another machine holds the lock.
     """
     removed = 0
     for lock in sorted((folder / ".pulumi" / "locks").rglob("*.json")):
         if lock.parent.name != stack or lock.parent.parent.name != project:
             continue
         try:
-            holder: dict[str, Any] = json.loads(lock.read_text())
+            owner: dict[str, Any] = json.loads(lock.read_text())
         except (OSError, ValueError):
-            holder = {}
-        pid, host = holder.get("pid"), holder.get("hostname")
+            owner = {}
+        pid, host = owner.get("pid"), owner.get("hostname")
         if host not in (None, socket.gethostname()):
             raise TrainyardError(
-                f"Another run on {host} (process {pid}, since {holder.get('timestamp')}) holds the stack {stack}",
-                fix="wait for it, or run `pulumi cancel` when it is certain that it is gone",
+                f"Another run on {host} (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
+                fix="wait for it, or run `pulumi cancel` if it no longer runs",
             )
-        if isinstance(pid, int) and _runs_pulumi(pid) and not _ended_orphan(pid):
+        if isinstance(pid, int) and _runs_pulumi(pid) and not _stop_orphan(pid):
             raise TrainyardError(
-                f"Another run (process {pid}, since {holder.get('timestamp')}) holds the stack {stack}",
-                fix="wait for it to end, or stop it",
+                f"Another run (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
+                fix="wait until it has finished, or stop it",
             )
         lock.unlink(missing_ok=True)
         removed += 1
     if removed:
-        _end_plugins(folder)
+        _kill_orphaned_plugins(folder)
     return removed
 
 
-def forget_pending_operations(stack: Stack, folder: Path | None = None) -> list[str]:
-    """Drop the operations that a killed run left open from the state, and return the resources they were about.
+def drop_pending_operations(stack: Stack, folder: Path | None = None) -> list[str]:
+    """Drop the pending operations of a killed run from the state, and return the URNs of their resources.
 
-    That is safe here: the next run creates, updates or deletes these objects again, and the provider takes an object
-    that is already there (this stack's label is on it) for created.
+    This is safe: the next run repeats these operations, and the provider upserts, so an object that was already created
+    (it carries this stack's label) is adopted.
 
     Parameters
     ----------
     stack
         The opened stack.
     folder
-        Folder of a file backend, where a look at the state is cheaper than asking the CLI for it.
+        Folder of a file backend, in which the state can be read without the CLI.
     """
     from pulumi.automation import Deployment
 
@@ -110,8 +110,8 @@ def _pending(folder: Path, stack: str) -> bool:
     return any('"pending_operations"' in path.read_text() for path in folder.rglob(f"{stack}.json"))
 
 
-def _ended_orphan(pid: int) -> bool:
-    """End a run whose own command was killed; its program is gone, so it cannot finish."""
+def _stop_orphan(pid: int) -> bool:
+    """Stop a run whose command was killed: without its program it cannot finish."""
     try:
         process = psutil.Process(pid)
         arguments, parent = process.cmdline(), process.parent()
@@ -129,10 +129,10 @@ def _ended_orphan(pid: int) -> bool:
     return True
 
 
-def _end_plugins(folder: Path) -> None:
-    """End the providers and analyzers of runs that were killed: they work for nobody, and nothing else ends them.
+def _kill_orphaned_plugins(folder: Path) -> None:
+    """Kill orphaned providers and analyzers of killed runs, which would run on.
 
-    They are known by the backend in their environment and by their parent, which is not Pulumi any more.
+    They are identified by the backend in their environment and by a parent process other than Pulumi.
     """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -24,7 +24,7 @@ class Change:
     operation
         create, update, delete, replace or refresh.
     resource
-        Kind, namespace where there is one, and name: ``Queue/vision``.
+        Kind, namespace (if any) and name: ``Queue/vision``.
     component
         Component it belongs to.
     fields
@@ -55,15 +55,15 @@ class Result:
     operation
         up, preview, destroy or refresh.
     counts
-        Number of resources by what happened to them; ``same`` are the unchanged ones.
+        Number of resources by operation; ``same``: unchanged.
     changes
-        The resources that change, in the order they were handled.
+        The changed resources, in processing order.
     seconds
-        How long it took.
+        Duration.
     advice
-        What admission rules say and do not refuse.
+        Advisory findings of admission rules.
     queues
-        What a change of queues means for tenants and their jobs; None where no queue changes.
+        Effect of queue changes on tenants and their jobs; None if no queue changes.
     """
 
     operation: str
@@ -76,12 +76,12 @@ class Result:
 
     @property
     def changed(self) -> bool:
-        """Whether anything differs."""
+        """Whether any resource changes."""
         return any(count for operation, count in self.counts.items() if operation not in _UNCHANGED)
 
     @property
     def summary(self) -> str:
-        """One line: what changed, or that nothing did."""
+        """Summary of the changes in one line."""
         same = self.counts.get("same", 0)
         if not self.changed:
             return f"nothing to change, {same} resources are as declared"
@@ -91,7 +91,7 @@ class Result:
         return ", ".join([*parts, f"{same} unchanged"])
 
     def lines(self) -> list[str]:
-        """Return the changes for people, by component, and what admission rules say."""
+        """Return the changes by component and the advisory findings, as lines of text."""
         signs = {"create": "+", "update": "~", "delete": "-", "replace": "±"}
         found = []
         for component in dict.fromkeys(change.component for change in self.changes):

@@ -1,4 +1,4 @@
-"""A stack of the Automation API that avoids CLI calls and parses only the events it needs."""
+"""A stack of the Automation API with fewer CLI calls and less event parsing."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from trainyard.cluster.toolchain import pinned
 __all__ = ["QuickStack", "command", "is_unchanged"]
 
 _HEAD = 400
-"""Characters of an event that hold its kind and its operation; the states of the resource come after them."""
+"""Leading characters of an event that contain its kind and operation; the resource's states follow."""
 _UNLIMITED = [("grpc.max_receive_message_length", -1)]
 
 
 class QuickStack(automation.Stack):
-    """A stack that exists in a file backend, or is selected or made through the CLI.
+    """A stack that exists in a file backend, or is selected or created through the CLI.
 
     Parameters
     ----------
     name
         Name of the stack.
     workspace
-        Where Pulumi runs.
+        Its workspace.
     exists
-        Whether the stack is known to exist. Every operation names it, so that nothing needs to be selected.
+        Whether the stack is known to exist. Operations name the stack, so it need not be selected.
     """
 
     def __init__(self, name: str, workspace: automation.Workspace, *, exists: bool) -> None:
@@ -47,18 +47,18 @@ class QuickStack(automation.Stack):
             super().__init__(name, workspace, StackInitMode.CREATE_OR_SELECT)
 
     def outputs(self) -> dict[str, Any]:
-        """Return nothing instead of asking the CLI after each operation: nobody reads them."""
+        """Return nothing, without a CLI call; outputs are not used."""
         return {}
 
     def info(self, show_secrets: bool | None = None) -> automation.UpdateSummary:
-        """Return a summary without asking the CLI for the history: nobody reads it."""
+        """Return a summary without a CLI call; the history is not used."""
         return automation.UpdateSummary("update", datetime.datetime.now(datetime.UTC), "", {}, {}, "succeeded")
 
     def _setup_event_log(self, command: str, on_event: Callable[[EngineEvent], None], pulumi_version: str) -> Any:
-        """Serve the event log as the base class does, but read no event of a resource that stays as it is.
+        """Serve the event log as the base class does, but skip events of unchanged resources.
 
-        Such an event carries the resource's whole state twice, which for the CustomResourceDefinitions is megabytes.
-        Only the end of a refresh tells that a resource stays, after its beginning was told.
+        Such an event contains the resource's state twice, which is megabytes for CustomResourceDefinitions. A refresh
+        needs all events, because a resource is known to be unchanged only at its end.
         """
         server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_UNLIMITED)
         events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event, every=command == "refresh"), server)
@@ -80,14 +80,14 @@ class _Events(events_pb2_grpc.EventsServicer):
             try:
                 event = EngineEvent.from_json(orjson.loads(request.event))
             except (ValueError, KeyError, TypeError, AttributeError):
-                # An event that this SDK does not know yet must not end the stream of the others.
+                # An event that this SDK does not know must not end the stream.
                 continue
             self._on_event(event)
         return empty_pb2.Empty()
 
 
 def is_unchanged(event: str) -> bool:
-    """Tell from the beginning of an event whether it is about a resource that stays as it is."""
+    """Return whether an event is about an unchanged resource, judging by its first characters."""
     head = event[:_HEAD]
     return '"op":"same"' in head and ('"resourcePreEvent"' in head or '"resOutputsEvent"' in head)
 
@@ -98,7 +98,7 @@ class _Known(automation.PulumiCommand):
 
 
 def command() -> automation.PulumiCommand:
-    """Return the CLI on PATH; one that was built here has the pinned version and is not asked for it."""
+    """Return the CLI on PATH; the version of one from the toolchain cache is known without running it."""
     file = shutil.which("pulumi")
     if file is not None and Path(file).is_relative_to(cache_home() / "toolchain"):
         return _Known(VersionInfo.parse(next(program.version for program in pinned() if program.name == "pulumi")))

@@ -1,4 +1,4 @@
-"""Pulumi workspace: a separate folder with the project and the settings; the checkout stays unchanged."""
+"""Pulumi workspace: a temporary folder with copies of project and settings; the checkout is not changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.cluster.pulumi_home import quiet_home
+from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder
 from trainyard.manifests.dump import dump
@@ -32,24 +32,24 @@ __all__ = ["PROJECT", "Program", "open_workspace"]
 PROJECT = "trainyard"
 
 _COLLECTION = {"GOGC": "800", "GOMEMLIMIT": "1GiB"}
-"""Growth of the heap at which garbage is collected, in percent, and the size from which it is collected more often."""
+"""Garbage collection of the CLI and the provider, which run for seconds: rare up to the memory limit."""
 
 
 @dataclass
 class Program:
-    """The program of stacks/, run inside this process; it keeps the user's error if there is one."""
+    """The program of stacks/, run inside this process; records the user's error, if any."""
 
     path: Path = field(default_factory=lambda: project_root() / "stacks" / "__main__.py")
     error: TrainyardError | None = None
     _preparation: threading.Thread | None = None
 
     def prepare(self) -> None:
-        """Begin to import what the program imports; meanwhile the CLI reads the state."""
+        """Import the program's modules in a thread, while the CLI reads the state."""
         self._preparation = threading.Thread(target=_import, args=(self.path,), daemon=True)
         self._preparation.start()
 
     def __call__(self) -> None:
-        """Run it."""
+        """Run the program."""
         if self._preparation is not None:
             self._preparation.join()
         try:
@@ -61,7 +61,7 @@ class Program:
 
 
 def _import(program: Path) -> None:
-    # Whatever is wrong is said when the program itself runs.
+    # Errors are raised when the program itself runs.
     with contextlib.suppress(Exception):
         for statement in ast.parse(program.read_text()).body:
             if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
@@ -70,18 +70,18 @@ def _import(program: Path) -> None:
 
 @contextmanager
 def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str], program: Program) -> Iterator[Stack]:
-    """Open a stack, made if it is new.
+    """Open a stack; it is created if it does not exist.
 
     Parameters
     ----------
     stack
         Name of the stack.
     config_file
-        Its settings; copied, never written.
+        Its settings file; copied, never written.
     environment
         Variables of the cluster: backend, passphrase, PATH.
     program
-        What to run.
+        The program.
 
     Raises
     ------
@@ -90,14 +90,14 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
     """
     variables = {
         **environment,
-        # A stack file without a salt takes it from the state instead of getting a new one.
+        # A stack file without a salt uses that of the state instead of a new one.
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
-        # The last state is in the history; a second copy of each checkpoint is not needed.
+        # The history contains the last state; a second copy of each checkpoint is not needed.
         "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
         **_collection(),
     }
     with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
-        variables.setdefault("PULUMI_HOME", str(quiet_home(Path(name) / ".pulumi")))
+        variables.setdefault("PULUMI_HOME", str(home_without_logs(Path(name) / ".pulumi")))
         with _environment(variables), _workspace(Path(name), stack, config_file, program) as opened:
             yield opened
 
@@ -109,7 +109,7 @@ def _workspace(folder: Path, stack: str, config_file: Path, program: Program) ->
     from trainyard.deploy.stack import QuickStack, command
 
     if shutil.which("pulumi") is None:
-        raise TrainyardError("pulumi is not on this machine", fix="run `trainyard cluster toolchain`, or install it")
+        raise TrainyardError("The pulumi CLI is not on PATH", fix="run `trainyard cluster toolchain`, or install it")
     _write_project(folder)
     shutil.copyfile(config_file, folder / f"Pulumi.{stack}.yaml")
     try:
@@ -127,7 +127,7 @@ def _exists(stack: str) -> bool:
 
 
 def _collection() -> dict[str, str]:
-    """Return how the CLI and the provider collect garbage: they live for seconds, so rarely, while memory is plenty."""
+    """Return the variables of garbage collection that the user has not set."""
     return {name: value for name, value in _COLLECTION.items() if name not in os.environ}
 
 
@@ -136,10 +136,10 @@ def _failure(error: Exception) -> TrainyardError:
     said = lines[-1].rpartition("error:")[2].strip() if lines else str(error)
     if "PULUMI_ACCESS_TOKEN" in said:
         return TrainyardError(
-            "Pulumi does not know where this stack's state is kept",
+            "No Pulumi backend is configured for this stack's state",
             fix="run `pulumi login`, or set PULUMI_BACKEND_URL (s3://…, azblob://…, gs://… or file://…)",
         )
-    return TrainyardError(f"Pulumi failed: {said}", fix="read the message; then run it again")
+    return TrainyardError(f"Pulumi failed: {said}", fix="correct this, then run the command again")
 
 
 def _write_project(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading a live cluster for the pure parts."""
+"""Readers of a live cluster, for the pure packages."""
 
 from trainyard.live.platform import PlatformView, read_platform
 from trainyard.live.train_jobs import finished_condition, gang_nodes, run_train_job

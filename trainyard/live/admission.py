@@ -1,7 +1,7 @@
 """Wait until tenants can submit: a control plane that answers may still reject them.
 
-Policies, webhooks and the controllers behind them start after the API server. So what tenants do is tried as a dry
-run, in the namespace of one of them: policies judge by namespace, whoever asks.
+Policies, webhooks and their controllers start after the API server. So requests of tenants are sent as dry runs, in the
+namespace of one tenant; policies depend on the namespace, not on the user.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from trainyard.settings.tenancy import TenantSettings
 __all__ = ["await_admission", "wait_for_tenants"]
 
 _PLAIN_RUNTIME = "torch-distributed"
-"""Tried where the tenant may use it: it needs nothing but its name."""
+"""Preferred if the tenant may use it, because it has no required fields."""
 _PATIENCE = 120.0
 _PAUSE = 0.25
 _FIX = "see `trainyard cluster status`; run `trainyard up` if a part of the platform is missing"
 _NAME = "admission-probe"
 _JOBS = Resource("batch", "v1", "jobs", "Job")
-_JUDGED = re.compile(
+_REVIEWED = re.compile(
     r"denied( the)? request: (?!POL-)[A-Z]{3}-[0-9]{3} (?!parameters:)|exceeded quota|status unknown for quota"
 )
-"""A rejection that comes after every policy and webhook has answered: a rule of the stack's own, or a quota."""
+"""Rejections that prove that every policy and webhook has answered: by a rule of the stack, or by a quota."""
 
 
 def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: Progress) -> None:
-    """Wait until a tenant's request passes; return at once where the stack is not installed.
+    """Wait until a tenant's requests are admitted; return at once if the stack is not installed.
 
     Raises
     ------
     TrainyardError
-        None did in time; the message carries the last rejection.
+        They are still rejected after the timeout; contains the last rejection.
     """
 
     async def wait() -> None:
@@ -60,7 +60,7 @@ def wait_for_tenants(access: ClusterAccess, settings: StackSettings, progress: P
 
 
 async def tenant_namespace(client: Client, settings: StackSettings) -> str | None:
-    """Return the first tenant of a stack whose namespace exists, None where none does."""
+    """Return the first tenant of a stack with an existing namespace; None if there is none."""
     for tenant in sorted(settings.tenants):
         home = await client.find(NAMESPACES, tenant)
         if home is not None and TENANT_LABEL in (home["metadata"].get("labels") or {}):
@@ -71,7 +71,7 @@ async def tenant_namespace(client: Client, settings: StackSettings) -> str | Non
 async def await_admission(
     client: Client, settings: StackSettings, *, report: Callable[[str], None], patience: float = _PATIENCE
 ) -> str | None:
-    """Wait until a TrainJob and a Job of a tenant would be accepted.
+    """Wait until a TrainJob and a Job of a tenant would be admitted.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ async def await_admission(
     Returns
     -------
     str | None
-        The tenant; None where no tenant of the stack has a namespace.
+        The tenant; None if no tenant of the stack has a namespace.
 
     Raises
     ------
@@ -118,7 +118,7 @@ async def _rejection(client: Client, tenant: str, settings: TenantSettings) -> s
                 path = resource.path(namespace=tenant)
                 await client.request("POST", path, resource=resource, body=body, query={"dryRun": "All"})
             except ApiError as error:
-                if error.status != 409 and not _JUDGED.search(error.message):
+                if error.status != 409 and not _REVIEWED.search(error.message):
                     return f"{resource.kind}: {error.message}"
     except (ApiError, TransportError) as error:
         return str(error)
@@ -128,7 +128,7 @@ async def _rejection(client: Client, tenant: str, settings: TenantSettings) -> s
 def _requests(
     tenant: str, settings: TenantSettings, runtimes: list[Object]
 ) -> Iterator[tuple[Resource, dict[str, Any]]]:
-    """Yield what the tenant may do, as far as the runtimes of the cluster allow it."""
+    """Yield requests that the tenant is allowed to send, with a runtime of the cluster."""
     allowed = [each for each in runtimes if {"*", each["metadata"]["name"]} & set(settings.runtimes)]
     if not allowed:
         return

@@ -11,14 +11,14 @@ __all__ = ["live_plan", "plan_from"]
 
 
 async def live_plan(client: Client, after: Side) -> Plan:
-    """Return the consequences of giving a cluster another queue tree."""
+    """Return the effect of another queue tree on a cluster."""
     return plan_from(await read_shares(client), after)
 
 
 def plan_from(live: LiveQueues, after: Side) -> Plan:
-    """Return the consequences of giving a cluster that was read another queue tree.
+    """Return the effect of another queue tree on a cluster that was read.
 
-    Its nodes stay what they are: a change of the fabric is not part of the plan.
+    The capacity is that of the live nodes; a change of the fabric is not part of the plan.
     """
     before = live.side
     return plan(before.tree, after.tree, jobs=live.jobs, capacity=before.capacity, tenants=after.tenants)

@@ -1,4 +1,4 @@
-"""Live queues, their gangs, and the nodes they share."""
+"""Live queues, their gangs, and the nodes that they share."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["LiveQueues", "read_queues", "read_shares"]
 
 @dataclass(frozen=True)
 class LiveQueues:
-    """What is in the queues of a cluster.
+    """The queues of a cluster and their content.
 
     Parameters
     ----------
     queues
         Every Queue.
     pod_groups
-        Every PodGroup, of whatever phase.
+        Every PodGroup, in any phase.
     retired
-        Names of the queues that the platform retired.
+        Names of the queues that the Platform retires.
     nodes
-        Every node, where they were asked for.
+        Every node, if requested.
     priority_classes
-        Every PriorityClass, where they were asked for.
+        Every PriorityClass, if requested.
     """
 
     queues: tuple[Object, ...] = ()
@@ -40,14 +40,14 @@ class LiveQueues:
 
     @property
     def side(self) -> Side:
-        """The queue tree and what it shares out."""
+        """The queue tree and its capacity."""
         return live_side(self.queues, self.nodes)
 
     @property
     def jobs(self) -> list[Job]:
-        """The gangs that run or wait."""
+        """The running and waiting gangs."""
         kinds = ((self.priority_classes, "PriorityClass"), (self.pod_groups, "PodGroup"))
-        # The API server leaves the kind out of the members of a list.
+        # The API server omits the kind of list items.
         return read_jobs({**body, "kind": kind} for bodies, kind in kinds for body in bodies)
 
     @property
@@ -57,7 +57,7 @@ class LiveQueues:
 
 
 async def read_queues(client: Client) -> LiveQueues:
-    """Read the queues of a cluster and the gangs in them; one without Volcano has none."""
+    """Read the queues of a cluster and their gangs; empty without Volcano."""
     queues = await _list(client, QUEUES)
     pod_groups = await _list(client, POD_GROUPS) if queues else ()
     platform = await client.find(PLATFORMS, PLATFORM_NAME)
@@ -66,7 +66,7 @@ async def read_queues(client: Client) -> LiveQueues:
 
 
 async def read_shares(client: Client) -> LiveQueues:
-    """Read the queues of a cluster, the gangs in them, their priorities and the nodes they share."""
+    """Read the queues of a cluster, their gangs, the PriorityClasses and the nodes."""
     queues = [await _list(client, resource) for resource in (QUEUES, POD_GROUPS, NODES, PRIORITY_CLASSES)]
     return LiveQueues(queues[0], queues[1], nodes=queues[2], priority_classes=queues[3])
 

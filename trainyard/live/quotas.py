@@ -1,7 +1,7 @@
-"""ResourceQuotas without a status yet: the API server rejects what they count until then.
+"""ResourceQuotas without a status: until they are counted, the API server rejects the objects that they limit.
 
-The controller manager counts a quota on a kind that is new to a cluster late: it looks for new kinds every half minute,
-and counts again at its ``--resource-quota-sync-period`` (five minutes, five seconds on the embedded control plane).
+The controller manager counts quotas on newly installed kinds late: it discovers kinds every half minute, and recounts
+at its ``--resource-quota-sync-period`` (default five minutes; five seconds on the embedded control plane).
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import Any
 
 from trainyard.kube import ApiError, Client, Object, Resource, WatchBrokenError
 
-__all__ = ["COUNTING_PATIENCE", "await_counted", "refused_uncounted", "uncounted"]
+__all__ = ["COUNTING_PATIENCE", "is_uncounted_error", "list_uncounted", "wait_until_counted"]
 
 COUNTING_PATIENCE = 360.0
-"""Seconds after which a controller manager with default settings has counted a quota on a new kind."""
+"""Seconds within which a controller manager with default settings counts a quota on a new kind."""
 _QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 _UNCOUNTED = "status unknown for quota"
 
 
-def refused_uncounted(error: ApiError) -> bool:
-    """Return whether a request was refused only because a quota is not counted yet."""
+def is_uncounted_error(error: ApiError) -> bool:
+    """Return whether a request was rejected only because a quota is not counted yet."""
     return _UNCOUNTED in str(error)
 
 
-async def uncounted(client: Client, *, namespace: str | None = None, stack: str | None = None) -> list[Object]:
-    """Return the quotas that are not counted yet, of one namespace or of all, and of one stack only if it is named."""
+async def list_uncounted(client: Client, *, namespace: str | None = None, stack: str | None = None) -> list[Object]:
+    """Return the quotas that are not counted yet, in one or all namespaces, of one or all stacks."""
     selector = f"trainyard.dev/stack={stack}" if stack else None
     quotas = await client.list(_QUOTAS, namespace=namespace, label_selector=selector)
     return [quota for quota in quotas if not _counted(quota)]
 
 
-async def await_counted(client: Client, *, namespace: str | None = None, stack: str | None = None) -> bool:
-    """Wait until quotas are counted, chosen as in `uncounted`.
+async def wait_until_counted(client: Client, *, namespace: str | None = None, stack: str | None = None) -> bool:
+    """Wait until quotas are counted; parameters as for `list_uncounted`.
 
     Returns
     -------
     bool
-        Whether there was anything to wait for.
+        Whether it had to wait.
     """
     waited = False
-    while pending := await uncounted(client, namespace=namespace, stack=stack):
+    while pending := await list_uncounted(client, namespace=namespace, stack=stack):
         waited = True
         metadata = pending[0]["metadata"]
         try:

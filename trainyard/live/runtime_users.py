@@ -1,4 +1,4 @@
-"""TrainJobs of a live cluster by runtime, and which of them use a snapshot."""
+"""TrainJobs of a live cluster by runtime, and their runtime snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["read_users"]
 
 
 async def read_users(client: Client) -> Recorded:
-    """Read every TrainJob of a cluster, and the names of the snapshots."""
+    """Read the TrainJobs of a cluster, and the names of those with a snapshot."""
     jobs = await client.list(TRAIN_JOBS)
     config_maps = [body["metadata"] for body in await client.list(CONFIG_MAPS)] if jobs else []
     snapshots = frozenset(

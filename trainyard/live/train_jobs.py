@@ -1,4 +1,4 @@
-"""TrainJobs of a live cluster: submit one, wait for its end, and report where its pods ran."""
+"""TrainJobs of a live cluster: submit one, wait until it has finished, and return the nodes of its pods."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from trainyard.controller.resources import TRAIN_JOBS
 from trainyard.kube import ApiError, Client, Object, WatchBrokenError
 from trainyard.kube.kinds import PODS
-from trainyard.live.quotas import await_counted, refused_uncounted
+from trainyard.live.quotas import is_uncounted_error, wait_until_counted
 from trainyard.problem import TrainyardError
 
 __all__ = ["finished_condition", "gang_nodes", "run_train_job"]
 
 _QUOTA_LAG = 0.2
-"""Seconds until the API server, which keeps quotas in a cache, is asked again."""
+"""Seconds between attempts while the API server's quota cache lags."""
 _FINAL = ("Complete", "Failed")
 
 
 def finished_condition(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the condition that ended a TrainJob, None while it has not ended."""
+    """Return the terminal condition of a TrainJob; None while it has not finished."""
     conditions = job.get("status", {}).get("conditions", ())
     return next((c for c in conditions if c["type"] in _FINAL and c["status"] == "True"), None)
 
@@ -28,7 +28,7 @@ def finished_condition(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
 async def run_train_job(
     client: Client, manifest: Mapping[str, Any], *, patience: float, report: Callable[[str], None]
 ) -> tuple[Object, bool]:
-    """Submit a TrainJob unless it is there, and wait until it has ended.
+    """Submit a TrainJob unless it exists, and wait until it has finished.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ async def run_train_job(
     patience
         Seconds to wait.
     report
-        Receives in a few words what it is waiting for.
+        Receives progress.
 
     Returns
     -------
     tuple
-        The TrainJob as it ended, and whether it was submitted by this call.
+        The finished TrainJob, and whether this call submitted it.
 
     Raises
     ------
     TrainyardError
-        It was refused, failed, or did not end in time; the message says what was last seen.
+        It was rejected, failed, or did not finish in time; contains the last status.
     """
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
     job = await client.find(TRAIN_JOBS, name, namespace=namespace)
@@ -57,10 +57,10 @@ async def run_train_job(
             job = await _submitted(client, manifest, report) if job is None else job
             job = await _finished(client, job, report)
     except TimeoutError as error:
-        last = _waiting_for(job) if job else "the quota of its namespace was not counted yet"
+        last = _waiting_for(job) if job else "the quota of its namespace is not counted yet"
         raise TrainyardError(
-            f"TrainJob {namespace}/{name} did not end within {patience:g} s: {last}",
-            fix=f"look at `kubectl describe trainjob,jobset,podgroup -n {namespace}`, then run the command again",
+            f"TrainJob {namespace}/{name} did not finish within {patience:g} s: {last}",
+            fix=f"see `kubectl describe trainjob,jobset,podgroup -n {namespace}`, then run the command again",
         ) from error
     condition = finished_condition(job)
     if condition is not None and condition["type"] == "Failed":
@@ -72,16 +72,16 @@ async def run_train_job(
 
 
 async def _submitted(client: Client, manifest: Mapping[str, Any], report: Callable[[str], None]) -> Object:
-    """Create the TrainJob, as soon as the quota of its namespace is counted."""
+    """Create the TrainJob, once the quota of its namespace is counted."""
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
     while True:
         try:
             return await client.create(TRAIN_JOBS, manifest)
         except ApiError as error:
-            if not refused_uncounted(error):
-                raise TrainyardError(f"TrainJob {namespace}/{name} was refused: {error}") from error
-        report("waiting until the quota of its namespace is counted")
-        if not await await_counted(client, namespace=namespace):
+            if not is_uncounted_error(error):
+                raise TrainyardError(f"TrainJob {namespace}/{name} was rejected: {error}") from error
+        report("waiting for the first count of its namespace's quota")
+        if not await wait_until_counted(client, namespace=namespace):
             await asyncio.sleep(_QUOTA_LAG)
 
 
@@ -117,7 +117,7 @@ def _waiting_for(job: Mapping[str, Any]) -> str:
 
 
 async def gang_nodes(client: Client, job: Mapping[str, Any]) -> dict[str, str]:
-    """Return the node of each pod of a TrainJob that was placed, by pod name."""
+    """Return the node of each scheduled pod of a TrainJob, by pod name."""
     metadata = job["metadata"]
     pods = await client.list(
         PODS, namespace=metadata["namespace"], label_selector=f"jobset.sigs.k8s.io/jobset-name={metadata['name']}"

@@ -28,14 +28,14 @@ SMOKE_PATIENCE = 180.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a quickstart ended.
+    """Result of a quickstart.
 
     Parameters
     ----------
     changed
         Whether anything was started, changed or submitted.
     page
-        The closing page for a person.
+        The summary page.
     """
 
     changed: bool
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progress: Progress) -> Outcome:
-    """Bring a stack up from nothing and prove it with a TrainJob; every step that is done already is left alone.
+    """Start a cluster, apply a stack, and run a smoke TrainJob; idempotent.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
     Raises
     ------
     TrainyardError
-        A step failed; running the command again continues there.
+        A step failed; the next run continues there.
     """
     name = cluster_name(settings, stack)
     source = provider(settings.cluster, name)
@@ -68,8 +68,8 @@ def quickstart(settings: StackSettings, stack: str, *, config_file: Path, progre
     result = up(settings, stack, config_file, progress)
     wait_for_tenants(access, settings, progress)
     with progress.step("Smoke TrainJob") as step:
-        report, view = asyncio.run(_prove(access, settings, step.update))
-        step.done(f"{report.name} complete" if report.ran else f"{report.name} was complete already")
+        report, view = asyncio.run(_run_smoke_job(access, settings, step.update))
+        step.done(f"{report.name} complete" if report.ran else f"{report.name} was already complete")
     changed = not was_healthy or result.changed or report.ran
     status = source.status()
     page = summary(
@@ -89,7 +89,7 @@ def _running(source: Provider) -> bool:
     return status.healthy and any(process.pid for process in status.processes)
 
 
-async def _prove(
+async def _run_smoke_job(
     access: ClusterAccess, settings: StackSettings, report: Callable[[str], None]
 ) -> tuple[SmokeReport, PlatformView]:
     try:

@@ -1,4 +1,4 @@
-"""The smoke job: the smallest TrainJob that proves gang scheduling, topology and the whole chain of controllers."""
+"""The smoke job: the smallest TrainJob that exercises gang scheduling, topology and all controllers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SMOKE_RUNTIME = "torch-distributed-gang"
 
 
 def accelerator(settings: StackSettings) -> str:
-    """Return the accelerator resource of the stack's nodes, ``cpu`` where they have none."""
-    names = [name for name in _offer(settings) if "/" in name]
+    """Return the accelerator resource of the stack's nodes; ``cpu`` if they have none."""
+    names = [name for name in _capacity(settings) if "/" in name]
     return names[0] if names else "cpu"
 
 
-def _offer(settings: StackSettings) -> Mapping[str, str]:
-    """Return what the first node of the fabric offers."""
+def _capacity(settings: StackSettings) -> Mapping[str, str]:
+    """Return the capacity of the first node of the fabric."""
     nodes = compile_fabric(settings.fabric).nodes
     return nodes[0].capacity if nodes else settings.fabric.node_shape.capacity
 
@@ -33,16 +33,16 @@ def smoke_job(settings: StackSettings) -> dict[str, Any]:
     Raises
     ------
     TrainyardError
-        The stack has no tenant, so there is nowhere to submit it.
+        The stack has no tenant.
     """
     if not settings.tenants:
         raise TrainyardError(
-            "The stack has no tenant to run the smoke job for", fix="declare one under trainyard:tenants"
+            "The smoke job needs a tenant, and the stack has none", fix="declare one under trainyard:tenants"
         )
     tenant = min(settings.tenants)
     resource = accelerator(settings)
     nodes = min(2, len(compile_fabric(settings.fabric).nodes) or 2)
-    amount = _offer(settings).get(resource, "1") if resource != "cpu" else "1"
+    amount = _capacity(settings).get(resource, "1") if resource != "cpu" else "1"
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",

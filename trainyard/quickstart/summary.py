@@ -1,4 +1,4 @@
-"""Summary page: processes, queues, the fabric, and where the gang was placed."""
+"""Summary page: processes, queues, the fabric, and the placement of the smoke job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ProcessLine:
-    """One running program: its name, version, address and health in words."""
+    """Name, version, address and health of a process."""
 
     name: str
     version: str
@@ -29,7 +29,7 @@ class ProcessLine:
 
 @dataclass(frozen=True)
 class SmokeReport:
-    """The smoke job as it ended.
+    """Result of the smoke job.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class SmokeReport:
     nodes
         Node of each pod of the gang, by pod name.
     seconds
-        From creation to the terminal condition.
+        Time from creation to the terminal condition.
     ran
-        Whether it was submitted now rather than found complete.
+        Whether it was submitted in this run.
     """
 
     name: str
@@ -53,7 +53,7 @@ class SmokeReport:
 
 
 def process_table(processes: Iterable[ProcessLine]) -> Table:
-    """Return the table of what runs where."""
+    """Return the table of processes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("process", "version", "address", "health"):
         table.add_column(heading, no_wrap=True)
@@ -64,14 +64,14 @@ def process_table(processes: Iterable[ProcessLine]) -> Table:
 
 
 def queue_tree(queues: Sequence[Manifest], resource: str) -> Tree:
-    """Return the live queue tree with what each queue deserves and may use of one resource.
+    """Return the live queue tree with guarantee, deserved share, capability and usage of one resource.
 
     Parameters
     ----------
     queues
         Volcano Queue objects.
     resource
-        Resource shown, for instance ``nvidia.com/gpu``.
+        Resource to show, such as ``nvidia.com/gpu``.
     """
     children: dict[str, list[Manifest]] = {}
     for queue in queues:
@@ -110,7 +110,7 @@ def _shares(spec: Manifest) -> list[tuple[str, Manifest]]:
 
 
 def landing_domains(hyper_nodes: Sequence[Manifest], nodes: Iterable[str]) -> tuple[str, ...]:
-    """Return the lowest-tier HyperNodes that hold the given nodes, sorted."""
+    """Return the tier-1 HyperNodes that contain the given nodes, sorted."""
     wanted = set(nodes)
     return tuple(
         sorted(
@@ -130,7 +130,7 @@ def _members(hyper_node: Manifest) -> list[str]:
 
 
 def fabric_tree(hyper_nodes: Sequence[Manifest], landed: Mapping[str, str]) -> Tree:
-    """Return the fabric with a mark on the domains where a gang landed.
+    """Return the fabric with marks on the domains of a gang.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def summary(
     accelerator: str,
     job: SmokeReport,
 ) -> RenderableType:
-    """Return the closing page."""
+    """Return the summary page."""
     domains = landing_domains(hyper_nodes, job.nodes.values())
     namespace, _, name = job.name.partition("/")
     place = ", ".join(domains) or "no domain"

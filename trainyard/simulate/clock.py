@@ -20,7 +20,7 @@ def parse(value: object) -> int:
     Parameters
     ----------
     value
-        A whole number of seconds, or text such as ``90s``, ``10m`` or ``1d12h``.
+        Seconds as an integer, or text such as ``90s``, ``10m`` or ``1d12h``.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def parse(value: object) -> int:
 
 
 def shown(seconds: int) -> str:
-    """Return a duration as people write it: 2h30m; 0s for nothing."""
+    """Return a duration as text, such as ``2h30m`` or ``0s``."""
     text = ""
     for unit, size in _UNITS.items():
         amount, seconds = divmod(seconds, size)

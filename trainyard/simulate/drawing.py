@@ -1,7 +1,7 @@
 """Draw a replay as one SVG: jobs over time, their nodes, and the usage of each queue.
 
-The same replay gives the same text. Rows that would not be readable are folded: nodes into their lowest domain, and
-the tail of a long list of jobs into a line that says how many there are.
+The output is deterministic. Long lists are folded: nodes into their lowest domain, and the tail of the jobs into a line
+with their number.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class _Drawing:
         self._replay, self._seen = replay, replay.timeline
         self._end = max(self._seen.now, 1)
         if any(run.ended is None for run in self._seen.runs):
-            self._end += max(60, self._end // 5)  # else a job that starts at the last instant could not be seen
+            self._end += max(60, self._end // 5)  # so that a job that starts at the last instant is visible
         queues = dict.fromkeys(job.queue for job in self._seen.jobs.values())
         self._colour = {queue: _COLOURS[index % len(_COLOURS)] for index, queue in enumerate(queues)}
         self._parts: list[str] = []
         self._y = 0
 
     def svg(self) -> str:
-        """Return the whole text."""
+        """Return the SVG text."""
         self._heading()
         top = self._y
         self._jobs()
@@ -60,7 +60,7 @@ class _Drawing:
         self._queues()
         bottom = self._y
         self._axis(top, bottom)
-        self._verdicts()
+        self._expectations()
         body = "\n".join(self._parts)
         size = f'width="{_WIDTH}" height="{self._y + 16}" viewBox="0 0 {_WIDTH} {self._y + 16}"'
         return (
@@ -146,8 +146,8 @@ class _Drawing:
         usage = self._seen.usage(resource)
         top = max([Fraction(1), *(level for steps in usage.values() for _, level in steps)])
         settings = self._replay.scenario.settings
-        proved = stack_queues(settings)
-        specs = {body["metadata"]["name"]: body["spec"] for body in proved.all}
+        queue_objects = stack_queues(settings)
+        specs = {body["metadata"]["name"]: body["spec"] for body in queue_objects.all}
         limits = {
             queue: {
                 kind: quantity.parse(amounts[resource])
@@ -201,15 +201,15 @@ class _Drawing:
         self._parts[:0] = behind
         self._y = bottom + 34
 
-    def _verdicts(self) -> None:
-        if not self._replay.verdicts:
+    def _expectations(self) -> None:
+        if not self._replay.results:
             return
         self._text(16, self._y, "Expectations", "head")
         self._y += 16
-        for verdict in self._replay.verdicts:
-            sign, css = ("✓", "good") if verdict.holds else ("✗", "bad")
-            text = f"{sign} {verdict.instant}: {verdict.expected}"
-            self._text(24, self._y, text if verdict.holds else f"{text} — observed {verdict.observed}", css)
+        for result in self._replay.results:
+            sign, css = ("✓", "good") if result.holds else ("✗", "bad")
+            text = f"{sign} {result.instant}: {result.expected}"
+            self._text(24, self._y, text if result.holds else f"{text} — observed {result.observed}", css)
             self._y += 16
 
     def _bar(
@@ -243,7 +243,7 @@ _Bar = tuple[int, int, str, bool]
 
 
 def _gang_bars(seen: Timeline, end: int) -> dict[str, list[_Bar]]:
-    """Return the times in which pods of a job ran on the same places: from, to, where, and whether pods were lost."""
+    """Return the intervals of constant placement of a job: start, end, domains, and whether pods were lost."""
     runs: defaultdict[str, list[PodRun]] = defaultdict(list)
     for run in seen.runs:
         runs[run.job].append(run)
@@ -269,7 +269,7 @@ def _ended(run: PodRun, end: int) -> int:
 def _shares(
     runs: Sequence[PodRun], seen: Timeline, end: int, count: int
 ) -> Iterator[tuple[int, int, dict[str, Fraction]]]:
-    """Yield for each time in which nothing changes the share of the nodes that each queue uses."""
+    """Yield the share of the nodes that each queue uses, for each interval without changes."""
     instants = sorted({run.began for run in runs} | {_ended(run, end) for run in runs})
     for began, ended in pairwise(instants):
         nodes: defaultdict[str, set[str]] = defaultdict(set)

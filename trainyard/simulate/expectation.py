@@ -17,64 +17,64 @@ from trainyard.simulate.timeline import JobState, Timeline
 if TYPE_CHECKING:
     from trainyard.simulate.scenario import Scenario
 
-__all__ = ["Expectation", "Verdict", "judge"]
+__all__ = ["Expectation", "ExpectationResult", "evaluate"]
 
 _OF_JOBS = ("state", "count", "pods", "within", "domains", "only_on", "nodes", "restarts", "started")
 _OF_QUEUES = ("uses", "uses_at_most", "uses_at_least")
 
 
 class Expectation(SettingsModel):
-    """Something that must hold at an instant: of jobs, of a queue, or of the nodes."""
+    """An expectation of jobs, a queue or the nodes at an instant."""
 
-    at: Duration | None = Field(default=None, description="When; at the end when absent")
-    job: str | None = Field(default=None, description="Job, or a pattern that means several (filler-*)")
+    at: Duration | None = Field(default=None, description="Instant; the end if unset")
+    job: str | None = Field(default=None, description="Job, or a pattern of several jobs (filler-*)")
     state: JobState | None = Field(default=None, description="State of the jobs")
-    count: int | None = Field(default=None, ge=0, description="How many of the jobs are in that state; all when absent")
-    pods: int | None = Field(default=None, ge=0, description="Placed pods of each job")
-    within: DnsLabel | None = Field(default=None, description="Tier: all placed pods of a job are in one domain of it")
-    domains: dict[DnsLabel, int] = Field(default={}, description="Domains that a job's pods are spread over, by tier")
-    only_on: Names = Field(default=(), description="Nodes or domains: the pods are nowhere else")
-    nodes: int | None = Field(default=None, ge=0, description="Nodes that a job's pods are on")
-    restarts: int | None = Field(default=None, ge=0, description="How often each job was started again so far")
-    started: Duration | None = Field(default=None, description="When each job first ran")
+    count: int | None = Field(default=None, ge=0, description="Number of jobs in that state; all if unset")
+    pods: int | None = Field(default=None, ge=0, description="Number of placed pods of each job")
+    within: DnsLabel | None = Field(default=None, description="Tier in which all placed pods of a job share a domain")
+    domains: dict[DnsLabel, int] = Field(default={}, description="Number of domains with pods of a job, by tier")
+    only_on: Names = Field(default=(), description="Nodes or domains that contain all pods")
+    nodes: int | None = Field(default=None, ge=0, description="Number of nodes with pods of a job")
+    restarts: int | None = Field(default=None, ge=0, description="Number of restarts of each job so far")
+    started: Duration | None = Field(default=None, description="Instant at which each job first ran")
     queue: DnsLabel | None = Field(default=None, description="Queue")
-    uses: Resources = Field(default={}, description="What the queue's pods have together, exactly")
-    uses_at_most: Resources = Field(default={}, description="Upper bound of it")
-    uses_at_least: Resources = Field(default={}, description="Lower bound of it")
-    free_nodes: int | None = Field(default=None, ge=0, description="Nodes without any pod")
+    uses: Resources = Field(default={}, description="Exact sum of the requests of the queue's pods")
+    uses_at_most: Resources = Field(default={}, description="Upper bound of the sum")
+    uses_at_least: Resources = Field(default={}, description="Lower bound of the sum")
+    free_nodes: int | None = Field(default=None, ge=0, description="Number of nodes without pods")
 
     @model_validator(mode="after")
     def _one_subject(self) -> Expectation:
         jobs = [name for name in _OF_JOBS if getattr(self, name) not in (None, {}, ())]
         queues = [name for name in _OF_QUEUES if getattr(self, name)]
         if bool(jobs) != bool(self.job) or bool(queues) != bool(self.queue):
-            raise ValueError("job goes with what is expected of it, queue with uses, usesAtMost or usesAtLeast")
+            raise ValueError("job requires an expectation of jobs, and queue requires uses, usesAtMost or usesAtLeast")
         if not (jobs or queues or self.free_nodes is not None):
-            raise ValueError("expects nothing: name a job, a queue or freeNodes")
+            raise ValueError("expects nothing: set job, queue or freeNodes")
         if self.count is not None and self.state is None:
-            raise ValueError("count needs a state to count")
+            raise ValueError("count requires state")
         return self
 
     @property
     def instant(self) -> str:
-        """When, for people."""
+        """The instant as text."""
         return "at the end" if self.at is None else f"at {shown(self.at)}"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether an expectation held.
+class ExpectationResult:
+    """Result of an expectation.
 
     Parameters
     ----------
     path
-        Where it is in the file.
+        Its path in the file.
     instant
-        When it was judged.
+        Instant of the evaluation, as text.
     expected, observed
-        What should have been and what was, for people; equal in meaning when it held.
+        Expected and observed state, as text.
     holds
-        Whether it held.
+        Whether the expectation holds.
     """
 
     path: str
@@ -87,20 +87,20 @@ class Verdict:
         return f"{self.path} {self.instant}: expected {self.expected}, observed {self.observed}"
 
 
-def judge(index: int, expectation: Expectation, scenario: Scenario, seen: Timeline) -> list[Verdict]:
-    """Judge an expectation on what was seen up to now; one verdict for each thing it expects."""
+def evaluate(index: int, expectation: Expectation, scenario: Scenario, seen: Timeline) -> list[ExpectationResult]:
+    """Evaluate an expectation on the timeline so far; one result for each condition."""
     path = f"expect[{index}]"
     found = [*_jobs(expectation, scenario, seen), *_queue(expectation, seen)]
     if expectation.free_nodes is not None:
         free = len(seen.free_nodes)
         found.append((f"{expectation.free_nodes} free nodes", f"{free} free nodes", free == expectation.free_nodes))
-    return [Verdict(path, expectation.instant, *each) for each in found]
+    return [ExpectationResult(path, expectation.instant, *each) for each in found]
 
 
-_Finding = tuple[str, str, bool]
+_Result = tuple[str, str, bool]
 
 
-def _jobs(expectation: Expectation, scenario: Scenario, seen: Timeline) -> Iterator[_Finding]:
+def _jobs(expectation: Expectation, scenario: Scenario, seen: Timeline) -> Iterator[_Result]:
     names = scenario.matching(expectation.job) if expectation.job else []
     if expectation.count is not None:
         inside = [name for name in names if seen.state(name) is expectation.state]
@@ -113,7 +113,7 @@ def _jobs(expectation: Expectation, scenario: Scenario, seen: Timeline) -> Itera
             yield from _job(expectation, name, scenario, seen)
 
 
-def _job(expectation: Expectation, name: str, scenario: Scenario, seen: Timeline) -> Iterator[_Finding]:
+def _job(expectation: Expectation, name: str, scenario: Scenario, seen: Timeline) -> Iterator[_Result]:
     places = seen.places(name)
     where = _where(places)
     if expectation.state is not None and expectation.count is None:
@@ -153,7 +153,7 @@ def _where(places: dict[str, str]) -> str:
     return f" on {', '.join(nodes[:4])}{f' and {len(nodes) - 4} more' if len(nodes) > 4 else ''}" if nodes else ""
 
 
-def _queue(expectation: Expectation, seen: Timeline) -> Iterator[_Finding]:
+def _queue(expectation: Expectation, seen: Timeline) -> Iterator[_Result]:
     if expectation.queue is None:
         return
     used = seen.used(expectation.queue)

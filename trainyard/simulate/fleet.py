@@ -1,6 +1,6 @@
 """Prepare a control plane for a scenario: nodes, HyperNodes, namespaces, queues and scheduler.
 
-What an earlier scenario left is removed first. What both have in common, as a rule the nodes, stays.
+Objects of an earlier scenario are removed first, except those that both have in common, usually the nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERV
 from trainyard.queues import DEFAULT, ROOT
 from trainyard.queues.builtin_queues import RESERVED, made_room
 from trainyard.settings import StackSettings
-from trainyard.simulate.installation import MANAGER, PATIENCE, PAUSE, configure, queue_open, until
+from trainyard.simulate.installation import MANAGER, PATIENCE, PAUSE, configure, queue_open, wait_until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE
 from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
@@ -31,12 +31,12 @@ __all__ = ["clear", "delete_pods", "prepare"]
 _LABEL = "trainyard.dev/simulation"
 _OWN = {_LABEL: "true"}
 _AMOUNTS = dict.fromkeys(("deserved", "guarantee", "capability"))
-_EMPTIED: dict[str, dict[str, Any]] = {
+_DEFAULTS: dict[str, dict[str, Any]] = {
     ROOT: {**_AMOUNTS},
     DEFAULT: {**_AMOUNTS, "weight": 1, "reclaimable": True, "priority": None, "affinity": None, "type": None},
 }
-"""What Volcano's own queues are given back at the end."""
-_AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+"""Specs to which Volcano's own queues are reset."""
+_DELETE_NOW = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
 
 
 async def prepare(
@@ -47,18 +47,18 @@ async def prepare(
     *,
     configuration: str | None = None,
 ) -> None:
-    """Make the control plane a platform.
+    """Set up the platform of a scenario.
 
     Parameters
     ----------
     client, kubeconfig
-        Of the administrator.
+        Administrator's client and kubeconfig.
     settings
         Fabric, queues, tenants, scheduler and priority classes.
     status
-        Looks at the cluster's processes.
+        Returns the status of the cluster's processes.
     configuration
-        Text of the scheduler's configuration where it is not that of the settings.
+        Scheduler configuration instead of that of the settings.
     """
     await clear(client)
     await nodes.sync(kubeconfig, settings.fabric)
@@ -66,15 +66,15 @@ async def prepare(
         if node["spec"].get("unschedulable"):
             await client.merge_patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
     count = settings.fabric.node_count + 1
-    # To look at many nodes takes the API server the time in which it could make them ready.
+    # Listing many nodes slows down the API server, so large fleets are polled less often.
     patience, pause = PATIENCE + count / 10, PAUSE + count / 1000
-    await until(f"{count} nodes are ready", lambda: _ready(client, count), patience=patience, pause=pause)
+    await wait_until(f"{count} nodes are ready", lambda: _ready(client, count), patience=patience, pause=pause)
     fabric = compile_fabric(settings.fabric)
     await _hyper_nodes(client, fabric.hyper_nodes)
     for tenant in (DEFAULT_NAMESPACE, *settings.tenants):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant, "labels": _OWN}}
         await client.apply(NAMESPACES, body, field_manager=MANAGER)
-        await until(f"namespace {tenant} is ready", partial(_account, client, tenant))
+        await wait_until(f"namespace {tenant} is ready", partial(_account, client, tenant))
     for name, each in settings.priority_classes.items():
         await client.create(PRIORITY_CLASSES, _priority_class(name, each.value, preempts=each.preempts))
     text = configuration or scheduler.configuration(settings)
@@ -82,11 +82,11 @@ async def prepare(
     await configure(client, text, mark, status)
     queues = stack_queues(settings)
     for body in queues.own:
-        await _insist(partial(client.create, QUEUES, body))
+        await _retry(partial(client.create, QUEUES, body))
     for body in queues.patches:
         await _patch(client, body)
     for name in settings.queues:
-        await until(f"queue {name} is open", partial(queue_open, client, name))
+        await wait_until(f"queue {name} is open", partial(queue_open, client, name))
 
 
 async def clear(client: Client) -> None:
@@ -99,37 +99,37 @@ async def clear(client: Client) -> None:
                 await delete_pods(client, name, found)
             else:
                 await asyncio.gather(*(client.delete(resource, each, namespace=name) for each in found))
-    await until("the pods of an earlier scenario are gone", lambda: _nothing(client, PODS))
+    await wait_until("the pods of an earlier scenario are gone", lambda: _nothing(client, PODS))
     left = {each["metadata"]["name"]: each["spec"].get("parent") for each in await client.list(QUEUES)}
     left = {name: parent for name, parent in left.items() if name not in RESERVED}
     while left:
         leaves = [name for name in left if name not in left.values()]
         for name in leaves:
-            await _insist(partial(client.delete, QUEUES, name))
+            await _retry(partial(client.delete, QUEUES, name))
             del left[name]
-    await until("the queues of an earlier scenario are gone", lambda: _only_volcanos(client))
+    await wait_until("the queues of an earlier scenario are gone", lambda: _only_builtin_queues(client))
     for each in await client.list(PRIORITY_CLASSES, label_selector=_LABEL):
         await client.delete(PRIORITY_CLASSES, each["metadata"]["name"])
-    for name, spec in _EMPTIED.items():
+    for name, spec in _DEFAULTS.items():
         if await client.find(QUEUES, name):
-            await _insist(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
+            await _retry(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
 
 
 async def _patch(client: Client, body: dict[str, Any]) -> None:
-    """Set fields of a queue that Volcano made; a capability of root needs room in what the scheduler wrote there."""
+    """Set fields of a built-in queue; a capability of root requires lower values of the scheduler's fields."""
     name, spec = body["metadata"]["name"], body["spec"]
     if name == ROOT:
-        held = await client.get(QUEUES, ROOT)
-        spec = {**(made_room(held["spec"], spec["capability"]) or {}), **spec}
-    await _insist(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
+        live = await client.get(QUEUES, ROOT)
+        spec = {**(made_room(live["spec"], spec["capability"]) or {}), **spec}
+    await _retry(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
 
 
 async def delete_pods(client: Client, namespace: str, names: Iterable[str]) -> None:
-    """Delete pods at once, without the time to end by themselves; side by side, as a collection is not."""
+    """Delete pods concurrently without grace period; the API server deletes a collection one by one."""
 
     async def delete(name: str) -> None:
         try:
-            await client.request("DELETE", PODS.path(namespace=namespace, name=name), resource=PODS, body=_AT_ONCE)
+            await client.request("DELETE", PODS.path(namespace=namespace, name=name), resource=PODS, body=_DELETE_NOW)
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -138,18 +138,18 @@ async def delete_pods(client: Client, namespace: str, names: Iterable[str]) -> N
 
 
 async def _hyper_nodes(client: Client, wanted: list[dict[str, Any]]) -> None:
-    held = {each["metadata"]["name"]: each["spec"] for each in await client.list(HYPER_NODES)}
-    if held == {each["metadata"]["name"]: each["spec"] for each in wanted}:
+    live = {each["metadata"]["name"]: each["spec"] for each in await client.list(HYPER_NODES)}
+    if live == {each["metadata"]["name"]: each["spec"] for each in wanted}:
         return
-    # A member that its parent still lists must not go first, and an edit can stop the scheduler: all go, from the top.
-    for name in sorted(held, key=lambda name: -held[name]["tier"]):
+    # Deleting a member before its parent, or editing HyperNodes, can stop the scheduler: delete all, from the top.
+    for name in sorted(live, key=lambda name: -live[name]["tier"]):
         await client.delete(HYPER_NODES, name)
     for body in wanted:
-        await _insist(partial(client.create, HYPER_NODES, body))
+        await _retry(partial(client.create, HYPER_NODES, body))
 
 
-async def _insist(attempt: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """Do what a webhook may refuse at first, because it reads from a cache that lags."""
+async def _retry(attempt: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """Retry a write that a webhook may reject while its cache lags."""
     for _ in range(100):
         try:
             await attempt()
@@ -182,7 +182,7 @@ async def _nothing(client: Client, resource: Resource) -> bool:
     return True
 
 
-async def _only_volcanos(client: Client) -> bool:
+async def _only_builtin_queues(client: Client) -> bool:
     return all(each["metadata"]["name"] in RESERVED for each in await client.list(QUEUES))
 
 

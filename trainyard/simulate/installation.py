@@ -1,7 +1,7 @@
-"""Volcano on a bare embedded control plane: upstream's own manifests, run as processes of this machine.
+"""Volcano on a bare embedded control plane: upstream's own manifests, run as host processes.
 
-Only what decides about gangs is installed: no platform, no Pulumi. The scheduler looks five times as often as by
-default, because a replay waits for its decisions; what it decides does not depend on that.
+Only Volcano is installed, without the platform and Pulumi. The scheduler runs five sessions a second instead of one,
+because a replay waits for its decisions; the decisions do not depend on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainyard.problem import TrainyardError
 from trainyard.settings.versions import component_release, supported_versions
 from trainyard.simulate.programs import PROGRAMS
 
-__all__ = ["MANAGER", "NAMESPACE", "PATIENCE", "PAUSE", "configure", "install", "kill", "queue_open", "until"]
+__all__ = ["MANAGER", "NAMESPACE", "PATIENCE", "PAUSE", "configure", "install", "kill", "queue_open", "wait_until"]
 
 NAMESPACE = "volcano-system"
 MANAGER = "trainyard-simulate"
@@ -52,20 +52,20 @@ _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _RESOURCES = {each.kind: each for each in vars(kinds).values() if isinstance(each, Resource)}
 _MARK = "trainyard.dev/scheduler-configuration"
 PATIENCE, PAUSE = 120.0, 0.05
-"""Seconds that something may take, and between two looks at it."""
+"""Default timeout and polling interval in seconds."""
 
 
 async def install(client: Client, access: ClusterAccess, status: Callable[[], ClusterStatus]) -> None:
-    """Install Volcano, or find it installed, and wait until it works.
+    """Install Volcano unless it is installed, and wait until it is healthy.
 
     Parameters
     ----------
     client
-        Of the administrator.
+        Administrator's client.
     access
         The cluster.
     status
-        Looks at its processes.
+        Returns the status of its processes.
 
     Raises
     ------
@@ -76,23 +76,23 @@ async def install(client: Client, access: ClusterAccess, status: Callable[[], Cl
         for body in _objects(access):
             await client.apply(_RESOURCES[body["kind"]], body, field_manager=MANAGER)
     await _await_healthy(status)
-    await until("queue default is open", lambda: queue_open(client, "default"))
+    await wait_until("queue default is open", lambda: queue_open(client, "default"))
 
 
 async def configure(client: Client, text: str, mark: str, status: Callable[[], ClusterStatus]) -> None:
-    """Start the scheduler with a configuration, unless it runs with it.
+    """Restart the scheduler with a configuration, unless it already runs with it.
 
     Parameters
     ----------
     text
         Text of ``volcano-scheduler.conf``.
     mark
-        Whatever else the scheduler must be started anew for.
+        Digest of further inputs whose change requires a restart.
     """
     name, key = CONFIGURATION
-    held = await client.find(CONFIG_MAPS, name, namespace=NAMESPACE)
-    marked = ((held or {}).get("metadata", {}).get("annotations") or {}).get(_MARK)
-    if held is not None and held["data"].get(key) == text and marked == mark:
+    live = await client.find(CONFIG_MAPS, name, namespace=NAMESPACE)
+    marked = ((live or {}).get("metadata", {}).get("annotations") or {}).get(_MARK)
+    if live is not None and live["data"].get(key) == text and marked == mark:
         return
     before = _pids(status())[PROGRAMS["scheduler"]]
     patch = {"metadata": {"annotations": {_MARK: mark}}, "data": {key: text}}
@@ -101,18 +101,18 @@ async def configure(client: Client, text: str, mark: str, status: Callable[[], C
     restarted = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
     await client.merge_patch(DEPLOYMENTS, _SCHEDULER, restarted, namespace=NAMESPACE)
 
-    await _another(PROGRAMS["scheduler"], before, status)
+    await _wait_for_restart(PROGRAMS["scheduler"], before, status)
 
 
 async def kill(names: Iterable[str], status: Callable[[], ClusterStatus]) -> None:
-    """End programs of Volcano without warning, and wait until they were started again.
+    """Kill programs of Volcano, and wait until they have restarted.
 
     Parameters
     ----------
     names
         Keys of `PROGRAMS`.
     status
-        Looks at the cluster's processes.
+        Returns the status of the cluster's processes.
     """
     pids = _pids(await asyncio.to_thread(status))
     victims = [PROGRAMS[name] for name in names]
@@ -120,30 +120,30 @@ async def kill(names: Iterable[str], status: Callable[[], ClusterStatus]) -> Non
         if (pid := pids[program]) is not None:
             os.kill(pid, signal.SIGKILL)
     for program in victims:
-        await _another(program, pids[program], status)
+        await _wait_for_restart(program, pids[program], status)
 
 
-async def _another(program: str, before: int | None, status: Callable[[], ClusterStatus]) -> None:
+async def _wait_for_restart(program: str, before: int | None, status: Callable[[], ClusterStatus]) -> None:
     async def started() -> bool:
         return _pids(await asyncio.to_thread(status))[program] not in (None, before)
 
-    await until(f"{program} is started again", started)
+    await wait_until(f"{program} has restarted", started)
     await _await_healthy(status)
 
 
 async def queue_open(client: Client, name: str) -> bool:
-    """Tell whether a queue takes PodGroups."""
+    """Return whether a queue is open."""
     body = await client.find(QUEUES, name)
     return body is not None and (body.get("status") or {}).get("state") == "Open"
 
 
-async def until(what: str, probe: Callable[[], Any], *, patience: float = PATIENCE, pause: float = PAUSE) -> None:
-    """Wait for a condition; patience and pause between two looks are seconds.
+async def wait_until(what: str, probe: Callable[[], Any], *, patience: float = PATIENCE, pause: float = PAUSE) -> None:
+    """Wait for a condition, with timeout and polling interval in seconds.
 
     Raises
     ------
     TrainyardError
-        It does not become true in time.
+        It is not true in time.
     """
     deadline = time.monotonic() + patience
     why = ""
@@ -154,7 +154,9 @@ async def until(what: str, probe: Callable[[], Any], *, patience: float = PATIEN
         except ApiError as error:
             why = f": {error}"
         await asyncio.sleep(pause)
-    raise TrainyardError(f"Waited {patience:.0f} s in vain until {what}{why}", fix="see `trainyard cluster status`")
+    raise TrainyardError(
+        f"Timed out after {patience:.0f} s waiting until {what}{why}", fix="see `trainyard cluster status`"
+    )
 
 
 def _pids(status: ClusterStatus) -> dict[str, int | None]:
@@ -225,7 +227,7 @@ def _deployment(body: dict[str, Any], tag: str) -> dict[str, Any]:
     template = body["spec"]["template"]
     for metadata in (body["metadata"], template["metadata"]):
         metadata.setdefault("labels", {})[HOST_PROCESS_LABEL] = program
-    body["spec"]["strategy"] = {"type": "Recreate"}  # Two schedulers at once would decide about the same pods.
+    body["spec"]["strategy"] = {"type": "Recreate"}  # Two schedulers at once would schedule the same pods.
     pod = template["spec"]
     pod["serviceAccountName"] = body["metadata"]["name"]
     pod["nodeSelector"] = {"trainyard.dev/platform": "true"}

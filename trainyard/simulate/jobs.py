@@ -1,4 +1,4 @@
-"""Jobs of a scenario: gangs of equal pods that arrive, run for a time and end."""
+"""Jobs of a scenario: gangs of identical pods that arrive, run for a duration and finish."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ DEFAULT_NAMESPACE = "default"
 
 
 class TopologyMode(StrEnum):
-    """How strict a job's topology request is."""
+    """Mode of a network topology request."""
 
     HARD = "hard"
     SOFT = "soft"
 
 
 class TopologySettings(SettingsModel):
-    """Where the pods of a job must, or should, be together."""
+    """Network topology request of a job."""
 
-    mode: TopologyMode = Field(default=TopologyMode.HARD, description="hard: never across; soft: together if possible")
-    tier: DnsLabel | None = Field(default=None, description="Highest tier they may spread over; needed when hard")
+    mode: TopologyMode = Field(default=TopologyMode.HARD, description="hard: required; soft: preferred")
+    tier: DnsLabel | None = Field(default=None, description="Highest tier that the pods may span; required if hard")
 
 
 class JobSettings(SettingsModel):
-    """One job, or several equal ones."""
+    """A job, or several identical ones."""
 
     tenant: DnsLabel | None = Field(default=None, description="Tenant that submits it")
-    queue: DnsLabel | None = Field(default=None, description="Queue; the tenant's default one when absent")
-    at: Duration = Field(default=0, description="When it arrives")
+    queue: DnsLabel | None = Field(default=None, description="Queue; the tenant's default queue if unset")
+    at: Duration = Field(default=0, description="Instant of its arrival")
     duration: Duration | None = Field(
-        default=None, alias="for", description="How long it runs; to the end of the scenario when absent"
+        default=None, alias="for", description="Run time; until the end of the scenario if unset"
     )
     pods: int = Field(default=1, ge=1, le=10_000, description="Number of pods")
-    min_member: int | None = Field(
-        default=None, ge=1, description="Pods without which it does not run; all of them when absent"
-    )
+    min_member: int | None = Field(default=None, ge=1, description="Minimum number of pods to run; all if unset")
     per_pod: Resources | None = Field(
-        default=None, description="What one pod asks for; the accelerators of a whole node when absent"
+        default=None, description="Requests of a pod; the accelerators of a whole node if unset"
     )
     priority_class: DnsSubdomain | None = Field(default=None, description="PriorityClass of the pods")
     topology: TopologySettings | None = Field(default=None, description="Network topology request")
-    copies: int = Field(default=1, ge=1, le=10_000, description="Equal jobs; their names get -0, -1, …")
+    copies: int = Field(
+        default=1, ge=1, le=10_000, description="Number of identical jobs, named with suffixes -0, -1, …"
+    )
     every: Duration = Field(default=0, description="Time between the arrivals of two copies")
 
     def problems(self, path: str, settings: StackSettings, tiers: Sequence[str]) -> Iterator[Problem]:
-        """Yield what does not resolve."""
+        """Yield unresolved references and contradictions."""
         if self.tenant is not None and self.tenant not in settings.tenants:
             known = ", ".join(settings.tenants) or "none"
-            yield Problem(f"{path}.tenant", f"there is no tenant {self.tenant!r}", f"declared tenants: {known}")
+            yield Problem(f"{path}.tenant", f"tenant {self.tenant!r} does not exist", f"declared tenants: {known}")
         elif self.tenant is not None and self.queue not in (None, *settings.tenants[self.tenant].queues):
             allowed = ", ".join(settings.tenants[self.tenant].queues)
             message = f"tenant {self.tenant!r} may not use queue {self.queue!r}"
             yield Problem(f"{path}.queue", message, f"use one of {allowed}")
         if self.queue is not None and self.queue not in settings.leaf_queues:
-            message = f"{self.queue!r} is not a queue that jobs may use"
+            message = f"{self.queue!r} is not a leaf queue"
             yield Problem(f"{path}.queue", message, f"use one of {', '.join(settings.leaf_queues)}")
         if self.min_member is not None and self.min_member > self.pods:
-            message = f"minMember {self.min_member} is above the {self.pods} pods: it would never run"
+            message = f"minMember {self.min_member} exceeds the {self.pods} pods: the job would never run"
             yield Problem(f"{path}.minMember", message, "lower minMember")
         if self.priority_class is not None and self.priority_class not in settings.priority_classes:
             known = ", ".join(settings.priority_classes) or "none"
-            message = f"there is no priority class {self.priority_class!r}"
+            message = f"PriorityClass {self.priority_class!r} does not exist"
             yield Problem(f"{path}.priorityClass", message, f"declared classes: {known}")
         if self.per_pod is None and not settings.accelerator_resources:
-            yield Problem(f"{path}.perPod", "the nodes have no accelerators to ask for", "say what a pod asks for")
+            yield Problem(f"{path}.perPod", "the nodes have no accelerators", "set the requests of a pod")
         yield from self._topology_problems(path, tiers)
 
     def _topology_problems(self, path: str, tiers: Sequence[str]) -> Iterator[Problem]:
@@ -81,12 +81,12 @@ class JobSettings(SettingsModel):
             return
         known = f"use one of {', '.join(tiers)}"
         if self.topology.tier is None and self.topology.mode is TopologyMode.HARD:
-            yield Problem(f"{path}.topology.tier", "hard topology without a tier does not constrain anything", known)
+            yield Problem(f"{path}.topology.tier", "hard topology without a tier has no effect", known)
         if self.topology.tier is not None and self.topology.tier not in tiers:
-            yield Problem(f"{path}.topology.tier", f"there is no tier {self.topology.tier!r}", known)
+            yield Problem(f"{path}.topology.tier", f"tier {self.topology.tier!r} does not exist", known)
 
     def expanded(self, name: str, settings: StackSettings) -> dict[str, Job]:
-        """Return the single jobs by name."""
+        """Return the individual jobs by name."""
         tiers = {tier: number for number, tier in enumerate(settings.fabric.tier_names, start=1)}
         capacity = settings.fabric.node_shape.capacity
         per_pod = self.per_pod or {each: capacity[each] for each in settings.accelerator_resources if each in capacity}
@@ -113,22 +113,22 @@ class JobSettings(SettingsModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One gang.
+    """A gang.
 
     Parameters
     ----------
     name, namespace, queue
-        Of its PodGroup; the namespace is the tenant's.
+        Name, namespace and queue of its PodGroup; the namespace is the tenant.
     arrival, duration
-        Seconds of scenario time; no duration means to the end.
+        Seconds of scenario time; None: until the end.
     pods, min_member
-        How many pods there are, and how many it needs to run.
+        Number of pods, and minimum number to run.
     per_pod
         Request of one pod by resource, in Kubernetes quantities.
     priority_class
         Name of its PriorityClass.
     mode, tier
-        Topology request; the tier is a number.
+        Network topology request; the tier as a number.
     """
 
     name: str

@@ -1,11 +1,11 @@
 """A scenario on a real control plane: creates PodGroups and pods, and detects when the scheduler is idle.
 
-The scheduler says nowhere that it is done. A control does: a pod without requests in a gang of its own, submitted
-after everything else. When it is bound, a whole scheduling session has seen all the rest. Several of them in a row
-without any other change mean that there is nothing more to come, see `sessions_at_rest`.
+The scheduler does not report that it is idle. A control pod shows it: a pod without requests in a gang of its own,
+submitted after everything else. When it is bound, a whole scheduling session has processed all other pods. Several
+controls in a row without any other change mean that the scheduler is idle, see `sessions_at_rest`.
 
-A gang that loses a pod starts again as a whole, as JobSet starts it; one that still has enough members gets new pods
-for the lost ones.
+A gang that loses pods is restarted as a whole, as JobSet does; if it still has minMember pods, only the lost ones are
+replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainyard.problem import TrainyardError
 from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.fleet import delete_pods
-from trainyard.simulate.installation import kill, until
+from trainyard.simulate.installation import kill, wait_until
 from trainyard.simulate.jobs import DEFAULT_NAMESPACE, Job
 from trainyard.simulate.names import Names
 from trainyard.simulate.replay import Settled
@@ -39,13 +39,13 @@ __all__ = ["LiveWorld", "live_world"]
 
 _ROLE, _JOB = "trainyard.dev/simulated", "trainyard.dev/simulated-job"
 _GROUP = "scheduling.k8s.io/group-name"
-_CONTROL_PATIENCE = 60.0
+_CONTROL_TIMEOUT = 60.0
 _ROUNDS = 60
 
 
 @dataclass
 class _Gang:
-    """A job that is there: its present pods, and how many were made before."""
+    """An active job: its current pods, and the number of pods created so far."""
 
     job: Job
     pods: set[str] = field(default_factory=set)
@@ -54,20 +54,20 @@ class _Gang:
 
 
 class LiveWorld:
-    """The World of a real control plane.
+    """`World` on a real control plane.
 
     Parameters
     ----------
     client
-        Of the administrator.
+        Administrator's client.
     fabric
-        What nodes that come back look like.
+        Settings of the nodes, to recreate repaired ones.
     pods
         Informer of the replay's pods.
     status
-        Looks at the cluster's processes.
-    complaint
-        Returns what the scheduler last complained of.
+        Returns the status of the cluster's processes.
+    last_error
+        Returns the last error in the scheduler's log.
     preempts
         Whether the scheduler's configuration has action preempt.
     """
@@ -78,16 +78,16 @@ class LiveWorld:
         fabric: FabricSettings,
         pods: Informer,
         status: Callable[[], ClusterStatus],
-        complaint: Callable[[], str],
+        last_error: Callable[[], str],
         *,
         preempts: bool = False,
     ) -> None:
         self._client, self._fabric, self._pods = client, fabric, pods
-        self._status, self._complaint, self._preempts = status, complaint, preempts
+        self._status, self._last_error, self._preempts = status, last_error, preempts
         self._gangs: dict[str, _Gang] = {}
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._changes = 0
-        # KWOK writes the end of a deleted pod by its name, also when a new pod has it: no two replays share a name.
+        # KWOK terminates deleted pods by name, also a new pod of the same name, so each replay uses its own names.
         self._mark = f"-{secrets.token_hex(3)}"
         self._controls = count()
         self._control: tuple[str, asyncio.Event] | None = None
@@ -102,46 +102,46 @@ class LiveWorld:
             if self._control and metadata["name"] == self._control[0] and bound:
                 self._control[1].set()
             return
-        if _standing(change.old) == _standing(change.new):
+        if _relevant_state(change.old) == _relevant_state(change.new):
             return
         self._changes += 1
         gang = self._gangs.get(metadata["labels"][_JOB])
-        gone = change.new is None or change.new["metadata"].get("deletionTimestamp")
-        if gang is not None and gone and metadata["name"] in gang.pods:
+        deleted = change.new is None or change.new["metadata"].get("deletionTimestamp")
+        if gang is not None and deleted and metadata["name"] in gang.pods:
             gang.pods.discard(metadata["name"])
             gang.lost = True
 
     async def submit(self, job: Job) -> None:
-        """Make the PodGroup and the pods of a job."""
+        """Create the PodGroup and the pods of a job."""
         gang = self._gangs[job.name] = _Gang(job)
         await self._create_group(_pod_group(job))
         await self._create_pods(gang, job.pods)
 
     async def withdraw(self, name: str) -> None:
-        """Remove the pods and the PodGroup of a job."""
+        """Delete the pods and the PodGroup of a job."""
         gang = self._gangs.pop(name)
         await delete_pods(self._client, gang.job.namespace, gang.pods)
         await self._client.delete(POD_GROUPS, name, namespace=gang.job.namespace)
 
     async def restart(self, name: str) -> None:
-        """Make all pods of a job anew, as JobSet does: the PodGroup stays."""
-        await self._renew(self._gangs[name])
+        """Recreate all pods of a job, as JobSet does; the PodGroup is kept."""
+        await self._restart_gang(self._gangs[name])
 
     async def fail(self, nodes: list[str]) -> None:
-        """Take nodes away, with their pods."""
-        gone = set(nodes)
+        """Delete nodes with their pods."""
+        failed = set(nodes)
         await asyncio.gather(*(self._client.delete(NODES, name) for name in nodes))
         for gang in self._gangs.values():
-            lost = [pod for pod, node in self._placed(gang) if node in gone]
+            lost = [pod for pod, node in self._placed(gang) if node in failed]
             gang.pods -= set(lost)
             gang.lost = gang.lost or bool(lost)
             await delete_pods(self._client, gang.job.namespace, lost)
 
     async def repair(self, nodes: list[str]) -> None:
-        """Bring nodes back."""
+        """Recreate nodes."""
         desired = desired_nodes(self._fabric)
         for name in nodes:
-            with _existing_is_fine():
+            with _ignore_existing():
                 await self._client.create(NODES, desired[name])
 
         async def ready() -> bool:
@@ -154,24 +154,24 @@ class LiveWorld:
                 for node in found
             )
 
-        await until("the repaired nodes are ready", ready)
+        await wait_until("the repaired nodes are ready", ready)
 
     async def cordon(self, nodes: list[str], *, on: bool) -> None:
-        """Stop nodes from taking pods, or let them again; those that are away are left out."""
+        """Cordon or uncordon nodes; missing ones are ignored."""
         patch = {"spec": {"unschedulable": True if on else None}}
         for name in nodes:
-            with _missing_is_fine():
+            with _ignore_missing():
                 await self._client.merge_patch(NODES, name, patch)
 
     async def kill(self, programs: Names) -> None:
-        """End programs of Volcano, and wait until they were started again."""
+        """Kill programs of Volcano, and wait until they have restarted."""
         await kill(programs, self._status)
 
     async def change_queue(self, body: Mapping[str, Any]) -> None:
-        """Give a Queue another spec; what the new one leaves out is removed."""
+        """Replace the amounts of a Queue; those that the new spec omits are removed."""
         name = body["metadata"]["name"]
-        held = (await self._client.get(QUEUES, name))["spec"]
-        removed = dict.fromkeys(key for key in ("deserved", "guarantee", "capability") if key in held)
+        live = (await self._client.get(QUEUES, name))["spec"]
+        removed = dict.fromkeys(key for key in ("deserved", "guarantee", "capability") if key in live)
         await self._client.json_patch(
             QUEUES,
             name,
@@ -182,19 +182,19 @@ class LiveWorld:
         )
 
     async def settle(self) -> Settled:
-        """Wait until so many controls in a row were placed without any other change that nothing more is to come.
+        """Wait until enough controls in a row were bound without any other change.
 
         Raises
         ------
         TrainyardError
-            The scheduler places nothing, or never comes to rest.
+            The scheduler places nothing, or does not become idle.
         """
         quiet = 0
         for _ in range(_ROUNDS + self._sessions()):
             before = self._changes
             await self._run_control()
-            await self._replace_lost()
-            quiet = quiet + 1 if self._changes == before and self._at_rest() else 0
+            await self._replace_lost_pods()
+            quiet = quiet + 1 if self._changes == before and self._is_idle() else 0
             if quiet >= self._sessions():
                 placed = {
                     name: {pod.removesuffix(self._mark): node for pod, node in self._placed(gang)}
@@ -204,12 +204,12 @@ class LiveWorld:
                 return Settled(placed, restarts)
         moving = ", ".join(f"{name} ({times} times)" for name, times in self._restarts.items()) or "pods"
         raise TrainyardError(
-            f"The scheduler does not come to rest: it keeps moving {moving}",
-            fix="jobs take each other's place in turn: give them priorities or queues that decide who stays",
+            f"The scheduler does not become idle: it keeps moving {moving}",
+            fix="the jobs evict each other in turn: set priorities or queues that give one of them precedence",
         )
 
     def _sessions(self) -> int:
-        """Return the number of sessions without a change after which there is none to come."""
+        """Return the number of unchanged sessions after which the scheduler is idle."""
         gangs = self._gangs.values()
         if not (self._preempts and any(len(self._placed(gang)) < gang.job.pods for gang in gangs)):
             return sessions_at_rest()
@@ -224,13 +224,13 @@ class LiveWorld:
         spec = {"nodeSelector": {"trainyard.dev/platform": "true"}}
         await self._client.create(PODS, _pod(name, DEFAULT_NAMESPACE, name, {_ROLE: "control"}, {}, spec))
         try:
-            async with asyncio.timeout(_CONTROL_PATIENCE):
+            async with asyncio.timeout(_CONTROL_TIMEOUT):
                 await event.wait()
         except TimeoutError as error:
-            complaint = self._complaint()
+            last_error = self._last_error()
             raise TrainyardError(
-                f"The scheduler placed nothing for {_CONTROL_PATIENCE:.0f} s, not even a pod without requests"
-                + (f"; it says: {complaint}" if complaint else ""),
+                f"The scheduler placed nothing for {_CONTROL_TIMEOUT:.0f} s, not even a pod without requests"
+                + (f"; its last error: {last_error}" if last_error else ""),
                 fix="check the queues and the scheduler configuration of the scenario",
             ) from error
         finally:
@@ -238,17 +238,17 @@ class LiveWorld:
             await delete_pods(self._client, DEFAULT_NAMESPACE, [name])
             await self._client.delete(POD_GROUPS, name, namespace=DEFAULT_NAMESPACE)
 
-    async def _replace_lost(self) -> None:
+    async def _replace_lost_pods(self) -> None:
         await asyncio.gather(*(self._replace(gang) for gang in self._gangs.values() if gang.lost))
 
     async def _replace(self, gang: _Gang) -> None:
         if len(gang.pods) < gang.job.min_member:
-            await self._renew(gang)
+            await self._restart_gang(gang)
         else:
             gang.lost = False
             await self._create_pods(gang, gang.job.pods - len(gang.pods))
 
-    async def _renew(self, gang: _Gang) -> None:
+    async def _restart_gang(self, gang: _Gang) -> None:
         job, former = gang.job, gang.pods
         gang.pods, gang.lost = set(), False
         self._restarts[job.name] += 1
@@ -271,7 +271,7 @@ class LiveWorld:
                 await self._client.create(POD_GROUPS, body)
                 return
             except ApiError as error:
-                # The webhook knows a queue only when its cache does.
+                # The webhook's cache may not contain the queue yet.
                 if "queue" not in error.message.lower() and error.status < 500:
                     raise
                 await asyncio.sleep(0.05)
@@ -290,14 +290,14 @@ class LiveWorld:
                 found.append((name, node))
         return found
 
-    def _at_rest(self) -> bool:
+    def _is_idle(self) -> bool:
         wanted = {(gang.job.namespace, name) for gang in self._gangs.values() for name in gang.pods}
-        held = {}
+        live = {}
         for body in self._pods.store:
             if body["metadata"]["labels"][_ROLE] == "job":
-                held[body["metadata"]["namespace"], body["metadata"]["name"]] = body
-        return held.keys() == wanted and all(
-            (body["status"].get("phase") == "Running") == bool(body["spec"].get("nodeName")) for body in held.values()
+                live[body["metadata"]["namespace"], body["metadata"]["name"]] = body
+        return live.keys() == wanted and all(
+            (body["status"].get("phase") == "Running") == bool(body["spec"].get("nodeName")) for body in live.values()
         )
 
 
@@ -306,16 +306,16 @@ async def live_world(
     client: Client,
     fabric: FabricSettings,
     status: Callable[[], ClusterStatus],
-    complaint: Callable[[], str] = lambda: "",
+    last_error: Callable[[], str] = lambda: "",
     *,
     preempts: bool = False,
 ) -> AsyncIterator[LiveWorld]:
-    """Watch the pods of a control plane that was prepared, for one replay."""
+    """Watch the pods of a prepared control plane for one replay."""
     informer = Informer(client, PODS, label_selector=_ROLE)
     task = asyncio.create_task(informer.run())
     try:
         await informer.wait_synced()
-        yield LiveWorld(client, fabric, informer, status, complaint, preempts=preempts)
+        yield LiveWorld(client, fabric, informer, status, last_error, preempts=preempts)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -323,7 +323,7 @@ async def live_world(
 
 
 @contextlib.contextmanager
-def _missing_is_fine() -> Any:
+def _ignore_missing() -> Any:
     try:
         yield
     except ApiError as error:
@@ -332,7 +332,7 @@ def _missing_is_fine() -> Any:
 
 
 @contextlib.contextmanager
-def _existing_is_fine() -> Any:
+def _ignore_existing() -> Any:
     try:
         yield
     except ApiError as error:
@@ -340,8 +340,8 @@ def _existing_is_fine() -> Any:
             raise
 
 
-def _standing(pod: Mapping[str, Any] | None) -> tuple[object, ...] | None:
-    """Return what a step of a pod is judged by: the scheduler also writes on every waiting pod why it waits."""
+def _relevant_state(pod: Mapping[str, Any] | None) -> tuple[object, ...] | None:
+    """Return the state of a pod that counts as a change; the scheduler also updates conditions of waiting pods."""
     if pod is None:
         return None
     metadata = pod["metadata"]

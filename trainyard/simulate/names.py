@@ -14,4 +14,4 @@ def _listed(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-"""Names of nodes and domains, or names and patterns (``filler-*``) of jobs; a single one needs no brackets."""
+"""Names of nodes and domains, or names and patterns (``filler-*``) of jobs; a string or a list."""

@@ -1,4 +1,4 @@
-"""The programs of Volcano that a replay runs, by the names that scenarios give them."""
+"""The programs of Volcano in a replay, by their names in scenarios."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ PROGRAMS: Final = {
     "controllers": "vc-controller-manager",
     "scheduler": "vc-scheduler",
 }
-"""Program by name; the Deployment of each is called ``volcano-<name>``."""
+"""Program by name; its Deployment is ``volcano-<name>``."""

@@ -1,7 +1,7 @@
 """Replay a scenario: the clock jumps from one event to the next.
 
-At each instant everything that is due happens, the real scheduler is left alone until it has nothing more to do, and
-what it decided is noted. Hours of scenario time so take as long as the scheduler needs to decide.
+At each instant all due events are applied, and the replay waits until the real scheduler is idle and records its
+decisions. So hours of scenario time take only as long as the scheduler's decisions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import shown
-from trainyard.simulate.expectation import Verdict, judge
+from trainyard.simulate.expectation import ExpectationResult, evaluate
 from trainyard.simulate.jobs import Job
 from trainyard.simulate.names import Names
 from trainyard.simulate.scenario import Event, Scenario
@@ -27,14 +27,14 @@ __all__ = ["Replay", "Settled", "World", "replay"]
 
 @dataclass(frozen=True)
 class Settled:
-    """What the scheduler made of an instant.
+    """State at an instant, once the scheduler is idle.
 
     Parameters
     ----------
     placed
-        Node by pod, by job; every job that is there is named.
+        Node by pod, by job; contains every active job.
     restarts
-        How often each job was started again because it lost pods.
+        Number of restarts of each job because of lost pods.
     """
 
     placed: Mapping[str, Mapping[str, str]]
@@ -42,48 +42,48 @@ class Settled:
 
 
 class World(Protocol):
-    """Where a scenario happens."""
+    """Environment in which a scenario is replayed."""
 
     async def submit(self, job: Job) -> None:
-        """Make the PodGroup and the pods of a job."""
+        """Create the PodGroup and the pods of a job."""
 
     async def withdraw(self, name: str) -> None:
-        """Remove the pods and the PodGroup of a job."""
+        """Delete the pods and the PodGroup of a job."""
 
     async def restart(self, name: str) -> None:
-        """Make all pods of a job anew."""
+        """Recreate all pods of a job."""
 
     async def fail(self, nodes: list[str]) -> None:
-        """Take nodes away, with their pods."""
+        """Delete nodes with their pods."""
 
     async def repair(self, nodes: list[str]) -> None:
-        """Bring nodes back."""
+        """Recreate nodes."""
 
     async def cordon(self, nodes: list[str], *, on: bool) -> None:
-        """Stop nodes from taking pods, or let them again."""
+        """Cordon or uncordon nodes."""
 
     async def kill(self, programs: Names) -> None:
-        """End programs of Volcano, and wait until they were started again."""
+        """Kill programs of Volcano, and wait until they have restarted."""
 
     async def change_queue(self, body: Mapping[str, Any]) -> None:
-        """Give a Queue another spec."""
+        """Replace the amounts of a Queue."""
 
     async def settle(self) -> Settled:
-        """Wait until the scheduler has nothing more to do."""
+        """Wait until the scheduler is idle."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A replayed scenario: what happened, and what was expected."""
+    """A replayed scenario with its timeline and the results of its expectations."""
 
     scenario: Scenario
     timeline: Timeline
-    verdicts: tuple[Verdict, ...]
+    results: tuple[ExpectationResult, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether every expectation held."""
-        return all(verdict.holds for verdict in self.verdicts)
+        """Whether every expectation holds."""
+        return all(result.holds for result in self.results)
 
 
 async def replay(scenario: Scenario, world: World, progress: Callable[[str, float], None] | None = None) -> Replay:
@@ -92,11 +92,11 @@ async def replay(scenario: Scenario, world: World, progress: Callable[[str, floa
     Parameters
     ----------
     scenario
-        What happens.
+        The scenario.
     world
-        Where; prepared with the scenario's platform.
+        The environment, prepared with the scenario's platform.
     progress
-        Told the instant and the share of the known instants that is done.
+        Receives the instant, and the finished share of the known instants.
     """
     return await _Run(scenario, world, progress or (lambda _text, _fraction: None)).run()
 
@@ -107,11 +107,11 @@ class _Run:
         parents = {name: queue.parent for name, queue in scenario.settings.queues.items()}
         self._timeline = Timeline(scenario.fabric, scenario.jobs, parents)
         self._queues = dict(scenario.settings.queues)
-        self._there: dict[str, Job] = {}
+        self._active: dict[str, Job] = {}
         self._ends: dict[str, int] = {}
         self._agenda: list[tuple[int, int]] = []
         self._order = count()
-        self._verdicts: list[Verdict] = []
+        self._results: list[ExpectationResult] = []
 
     async def run(self) -> Replay:
         file = self._scenario.file
@@ -127,9 +127,9 @@ class _Run:
             self._progress(shown(at), done / (done + len(self._agenda) + 1))
             await self._instant(at)
             done += 1
-        self._judge(None)
+        self._evaluate(None)
         self._timeline.close(at)
-        return Replay(self._scenario, self._timeline, tuple(self._verdicts))
+        return Replay(self._scenario, self._timeline, tuple(self._results))
 
     async def _instant(self, at: int) -> None:
         self._timeline.now = at
@@ -138,24 +138,24 @@ class _Run:
         for event in self._scenario.file.events:
             if event.at == at:
                 self._timeline.marks.append((at, event.label))
-                await self._happen(event, at)
+                await self._apply(event, at)
         arriving = [job for job in self._scenario.jobs.values() if job.arrival == at]
         for job in arriving:
-            self._there[job.name] = job
+            self._active[job.name] = job
             self._timeline.arrive(job.name, at)
         await asyncio.gather(*(self._world.submit(job) for job in arriving))
         settled = await self._world.settle()
         self._timeline.observe(at, settled.placed, settled.restarts)
         self._plan_ends(at, settled)
-        self._judge(at)
+        self._evaluate(at)
 
     async def _leave(self, name: str, at: int, *, finished: bool) -> None:
         self._ends.pop(name, None)
-        del self._there[name]
+        del self._active[name]
         await self._world.withdraw(name)
         self._timeline.leave(name, at, finished=finished)
 
-    async def _happen(self, event: Event, at: int) -> None:
+    async def _apply(self, event: Event, at: int) -> None:
         world, nodes = self._world, self._scenario.nodes
         if event.fail:
             await world.fail(nodes(event.fail))
@@ -164,7 +164,7 @@ class _Run:
         if event.cordon or event.uncordon:
             await world.cordon(nodes(event.cordon or event.uncordon), on=bool(event.cordon))
         for pattern in (*event.delete, *event.restart):
-            for name in [name for name in self._scenario.matching(pattern) if name in self._there]:
+            for name in [name for name in self._scenario.matching(pattern) if name in self._active]:
                 if event.delete:
                     await self._leave(name, at, finished=False)
                 else:
@@ -179,11 +179,11 @@ class _Run:
         self._queues[name] = QueueSettings.model_validate({**values, **change})
         settings = self._scenario.settings.model_copy(update={"queues": self._queues})
         bodies = {body["metadata"]["name"]: body for body in stack_queues(settings).all}
-        # Of Volcano's own queue there is nothing to be said any more where every amount was taken away.
+        # Without any amount, a built-in queue has no patch.
         await self._world.change_queue(bodies.get(name) or {"metadata": {"name": name}, "spec": {}})
 
     def _plan_ends(self, at: int, settled: Settled) -> None:
-        for name, job in self._there.items():
+        for name, job in self._active.items():
             running = self._timeline.state(name) is JobState.RUNNING
             if not running or settled.restarts.get(name):
                 self._ends.pop(name, None)
@@ -191,7 +191,7 @@ class _Run:
                 self._ends[name] = at + max(1, job.duration)
                 heapq.heappush(self._agenda, (self._ends[name], next(self._order)))
 
-    def _judge(self, at: int | None) -> None:
+    def _evaluate(self, at: int | None) -> None:
         for index, expectation in enumerate(self._scenario.file.expect):
             if expectation.at == at:
-                self._verdicts += judge(index, expectation, self._scenario, self._timeline)
+                self._results += evaluate(index, expectation, self._scenario, self._timeline)

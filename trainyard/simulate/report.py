@@ -1,4 +1,4 @@
-"""Report of a replay as text or JSON: the jobs, and which expectations were met."""
+"""Report of a replay as text, JSON or HTML: the jobs and the results of expectations."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def as_text(replay: Replay) -> str:
     lines = [replay.scenario.file.title, ""]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.append("")
-    for verdict in replay.verdicts:
-        if verdict.holds:
-            lines.append(f"✓ {verdict.instant}: {verdict.expected}")
+    for result in replay.results:
+        if result.holds:
+            lines.append(f"✓ {result.instant}: {result.expected}")
         else:
-            lines.append(f"✗ {verdict}")
-    failed = sum(not verdict.holds for verdict in replay.verdicts)
-    count = len(replay.verdicts)
+            lines.append(f"✗ {result}")
+    failed = sum(not result.holds for result in replay.results)
+    count = len(replay.results)
     lines.append(f"{count - failed} of {count} expectations hold" if failed else f"{count} expectations hold")
     return "\n".join(lines)
 
 
 def as_json(replay: Replay) -> dict[str, Any]:
-    """Return what happened: jobs, pod runs, and verdicts; times are seconds of scenario time."""
+    """Return jobs, pod runs and results of expectations; times are seconds of scenario time."""
     seen = replay.timeline
     return {
         "scenario": replay.scenario.name,
@@ -58,19 +58,19 @@ def as_json(replay: Replay) -> dict[str, Any]:
         ],
         "expectations": [
             {
-                "path": verdict.path,
-                "instant": verdict.instant,
-                "expected": verdict.expected,
-                "observed": verdict.observed,
-                "holds": verdict.holds,
+                "path": result.path,
+                "instant": result.instant,
+                "expected": result.expected,
+                "observed": result.observed,
+                "holds": result.holds,
             }
-            for verdict in replay.verdicts
+            for result in replay.results
         ],
     }
 
 
 def as_page(replay: Replay) -> str:
-    """Return a page with the drawing and the table of the jobs; it needs nothing else."""
+    """Return a self-contained HTML page with the drawing and the table of jobs."""
     rows = _rows(replay)
     head = ("Job", "Queue", "Pods", "Arrived", "Started", "Waited", "Restarts", "State")
     table = "\n".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)

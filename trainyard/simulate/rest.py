@@ -6,23 +6,23 @@ import math
 
 __all__ = ["sessions_at_rest"]
 
-_QUIET = 4
-_MISSED = 1e-6
-"""Share of preemptions that may be missed."""
+_SESSIONS = 4
+_MISS_PROBABILITY = 1e-6
+"""Accepted probability of missing a preemption."""
 
 
 def sessions_at_rest(queues_of_preemption: int = 0) -> int:
-    """Return the sessions in a row without a change after which there is none to come.
+    """Return the number of consecutive unchanged sessions after which the scheduler is idle.
 
-    An eviction that is on its way shows within four. Action preempt needs more: it goes through the queues in random
-    order, and takes a pod from each gang that waits in a later queue than the first, which then preempts nothing in
+    An eviction in progress is visible within four sessions. Action preempt needs more: it visits the queues in random
+    order, and removes a pod from each gang that waits in a queue after the first one, which then preempts nothing in
     this session (volcano-sh/volcano#5140, present in v1.14.1).
 
     Parameters
     ----------
     queues_of_preemption
-        Number of queues with jobs where a gang waits that action preempt may still help; 0 where there is none.
+        Number of queues with jobs if a gang waits for which action preempt may still evict others; else 0.
     """
     if queues_of_preemption < 2:
-        return _QUIET
-    return max(_QUIET, math.ceil(math.log(_MISSED) / math.log(1 - 1 / queues_of_preemption)))
+        return _SESSIONS
+    return max(_SESSIONS, math.ceil(math.log(_MISS_PROBABILITY) / math.log(1 - 1 / queues_of_preemption)))

@@ -1,7 +1,7 @@
 """Scenario model: the fleet, the queues, the arriving jobs, the events, and the expectations.
 
 The sections ``fabric``, ``queues``, ``tenants``, ``scheduler`` and ``priorityClasses`` are those of a stack's settings;
-``stack`` takes them from a stack's file, so that a platform can be replayed as it is.
+``stack`` reads them from a stack's file, to replay an existing platform.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _ACTIONS = ("fail", "repair", "cordon", "uncordon", "delete", "restart", "kill",
 
 
 class Event(SettingsModel):
-    """Something that happens to the platform or to a job; exactly one action."""
+    """An event of the platform or of jobs, with exactly one action."""
 
-    at: Duration = Field(description="When")
-    fail: Names = Field(default=(), description="Nodes, or domains with all their nodes, that go away")
-    repair: Names = Field(default=(), description="Nodes or domains that come back")
-    cordon: Names = Field(default=(), description="Nodes or domains that take no further pods")
-    uncordon: Names = Field(default=(), description="Nodes or domains that take pods again")
-    delete: Names = Field(default=(), description="Jobs, or patterns of jobs, that are deleted")
-    restart: Names = Field(default=(), description="Jobs, or patterns of jobs, whose pods are all made anew")
-    kill: Names = Field(default=(), description="Programs of Volcano that die: scheduler, controllers, admission")
-    queue: DnsLabel | None = Field(default=None, description="Queue that is changed")
-    change: dict[str, Any] = Field(default={}, description="Settings of the queue that get another value")
+    at: Duration = Field(description="Instant")
+    fail: Names = Field(default=(), description="Nodes or domains to delete, with their pods")
+    repair: Names = Field(default=(), description="Nodes or domains to recreate")
+    cordon: Names = Field(default=(), description="Nodes or domains to cordon")
+    uncordon: Names = Field(default=(), description="Nodes or domains to uncordon")
+    delete: Names = Field(default=(), description="Jobs, or patterns of jobs, to delete")
+    restart: Names = Field(default=(), description="Jobs, or patterns of jobs, to restart")
+    kill: Names = Field(default=(), description="Programs of Volcano to kill: scheduler, controllers, admission")
+    queue: DnsLabel | None = Field(default=None, description="Queue to change")
+    change: dict[str, Any] = Field(default={}, description="New values of the queue's settings")
 
     @model_validator(mode="after")
     def _one_action(self) -> Event:
@@ -58,12 +58,12 @@ class Event(SettingsModel):
         if len(named) != 1:
             raise ValueError(f"needs exactly one of {', '.join(_ACTIONS)}")
         if bool(self.queue) != bool(self.change):
-            raise ValueError("queue and change go together")
+            raise ValueError("queue and change must be set together")
         return self
 
     @property
     def label(self) -> str:
-        """A few words for the timeline."""
+        """Label in the timeline."""
         if self.queue:
             return f"queue {self.queue} changes"
         action = next(name for name in _ACTIONS if getattr(self, name))
@@ -71,29 +71,29 @@ class Event(SettingsModel):
 
 
 class ScenarioFile(SettingsModel):
-    """What a scenario file says beside the sections of a stack."""
+    """Content of a scenario file, except the sections of a stack."""
 
-    title: str = Field(min_length=1, max_length=200, description="What the scenario shows, in one line")
-    about: str = Field(default="", description="Why it matters")
+    title: str = Field(min_length=1, max_length=200, description="Title in one line")
+    about: str = Field(default="", description="Purpose")
     jobs: dict[DnsLabel, JobSettings] = Field(min_length=1, description="Jobs by name")
-    events: tuple[Event, ...] = Field(default=(), description="What happens meanwhile")
-    expect: tuple[Expectation, ...] = Field(default=(), description="What must hold")
+    events: tuple[Event, ...] = Field(default=(), description="Events")
+    expect: tuple[Expectation, ...] = Field(default=(), description="Expectations")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario whose references resolve.
+    """A validated scenario.
 
     Parameters
     ----------
     name
-        Name of the file without its ending.
+        Name of the file without its suffix.
     file
-        What the file says of jobs, events and expectations.
+        Jobs, events and expectations of the file.
     settings
         The platform: fabric, queues, tenants, scheduler and priority classes.
     jobs
-        Every single job by name, copies included, in the order of the file.
+        Individual jobs by name, including copies, in the order of the file.
     """
 
     name: str
@@ -103,15 +103,15 @@ class Scenario:
 
     @cached_property
     def fabric(self) -> Fabric:
-        """The fabric, compiled."""
+        """The compiled fabric."""
         return compile_fabric(self.settings.fabric)
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the names of the jobs that a pattern means."""
+        """Return the names of the jobs that match a pattern."""
         return [name for name in self.jobs if fnmatchcase(name, pattern)]
 
     def nodes(self, names: Names) -> list[str]:
-        """Return the nodes that names of nodes and domains mean."""
+        """Return the nodes of names of nodes and domains."""
         return [node.name for node in self.fabric.nodes if node.name in names or set(node.path) & set(names)]
 
 
@@ -126,7 +126,7 @@ def load_scenario(path: Path) -> Scenario:
     Raises
     ------
     TrainyardError
-        It cannot be read or something in it is wrong; every finding is listed with its path.
+        It cannot be read or is invalid; every problem is listed with its path.
     """
     document = load(read_text(path), str(path))
     if not isinstance(document, dict):
@@ -136,16 +136,16 @@ def load_scenario(path: Path) -> Scenario:
         file = ScenarioFile.model_validate({k: v for k, v in document.items() if k not in (*_STACK_SECTIONS, "stack")})
     except ValidationError as error:
         problems = problems_of(error, model=ScenarioFile, namespace="")
-        raise TrainyardError(f"The scenario {path} is wrong", problems=problems) from error
+        raise TrainyardError(f"The scenario {path} is invalid", problems=problems) from error
     fabric = compile_fabric(settings.fabric)
     problems = list(_problems(file, settings, fabric))
     if problems:
-        raise TrainyardError(f"The scenario {path} is wrong", problems=problems)
+        raise TrainyardError(f"The scenario {path} is invalid", problems=problems)
     jobs = {name: job for base, each in file.jobs.items() for name, job in each.expanded(base, settings).items()}
     scenario = Scenario(path.stem, file, settings, jobs)
     problems = list(_unknown_jobs(scenario))
     if problems:
-        raise TrainyardError(f"The scenario {path} is wrong", problems=problems)
+        raise TrainyardError(f"The scenario {path} is invalid", problems=problems)
     return scenario
 
 
@@ -155,7 +155,7 @@ def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
     if stack is not None:
         if not isinstance(stack, str):
             problem = Problem("stack", f"must be a path (value: {stack!r})", "name a file such as Pulumi.local.yaml")
-            raise TrainyardError(f"The scenario {path} is wrong", problems=[problem])
+            raise TrainyardError(f"The scenario {path} is invalid", problems=[problem])
         platform = load_stack(path.parent / stack).model_dump(by_alias=True, mode="json", exclude_unset=True)
         values |= {section: platform[section] for section in _STACK_SECTIONS if section in platform}
     values |= {section: document[section] for section in _STACK_SECTIONS if section in document}
@@ -164,13 +164,13 @@ def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
     except TrainyardError as error:
         prefix = f"{CONFIG_NAMESPACE}:"
         problems = [replace(problem, path=problem.path.removeprefix(prefix)) for problem in error.problems]
-        raise TrainyardError(f"The scenario {path} is wrong", problems=problems) from error
+        raise TrainyardError(f"The scenario {path} is invalid", problems=problems) from error
 
 
 def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> Iterator[Problem]:
     tiers = [name for name, _ in fabric.tiers]
     if not fabric.nodes:
-        yield Problem("fabric", "there are no nodes", "add domains with nodes")
+        yield Problem("fabric", "the fabric has no nodes", "add domains with nodes")
     for name, job in file.jobs.items():
         yield from job.problems(f"jobs.{name}", settings, tiers)
     places = {node.name for node in fabric.nodes} | {domain.name for domain in fabric.domains}
@@ -218,4 +218,4 @@ def _unknown(path: str, kind: str, names: Names, known: set[str]) -> Iterator[Pr
 
 def _no_such(path: str, kind: str, name: str, known: set[str]) -> Problem:
     close = difflib.get_close_matches(name, known, n=1) or sorted(known)[:8]
-    return Problem(path, f"there is no {kind} {name!r}", f"use for instance {', '.join(close)}" if close else "add one")
+    return Problem(path, f"unknown {kind} {name!r}", f"use for instance {', '.join(close)}" if close else "add one")

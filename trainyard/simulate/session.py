@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster.embedded import EmbeddedProvider
 from trainyard.cluster.files import private_folder
-from trainyard.cluster.process import telling_line
+from trainyard.cluster.process import last_error_line
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, SilentProgress
@@ -27,12 +27,12 @@ DEFAULT_NAME = "simulate"
 """Name of the cluster that replays use."""
 
 _REQUESTS = 32
-"""Requests in flight at the same time."""
+"""Maximum concurrent requests."""
 _PATIENCE = 120.0
-"""Seconds one request may take: a collection of many pods is deleted one after the other."""
+"""Timeout of a request in seconds; the API server deletes a collection of pods one by one."""
 
 _MARK = "simulate"
-"""File in the cluster's folder that says that it belongs to replays."""
+"""File in the cluster's folder that marks it as a cluster for replays."""
 
 _T = TypeVar("_T")
 
@@ -43,12 +43,12 @@ class Session:
     Parameters
     ----------
     name
-        Name of the cluster; its own, because a replay removes what it finds there.
+        Name of the cluster. Replays use a cluster of their own, because they delete existing objects.
 
     Raises
     ------
     TrainyardError
-        There is a cluster of that name that replays did not make.
+        A cluster of that name exists and was not created by a replay.
     """
 
     def __init__(self, name: str = DEFAULT_NAME) -> None:
@@ -56,25 +56,27 @@ class Session:
         self._mark = self._provider.folder.root / _MARK
         if self._provider.folder.state.exists() and not self._mark.is_file():
             raise TrainyardError(
-                f"Cluster {name} was not made by a replay, and a replay removes what it finds",
+                f"Cluster {name} was not created by a replay, and a replay would delete its objects",
                 fix=f"use another --name, or remove it with `trainyard cluster down --delete --name {name}`",
             )
 
     @property
     def running(self) -> bool:
-        """Whether its control plane runs already."""
+        """Whether its control plane runs."""
         return self.status().healthy
 
     def status(self) -> ClusterStatus:
-        """Look at every process."""
+        """Return the status of every process."""
         return self._provider.status()
 
     def open(self, progress: Progress, *, nodes: int = 0) -> None:
-        """Start the control plane with room for so many nodes, and install Volcano, as far as that is not done."""
+        """Start the control plane, sized for a number of nodes, and install Volcano; idempotent."""
         private_folder(self._mark.parent)
         self._mark.touch()
         ready = self.running and self._provider.has_room_for(nodes)
-        access = self._provider.access() if ready else self._provider.up(FabricSettings(), progress, room_for=nodes)
+        access = (
+            self._provider.access() if ready else self._provider.up(FabricSettings(), progress, expected_nodes=nodes)
+        )
         with progress.step("Volcano"):
             self.connected(lambda client: install(client, access, self._provider.status))
 
@@ -83,19 +85,19 @@ class Session:
         self._provider.down(delete=True, progress=SilentProgress())
 
     def replay(self, scenario: Scenario, progress: Callable[[str, float], None] | None = None) -> Replay:
-        """Replay a scenario and remove what it made.
+        """Replay a scenario, and delete its objects.
 
         Parameters
         ----------
         scenario
-            What happens.
+            The scenario.
         progress
-            Told the instant and the share that is done.
+            Receives the instant and the finished share.
 
         Raises
         ------
         TrainyardError
-            The platform of the scenario cannot be made, or the scheduler places nothing or never comes to rest.
+            The platform cannot be set up, or the scheduler places nothing or does not become idle.
         """
 
         async def work(client: Client) -> Replay:
@@ -104,7 +106,7 @@ class Session:
                 settings = scenario.settings
                 preempts = any(action.name == "preempt" for action in in_force(settings).actions)
                 async with live_world(
-                    client, settings.fabric, self.status, self._complaint, preempts=preempts
+                    client, settings.fabric, self.status, self._last_error, preempts=preempts
                 ) as world:
                     return await replay(scenario, world, progress)
             finally:
@@ -113,7 +115,7 @@ class Session:
         return self.connected(work)
 
     async def prepare(self, client: Client, scenario: Scenario, *, configuration: str | None = None) -> None:
-        """Make the control plane a scenario's platform; a given scheduler configuration replaces the scenario's."""
+        """Set up the platform of a scenario; `configuration` replaces its scheduler configuration."""
         await prepare(
             client,
             self._provider.access().kubeconfig,
@@ -123,7 +125,7 @@ class Session:
         )
 
     def connected(self, work: Callable[[Client], Awaitable[_T]]) -> _T:
-        """Do something with a client of the administrator."""
+        """Call a function with an administrator's client."""
 
         async def connect() -> _T:
             kubeconfig = self._provider.access().kubeconfig
@@ -139,9 +141,9 @@ class Session:
             return asyncio.run(connect())
         except (ApiError, TransportError) as error:
             raise TrainyardError(
-                f"The control plane of the replay refused or failed: {error}",
+                f"A request to the control plane of the replay failed: {error}",
                 fix=f"see `trainyard cluster status --name {self._provider.name}`",
             ) from error
 
-    def _complaint(self) -> str:
-        return telling_line(self._provider.folder.log("vc-scheduler"))
+    def _last_error(self) -> str:
+        return last_error_line(self._provider.folder.log("vc-scheduler"))

@@ -16,7 +16,7 @@ __all__ = ["Ending", "JobState", "PodRun", "Timeline", "Wait"]
 
 
 class JobState(StrEnum):
-    """What a job is doing, judged by its placed pods."""
+    """State of a job, derived from its placed pods."""
 
     ABSENT = "absent"
     WAITING = "waiting"
@@ -37,16 +37,16 @@ class Ending(StrEnum):
 
 @dataclass
 class PodRun:
-    """One pod on one node.
+    """A pod on a node.
 
     Parameters
     ----------
     job, pod, node
-        Which, and where.
+        Job, pod and node.
     began, ended
         Seconds of scenario time; no end while it runs.
     ending
-        Why it ended: finished, deleted, or lost to an eviction, a failure or the restart of its gang.
+        Why it ended: finished, deleted, or lost by an eviction, a node failure or a restart of its gang.
     """
 
     job: str
@@ -59,7 +59,7 @@ class PodRun:
 
 @dataclass
 class Wait:
-    """A time in which a job had arrived and did not run."""
+    """An interval in which a job waits."""
 
     job: str
     began: int
@@ -73,13 +73,13 @@ class Timeline:
     Parameters
     ----------
     fabric
-        Where nodes are.
+        The nodes and their domains.
     jobs
         Every job by name.
     parents
-        Queue above each queue.
+        Parent of each queue.
     runs, waits
-        What happened, in the order it began.
+        Recorded intervals, ordered by their start.
     marks
         Events by instant, for the drawing.
     """
@@ -101,13 +101,13 @@ class Timeline:
         self._paths = {node.name: dict(zip(self.fabric.levels, node.path, strict=True)) for node in self.fabric.nodes}
 
     def arrive(self, name: str, at: int) -> None:
-        """Note that a job was submitted."""
+        """Record the arrival of a job."""
         self._open[name] = {}
         self._states[name] = JobState.WAITING
         self._begin_wait(name, at)
 
     def leave(self, name: str, at: int, *, finished: bool) -> None:
-        """Note that a job ended, by itself or because it was deleted."""
+        """Record that a job has finished or was deleted."""
         self._states[name] = JobState.FINISHED if finished else JobState.DELETED
         for run in self._open.get(name, {}).values():
             run.ended, run.ending = at, Ending.FINISHED if finished else Ending.DELETED
@@ -116,26 +116,26 @@ class Timeline:
             wait.ended = at
 
     def observe(self, at: int, placed: Mapping[str, Mapping[str, str]], restarts: Mapping[str, int]) -> None:
-        """Note what the scheduler made of an instant.
+        """Record the placements at an instant.
 
         Parameters
         ----------
         at
             The instant.
         placed
-            Node by pod, by job; every job that is there is named.
+            Node by pod, by job; contains every active job.
         restarts
-            How often each job was started again since the last instant.
+            Number of restarts of each job since the last instant.
         """
         for name, pods in placed.items():
-            held = self._open[name]
-            for pod in [pod for pod, run in held.items() if pods.get(pod) != run.node]:
-                run = held.pop(pod)
+            running = self._open[name]
+            for pod in [pod for pod, run in running.items() if pods.get(pod) != run.node]:
+                run = running.pop(pod)
                 run.ended, run.ending = at, Ending.LOST
             for pod, node in pods.items():
-                if pod not in held:
-                    held[pod] = PodRun(name, pod, node, at)
-                    self.runs.append(held[pod])
+                if pod not in running:
+                    running[pod] = PodRun(name, pod, node, at)
+                    self.runs.append(running[pod])
             self._restarts[name] += restarts.get(name, 0)
             self._update(name, at)
 
@@ -156,42 +156,42 @@ class Timeline:
             self.waits.append(self._waiting[name])
 
     def close(self, at: int) -> None:
-        """Note when the replay ended."""
+        """Record the end of the replay."""
         self.now = max(self.now, at)
 
     def state(self, name: str) -> JobState:
-        """Return what a job is doing."""
+        """Return the state of a job."""
         return self._states.get(name, JobState.ABSENT)
 
     def places(self, name: str) -> dict[str, str]:
-        """Return node by placed pod of a job."""
+        """Return the node of each placed pod of a job."""
         return {pod: run.node for pod, run in self._open.get(name, {}).items()}
 
     def domains(self, name: str, tier: str) -> list[str]:
-        """Return the domains of a tier that a job's pods are in, sorted; nodes outside the fabric count as one each."""
+        """Return the domains of a tier with pods of a job, sorted; a node outside the fabric is a domain of its own."""
         return sorted({self._paths.get(node, {}).get(tier, node) for node in self.places(name).values()})
 
     def restarts(self, name: str) -> int:
-        """Return how often a job was started again."""
+        """Return the number of restarts of a job."""
         return self._restarts[name]
 
     def started(self, name: str) -> int | None:
-        """Return when a job first ran, None where it never did."""
+        """Return the instant at which a job first ran; None if never."""
         return self._started.get(name)
 
     @property
     def free_nodes(self) -> list[str]:
         """Nodes of the fabric without a pod."""
-        used = {run.node for held in self._open.values() for run in held.values()}
+        used = {run.node for running in self._open.values() for run in running.values()}
         return [node.name for node in self.fabric.nodes if node.name not in used]
 
     def used(self, queue: str) -> dict[str, Fraction]:
-        """Return what the placed pods of a queue and of all queues below it ask for, by resource."""
+        """Return the requests of the placed pods in a queue and its descendants, by resource."""
         total: defaultdict[str, Fraction] = defaultdict(Fraction)
-        for name, held in self._open.items():
+        for name, running in self._open.items():
             if queue in self._above(self.jobs[name].queue):
                 for resource, amount in self.jobs[name].per_pod.items():
-                    total[resource] += quantity.parse(amount) * len(held)
+                    total[resource] += quantity.parse(amount) * len(running)
         return dict(total)
 
     def _above(self, queue: str) -> list[str]:
@@ -201,7 +201,7 @@ class Timeline:
         return found
 
     def usage(self, resource: str) -> dict[str, list[tuple[int, Fraction]]]:
-        """Return what each queue used as steps: (from when, how much), the last one up to the end."""
+        """Return the usage of each queue as steps of (instant, amount)."""
         changes: defaultdict[str, defaultdict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         for run in self.runs:
             job = self.jobs[run.job]

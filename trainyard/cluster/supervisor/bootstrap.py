@@ -65,7 +65,7 @@ def objects() -> list[tuple[Resource, dict[str, Any]]]:
 
 
 def _storage_class() -> dict[str, Any]:
-    """Return the default class: the controller manager's host-path provisioner binds a claim at once."""
+    """Return the default StorageClass; the controller manager's host-path provisioner binds claims at once."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -87,9 +87,9 @@ async def bootstrap(client: Client) -> None:
 
 
 async def release_nodes(client: Client) -> None:
-    """Delete the leases that a KWOK left which has ended.
+    """Delete the node leases of a former KWOK process.
 
-    The next one would wait until they expire, and never act on pods that are bound to the nodes meanwhile.
+    A new one would wait until they expire, and would ignore pods that are bound to the nodes in the meantime.
     """
     for lease in await client.list(LEASES, namespace=_NODE_LEASES):
         metadata = lease["metadata"]

@@ -1,4 +1,4 @@
-"""The supervisor's process: one a cluster, found by its lock, ended by SIGTERM without ending what it supervises."""
+"""The supervisor's process: one per cluster (file lock); SIGTERM ends it without ending the supervised processes."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane
 from trainyard.cluster.files import ClusterFolder
 from trainyard.cluster.health import Probe, probe
 from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
-from trainyard.cluster.ports import taken
-from trainyard.cluster.process import HEARTBEAT, rotate
+from trainyard.cluster.ports import find_conflict
+from trainyard.cluster.process import HEARTBEAT, rotate_log
 from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.bootstrap import bootstrap, release_nodes
 from trainyard.cluster.supervisor.kubelet import Kubelet
-from trainyard.cluster.supervisor.process_supervisor import Keeper
+from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.kube import ApiError, Client, Resource, TransportError, WatchBrokenError
 from trainyard.kube.kinds import DEPLOYMENTS, PODS
 
 __all__ = ["run"]
 
 _KWOK = "kwok"
-_BEAT = 5.0
-_FILES = 16384
-"""Open files asked for: each forwarded connection is two."""
+_HEARTBEAT_SECONDS = 5.0
+_OPEN_FILES = 16384
+"""Desired limit of open files; a forwarded connection needs two."""
 _THREADS = 32
-"""Probes that may wait at the same time for an answer."""
+"""Maximum concurrent probes."""
 _UNSETTLED, _SETTLED = 0.5, 2.0
-"""Seconds until the next look while something is not healthy yet, and otherwise."""
+"""Seconds between two reconciliations while something is not healthy, and otherwise."""
 _API_FAILURES = (ApiError, TransportError, WatchBrokenError, OSError)
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def run(folder: ClusterFolder) -> int:
 
 
 async def _supervise(folder: ClusterFolder, state: ClusterState) -> None:
-    """Supervise until SIGTERM, then leave at once: a build that a thread waits for must not delay the end."""
+    """Supervise until SIGTERM, then exit at once, without waiting for builds in other threads."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(max_workers=_THREADS))
@@ -68,14 +68,14 @@ async def _supervise(folder: ClusterFolder, state: ClusterState) -> None:
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
     processes = control_plane(folder, state)
     prepared = asyncio.Event()
-    tasks = [loop.create_task(_beat(folder)), loop.create_task(_platform(folder, state, processes, prepared))]
+    tasks = [loop.create_task(_heartbeat(folder)), loop.create_task(_platform(folder, state, processes, prepared))]
     probes = {process.spec.name: process.probe for process in processes}
     for process in processes:
-        keeper = Keeper(
+        supervisor = ProcessSupervisor(
             folder.processes, process.spec.name, ready_to_start=partial(_may_start, process, probes, prepared)
         )
-        keeper.want(process.spec)
-        tasks.append(loop.create_task(keeper.run()))
+        supervisor.set_desired(process.spec)
+        tasks.append(loop.create_task(supervisor.run()))
     waiter = loop.create_task(_until(ended))
     done, _ = await asyncio.wait([waiter, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -83,7 +83,7 @@ async def _supervise(folder: ClusterFolder, state: ClusterState) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     for task in done - {waiter}:
         task.result()
-    _log.info("supervisor ends; what it supervised runs on")
+    _log.info("supervisor exits; supervised processes continue")
     logging.shutdown()
     os._exit(0)
 
@@ -93,21 +93,21 @@ async def _until(event: asyncio.Event) -> None:
 
 
 async def _may_start(process: ControlPlaneProcess, probes: dict[str, Probe], prepared: asyncio.Event) -> str | None:
-    if why := await taken(process.ports):
+    if why := await find_conflict(process.ports):
         return why
     if process.spec.name == _KWOK and not prepared.is_set():
-        return "waits for its rights and its nodes"
-    if process.after is not None and (why := await asyncio.to_thread(probe, probes[process.after])):
-        return f"waits for {process.after}, which {why}"
+        return "waiting for its roles and node leases"
+    if process.depends_on is not None and (why := await asyncio.to_thread(probe, probes[process.depends_on])):
+        return f"waiting for {process.depends_on}, which {why}"
     return None
 
 
-async def _beat(folder: ClusterFolder) -> None:
+async def _heartbeat(folder: ClusterFolder) -> None:
     while True:
         (folder.processes / HEARTBEAT).touch(mode=0o600)
         for log in folder.logs.glob("*.log"):
-            await asyncio.to_thread(rotate, log)  # Copying a large one must not hold up what is forwarded.
-        await asyncio.sleep(_BEAT)
+            await asyncio.to_thread(rotate_log, log)  # In a thread: copying a large log must not block forwarders.
+        await asyncio.sleep(_HEARTBEAT_SECONDS)
 
 
 async def _platform(
@@ -123,9 +123,9 @@ async def _platform(
                     await _prepare(folder, probes[_KWOK], prepared)
                     await _session(folder, kubelet)
             except _API_FAILURES as error:
-                _log.warning("the API server: %s", error)
+                _log.warning("API server: %s", error)
             except Exception:
-                _log.exception("the platform cannot be supervised")
+                _log.exception("supervision of the platform failed")
             await asyncio.sleep(_UNSETTLED)
     finally:
         running.cancel()
@@ -133,16 +133,16 @@ async def _platform(
 
 
 def _connections() -> int:
-    """Return how many connections a forwarder may have open, after asking the system for as many files as it gives."""
+    """Raise the limit of open files, and return the maximum connections of a forwarder."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(wanted, soft) // 8
 
 
 async def _prepare(folder: ClusterFolder, kwok: Probe, prepared: asyncio.Event) -> None:
-    """Give the programs their rights and, before KWOK is started, the nodes that its predecessor held."""
+    """Apply the bootstrap objects and, before KWOK starts, delete the node leases of its predecessor."""
     async with Client.from_kubeconfig(folder.kubeconfig, user_agent="trainyard-cluster") as administrator:
         await bootstrap(administrator)
         if not prepared.is_set() and await asyncio.to_thread(probe, kwok) is not None:

@@ -1,8 +1,8 @@
 """TCP forwarder from one address to the ready replicas of a program, as a Service does.
 
-Webhook configurations name one URL, and the replicas of a program each listen on a port of their own. TLS passes
-through untouched. A replica that stops being ready gets no new connection; its established ones go on until either side
-ends them. Without a ready replica a connection is closed at once, so that nobody waits for a timeout.
+A webhook configuration names one URL, and each replica of a program listens on its own port. TLS is passed through. A
+replica that is not ready gets no new connections; established ones continue until either side closes them. Without a
+ready replica connections are closed at once, so that clients do not wait for a timeout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Forwarder"]
 
 _CONNECT_TIMEOUT = 5.0
 _BUFFER = 64 * 1024
-"""Bytes that wait for a slow reader before its peer is read no further."""
+"""Bytes buffered for a slow reader before reading from its peer is paused."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,9 +28,9 @@ class Forwarder:
     Parameters
     ----------
     port
-        Port to listen on; 0 for any.
+        Port to listen on; 0: any.
     limit
-        Connections at the same time; further ones are closed at once.
+        Maximum concurrent connections; further ones are closed at once.
     """
 
     def __init__(self, port: int, *, limit: int = 4096) -> None:
@@ -54,7 +54,7 @@ class Forwarder:
 
     @property
     def targets(self) -> tuple[int, ...]:
-        """Ports of the ready replicas; a change concerns new connections only."""
+        """Ports of the ready replicas; a change affects new connections only."""
         return self._targets
 
     @targets.setter
@@ -62,7 +62,7 @@ class Forwarder:
         self._targets = tuple(ports)
 
     async def start(self) -> None:
-        """Listen, unless it does already.
+        """Start to listen; idempotent.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Forwarder:
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
+        """Stop listening and close all connections."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
@@ -85,7 +85,7 @@ class Forwarder:
             await server.wait_closed()
 
     def admit(self, client: _Client) -> bool:
-        """Count a connection; False when there are too many."""
+        """Register a connection; return False if the limit is reached."""
         if len(self._clients) >= self._limit:
             if not self._full:
                 _log.warning("port %s: more than %s connections; further ones are closed", self.port, self._limit)
@@ -95,12 +95,12 @@ class Forwarder:
         return True
 
     def leave(self, client: _Client) -> None:
-        """Forget a connection that ended."""
+        """Unregister a closed connection."""
         self._clients.discard(client)
         self._full = self._full and len(self._clients) >= self._limit // 2
 
     async def connect(self, client: _Client) -> _Replica | None:
-        """Connect to the next ready replica that accepts; None when none does."""
+        """Connect to the next ready replica that accepts, round-robin; None if none does."""
         loop = asyncio.get_running_loop()
         targets = self._targets
         self._next += 1
@@ -115,12 +115,12 @@ class Forwarder:
         return None
 
 
-class _Side(asyncio.Protocol):
-    """One of the two connections: what it receives is written to its peer, no faster than the peer reads."""
+class _Connection(asyncio.Protocol):
+    """One of the two connections; copies received data to its peer, with back-pressure."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.peer: _Side | None = None
+        self.peer: _Connection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101
@@ -144,7 +144,7 @@ class _Side(asyncio.Protocol):
             self.peer.finish(aborted=exc is not None)
 
     def finish(self, *, aborted: bool) -> None:
-        """End this side too: after what is still to be written, or at once."""
+        """Close this side too, after flushing, or at once if aborted."""
         if self.transport is not None:
             if aborted:
                 self.transport.abort()
@@ -152,8 +152,8 @@ class _Side(asyncio.Protocol):
                 self.transport.close()
 
 
-class _Client(_Side):
-    """The accepted connection. Nothing is read from it before a replica has accepted."""
+class _Client(_Connection):
+    """The client's connection; it is not read before a replica has accepted."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class _Client(_Side):
         self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Pass on that the client has sent everything; the answer may still come."""
+        """Pass on a half-close: the client has sent everything, and the response may follow."""
         if self.peer is not None and self.peer.transport is not None and self.peer.transport.can_write_eof():
             self.peer.transport.write_eof()
         return True
@@ -192,12 +192,12 @@ class _Client(_Side):
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """End it at once, the replica's side included."""
+        """Close both sides at once."""
         self.finish(aborted=True)
 
 
-class _Replica(_Side):
-    """The connection to a replica; when it ends, its client's ends after what is still to be written."""
+class _Replica(_Connection):
+    """The connection to a replica; when it closes, the client's is closed after flushing."""
 
     def __init__(self, client: _Client) -> None:
         super().__init__()

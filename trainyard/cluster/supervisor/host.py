@@ -1,4 +1,4 @@
-"""One container of a platform pod as a local process: its files, token and readiness."""
+"""A container of a platform pod as a host process: its files, token and readiness."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.controlplane import server_url
 from trainyard.cluster.files import ClusterFolder, private_folder
-from trainyard.cluster.health import answers
-from trainyard.cluster.ports import HOST, slot_name, slot_ports, taken
+from trainyard.cluster.health import check_health
+from trainyard.cluster.ports import HOST, find_conflict, slot_name, slot_ports
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import volumes
-from trainyard.cluster.supervisor.host_programs import Recipe, RunContext
+from trainyard.cluster.supervisor.host_programs import HostProgram, RunContext
 from trainyard.cluster.supervisor.identity import ServiceAccountIdentity
 from trainyard.cluster.supervisor.pods import HostContainer, local_paths
-from trainyard.cluster.supervisor.process_supervisor import Keeper
+from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.cluster.supervisor.readiness import Readiness
 from trainyard.cluster.toolchain import program_path
 from trainyard.kube import Client
@@ -40,32 +40,32 @@ __all__ = ["HostProcess"]
 _SOURCES = {"configMap": CONFIG_MAPS, "secret": SECRETS}
 _WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _RETRY = 60.0
-"""Seconds until a program that could not be obtained is tried again."""
+"""Seconds until a failed build of a program is retried."""
 _REFRESH = 5.0
-"""Seconds between two looks at the volumes of a running process."""
+"""Seconds between two synchronizations of the volumes of a running process."""
 
 _log = logging.getLogger(__name__)
 
 
 class HostProcess:
-    """One platform program in one slot of this machine.
+    """A platform program in a slot of this machine.
 
     Parameters
     ----------
-    program, recipe
-        The program and how it runs.
+    program, host_program
+        Name and definition of the program.
     slot
-        Its slot: every replica has ports, files and a token of its own.
+        Its slot: each replica has its own ports, files and token.
     folder, state
         The cluster.
     notify
-        Called when the process started or ended.
+        Called when the process has started or exited.
     """
 
     def __init__(
         self,
         program: str,
-        recipe: Recipe,
+        host_program: HostProgram,
         slot: int,
         folder: ClusterFolder,
         state: ClusterState,
@@ -73,11 +73,11 @@ class HostProcess:
     ) -> None:
         self.program, self.name = program, slot_name(program, slot)
         self.ports = {use: port for use, port in slot_ports(state.ports, slot).items() if use.startswith(f"{program}/")}
-        self.keeper = Keeper(
+        self.supervisor = ProcessSupervisor(
             folder.processes,
             self.name,
-            ready_to_start=partial(taken, self.ports),
-            at_once=recipe.at_once,
+            ready_to_start=partial(find_conflict, self.ports),
+            fast_stop_signal=host_program.fast_stop_signal,
             notify=notify,
         )
         self._slot_ports = slot_ports(state.ports, slot)
@@ -85,7 +85,7 @@ class HostProcess:
         self._programs: dict[str, Path] = {}
         self._failure: tuple[float, TrainyardError] | None = None
         self._readiness = Readiness()
-        self._recipe = recipe
+        self._host_program = host_program
         self._cluster, self._state = folder, state
         self._folder = folder.processes / self.name
         self._identity = ServiceAccountIdentity(
@@ -93,7 +93,7 @@ class HostProcess:
         )
         self._sources = sources_digest()
         self._accepted: str | None = None
-        self._looked_at = 0.0
+        self._refreshed_at = 0.0
         self._context: RunContext | None = None
         self._building: asyncio.Task[Path] | None = None
 
@@ -102,8 +102,8 @@ class HostProcess:
         """Whether the process runs and its readiness probe succeeds."""
         return self._readiness.ready
 
-    def rest(self, why: str) -> None:
-        """Have no process in this slot.
+    def stop(self, why: str) -> None:
+        """Stop the process of this slot.
 
         Parameters
         ----------
@@ -112,30 +112,30 @@ class HostProcess:
         """
         self._accepted = None
         self._readiness.reset()
-        self.keeper.unwant(why)
+        self.supervisor.set_stopped(why)
 
     async def run(self, client: Client, container: HostContainer) -> None:
-        """Make the process follow its container, and probe its readiness."""
+        """Reconcile the process with its container, and probe its readiness."""
         try:
-            due = time.monotonic() - self._looked_at > _REFRESH
+            due = time.monotonic() - self._refreshed_at > _REFRESH
             if self._accepted != container.pod or due or not self.ready:
-                self._looked_at = time.monotonic()
+                self._refreshed_at = time.monotonic()
                 why = await self._prepare(client, container)
                 if why and self._accepted is None:
-                    self.keeper.postpone(why)
+                    self.supervisor.postpone(why)
         except TrainyardError as error:
-            self.rest(str(error))
+            self.stop(str(error))
         await self._probe(container)
 
     async def _prepare(self, client: Client, container: HostContainer) -> str | None:
         missing = await self._missing(client, container)
         if missing and self._accepted != container.pod:
             self._accepted = None
-            return f"waits for {missing}"
+            return f"waiting for {missing}"
         now = datetime.datetime.now(datetime.UTC)
         if not await self._identity.ensure(client, container.namespace, container.service_account, now):
             self._accepted = None
-            return f"waits for ServiceAccount {container.namespace}/{container.service_account}"
+            return f"waiting for ServiceAccount {container.namespace}/{container.service_account}"
         mounts = {path: self._folder / "volumes" / volume / inner for path, (volume, inner) in container.mounts.items()}
         program = await self._program(container.version)
         if program is None:
@@ -152,33 +152,34 @@ class HostProcess:
             self._state.nodes,
         )
         if not await self._volumes(client, container, context):
-            return "waits for the content of its volumes"
+            return "waiting for the content of its volumes"
         self._context = context
         arguments = [local_paths(argument, mounts) for argument in container.arguments]
         variables = {name: local_paths(value, mounts) for name, value in container.environment.items()}
-        port = self.ports[self._recipe.listens] if self._recipe.listens else self._recipe.health(context).port
+        serving_port = self._host_program.serving_port
+        port = self.ports[serving_port] if serving_port else self._host_program.health(context).port
         spec = ProcessSpec(
             name=self.name,
             version=container.version,
-            command=tuple(self._recipe.command(context, arguments)),
+            command=tuple(self._host_program.command(context, arguments)),
             log=self._cluster.log(self.name),
             address=f"{HOST}:{port}",
-            environment={**self._recipe.variables(context), **variables},
-            inputs=container.pod if self._recipe.upstream else f"{container.pod}{self._sources}",
+            environment={**self._host_program.variables(context), **variables},
+            inputs=container.pod if self._host_program.upstream else f"{container.pod}{self._sources}",
         )
         self._accepted = container.pod
-        self.keeper.want(spec)
+        self.supervisor.set_desired(spec)
         return None
 
     async def _missing(self, client: Client, container: HostContainer) -> str | None:
         if self._accepted == container.pod:
             return None
-        for name in self._recipe.crds:
+        for name in self._host_program.crds:
             crd = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name)
             conditions = (crd or {}).get("status", {}).get("conditions") or ()
             if not any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions):
                 return f"CustomResourceDefinition {name}"
-        for name in self._recipe.webhook_configurations(list(container.arguments)):
+        for name in self._host_program.webhook_configurations(list(container.arguments)):
             found = [await client.find(resource, name) for resource in _WEBHOOKS]
             if not any(found):
                 return f"webhook configuration {name}"
@@ -191,7 +192,7 @@ class HostProcess:
         return None
 
     async def _program(self, version: str) -> Path | None:
-        if not self._recipe.upstream:
+        if not self._host_program.upstream:
             return Path()
         known = self._state.programs.get(self.program)
         if known is not None and known.version == version:
@@ -237,19 +238,19 @@ class HostProcess:
             text = data.decode()
         except UnicodeDecodeError:
             return data
-        return self._recipe.configuration(context, path, text).encode()
+        return self._host_program.configuration(context, path, text).encode()
 
     async def _probe(self, container: HostContainer) -> None:
-        if self._context is None or not self.keeper.running:
+        if self._context is None or not self.supervisor.running:
             self._readiness.reset()
             return
         if self._readiness.due(time.monotonic(), container.probe_period):
-            listens = (self.ports[self._recipe.listens],) if self._recipe.listens else ()
-            why = await asyncio.to_thread(answers, self._recipe.health(self._context), *listens)
+            listening_ports = (self.ports[self._host_program.serving_port],) if self._host_program.serving_port else ()
+            why = await asyncio.to_thread(check_health, self._host_program.health(self._context), *listening_ports)
             self._readiness.observe(time.monotonic(), answered=why is None, failures=container.probe_failures)
 
     async def close(self) -> None:
-        """Give up what is being waited for."""
+        """Cancel a build in progress."""
         if self._building is not None:
             self._building.cancel()
             with contextlib.suppress(asyncio.CancelledError, TrainyardError):

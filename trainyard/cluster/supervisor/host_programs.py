@@ -1,7 +1,7 @@
-"""Platform programs as processes of this machine instead of containers.
+"""Platform programs as host processes instead of containers.
 
-A recipe names what must differ from the container: the kubeconfig, the addresses on 127.0.0.1, and nothing else.
-A further program is one more entry of `RECIPES`.
+A definition states only the differences from the container: the kubeconfig and the addresses on 127.0.0.1.
+To add a program, add an entry to `HOST_PROGRAMS`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from trainyard.cluster.sizing import memory_limit
 from trainyard.cluster.supervisor.pods import local_paths
 from trainyard.problem import TrainyardError
 
-__all__ = ["RECIPES", "Recipe", "RunContext", "with_flags"]
+__all__ = ["HOST_PROGRAMS", "HostProgram", "RunContext", "with_flags"]
 
 
 _LONGEST_SOCKET = 103
-"""Bytes of a socket's path that every system allows."""
+"""Maximum length of a Unix socket path in bytes on all systems."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a recipe may use.
+    """Inputs of a program's definition.
 
     Parameters
     ----------
     program
-        Program file; not used by programs of this Python environment.
+        Program file; unused by programs of this Python environment.
     namespace
         Namespace of the Deployment.
     kubeconfig
@@ -68,44 +68,44 @@ class RunContext:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How one program runs.
+class HostProgram:
+    """Definition of a program that runs as a host process.
 
     Parameters
     ----------
     upstream
         Whether the program comes from the toolchain; the others come with this Python environment.
     crds
-        CustomResourceDefinitions without which it does not work.
+        CustomResourceDefinitions that it requires.
     webhook_configurations
-        Names of webhook configurations that it waits for, read from its arguments.
+        Names of webhook configurations that it requires, read from its arguments.
     command
-        Command line, from the context and the arguments of the Deployment with local paths.
+        Command line, from the context and the container's arguments with local paths.
     variables
-        Environment.
+        Environment variables.
     health
         Health endpoint.
-    listens
-        Use of the port that must also accept connections.
+    serving_port
+        Use of a further port that must accept connections.
     configuration
         Rewrites a file of a ConfigMap volume.
-    at_once
-        Signal that asks for an end without delay; SIGTERM is what a kubelet sends.
+    fast_stop_signal
+        Signal to stop without delay; a kubelet sends SIGTERM.
     """
 
     command: Callable[[RunContext, list[str]], list[str]]
     health: Callable[[RunContext], Probe]
     upstream: bool = True
     crds: tuple[str, ...] = ()
-    listens: str | None = None
+    serving_port: str | None = None
     webhook_configurations: Callable[[list[str]], list[str]] = lambda _: []
     variables: Callable[[RunContext], dict[str, str]] = lambda _: {}
     configuration: Callable[[RunContext, str, str], str] = lambda _context, _name, text: text
-    at_once: signal.Signals = signal.SIGTERM
+    fast_stop_signal: signal.Signals = signal.SIGTERM
 
 
 def with_flags(arguments: list[str], flags: Mapping[str, str | None]) -> list[str]:
-    """Return arguments in which each flag has the given value, once and last; None removes the flag."""
+    """Return arguments with flags replaced: each given value is set once, at the end; None removes the flag."""
     kept: list[str] = []
     skip = False
     for position, argument in enumerate(arguments):
@@ -204,7 +204,7 @@ def _controller_configuration(context: RunContext, name: str, text: str) -> str:
 
 
 def _controller_variables(context: RunContext) -> dict[str, str]:
-    """Have the controller run the code of its supervisor, whichever package is installed."""
+    """Run the controller from the code of its supervisor, not from an installed package."""
     return {"PYTHONPATH": str(Path(trainyard.__file__).resolve().parent.parent)}
 
 
@@ -212,7 +212,7 @@ def _opa_command(context: RunContext, arguments: list[str]) -> list[str]:
     flags = {
         "addr": f"unix://{_policy_socket(context)}",
         "diagnostic-addr": context.address("opa/health"),
-        # A kubelet stops all containers at once; here this one is asked when the controller has ended.
+        # A kubelet stops all containers at once; here OPA is stopped after the controller has exited.
         "shutdown-wait-period": None,
     }
     return [str(context.program), *with_flags(arguments[1:], flags)]
@@ -239,36 +239,36 @@ _VOLCANO_CRDS = (
     "jobs.batch.volcano.sh",
 )
 
-RECIPES: Mapping[str, Recipe] = {
-    "vc-scheduler": Recipe(
+HOST_PROGRAMS: Mapping[str, HostProgram] = {
+    "vc-scheduler": HostProgram(
         command=_volcano("vc-scheduler"),
         health=_health("vc-scheduler/health", "/healthz"),
         crds=_VOLCANO_CRDS,
         variables=_volcano_variables("vc-scheduler"),
     ),
-    "vc-controller-manager": Recipe(
+    "vc-controller-manager": HostProgram(
         command=_volcano("vc-controller-manager"),
         health=_health("vc-controller-manager/health", "/healthz"),
         crds=_VOLCANO_CRDS,
         variables=_volcano_variables("vc-controller-manager"),
     ),
-    "vc-webhook-manager": Recipe(
+    "vc-webhook-manager": HostProgram(
         command=_volcano("vc-webhook-manager"),
         health=_health("vc-webhook-manager/health", "/healthz", tls=True),
         crds=_VOLCANO_CRDS,
-        listens="vc-webhook-manager/webhook",
+        serving_port="vc-webhook-manager/webhook",
         webhook_configurations=_volcano_webhooks,
         variables=_volcano_variables("vc-webhook-manager"),
     ),
-    "jobset": Recipe(
+    "jobset": HostProgram(
         command=_jobset_command,
         health=_health("jobset/health", "/readyz"),
         crds=("jobsets.jobset.x-k8s.io",),
-        listens="jobset/webhook",
+        serving_port="jobset/webhook",
         variables=_memory("jobset"),
         configuration=_jobset_configuration,
     ),
-    "trainyard-controller": Recipe(
+    "trainyard-controller": HostProgram(
         command=_controller_command,
         health=_health("trainyard-controller/health", "/readyz"),
         upstream=False,
@@ -277,15 +277,15 @@ RECIPES: Mapping[str, Recipe] = {
             "trainingruntimes.trainer.kubeflow.org",
             "clustertrainingruntimes.trainer.kubeflow.org",
         ),
-        listens="trainyard-controller/webhook",
+        serving_port="trainyard-controller/webhook",
         configuration=_controller_configuration,
         variables=_controller_variables,
-        at_once=signal.SIGINT,
+        fast_stop_signal=signal.SIGINT,
     ),
-    "opa": Recipe(
+    "opa": HostProgram(
         command=_opa_command,
         health=_health("opa/health", "/health?bundles"),
         variables=_memory("opa"),
     ),
 }
-"""Recipe by program, in the order in which status lists them."""
+"""Definition by program, in the order of the status."""

@@ -1,4 +1,4 @@
-"""ServiceAccount token of a host process: requested, written to a file, renewed before it expires."""
+"""Bound ServiceAccount token of a host process: requested, written to a file, renewed before it expires."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ServiceAccountIdentity:
     Parameters
     ----------
     folder
-        Folder of the process; the kubeconfig and the token lie in it.
+        Folder of the process, for the kubeconfig and the token.
     cluster
         Name of the context.
     server
         URL of the API server.
     authority
-        Certificate that signed the API server's, PEM.
+        CA certificate of the API server, PEM.
     """
 
     def __init__(self, folder: Path, cluster: str, server: str, authority: bytes) -> None:
@@ -38,9 +38,9 @@ class ServiceAccountIdentity:
         self._renew_at: datetime.datetime | None = None
 
     async def ensure(self, client: Client, namespace: str, account: str, now: datetime.datetime) -> bool:
-        """Have a valid token of a ServiceAccount on disk; False while the ServiceAccount does not exist.
+        """Ensure a valid token of a ServiceAccount on disk; return False while the ServiceAccount does not exist.
 
-        The token is renewed at four fifths of its life, and at once when the ServiceAccount is another one.
+        The token is renewed after four fifths of its lifetime, and at once if the ServiceAccount was recreated.
         """
         found = await client.find(SERVICE_ACCOUNTS, account, namespace=namespace)
         if found is None:

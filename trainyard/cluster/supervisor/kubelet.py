@@ -1,10 +1,10 @@
-"""The local kubelet: runs the pods of the platform's Deployments as processes of this machine.
+"""The local kubelet: runs the pods of the platform's Deployments as host processes.
 
-The Deployment and ReplicaSet controllers of the control plane decide which pods there are, so that scaling, roll-outs
-and the replacement of a deleted pod are those of any cluster. Each pod gets a slot with ports, files and a token of its
-own. It is ready while all its processes are, and the forwarder in front of a program's webhooks knows only ready pods.
-A deleted pod first gets no new connections, then its processes are asked to stop, those of further containers after the
-first, which may need them to its end. The pod goes when they have stopped.
+The Deployment and ReplicaSet controllers create and delete the pods, so scaling, roll-outs and the replacement of
+deleted pods work as in any cluster. Each pod gets a slot with its own ports, files and token. It is ready while all its
+processes are, and the forwarder of a program's webhooks uses ready pods only. A deleted pod first gets no new
+connections. Then its first process is stopped, then those of its sidecars, which the first may need until it exits. The
+pod is removed when all have stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainyard.cluster.process import NOT_INSTALLED
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor.forwarder import Forwarder
 from trainyard.cluster.supervisor.host import HostProcess
-from trainyard.cluster.supervisor.host_programs import RECIPES
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.cluster.supervisor.placement import Placement, place, shortage
 from trainyard.cluster.supervisor.pods import ended, ending, grace_period, owned, parse, programs
 from trainyard.kube import ApiError, Client, TransportError, WatchBrokenError
@@ -31,8 +31,8 @@ from trainyard.problem import TrainyardError
 
 __all__ = ["Kubelet"]
 
-_POD = "pod"
-"""File of a slot with the uid of its pod, so that a new supervisor leaves the process to it."""
+_POD_FILE = "pod"
+"""File with the uid of a slot's pod, so that a new supervisor keeps the process."""
 
 Body = Mapping[str, Any]
 
@@ -40,19 +40,19 @@ _log = logging.getLogger(__name__)
 
 
 class Kubelet:
-    """Slots of every platform program, and the forwarders in front of them.
+    """Slots of all platform programs, and the forwarders of their webhooks.
 
     Parameters
     ----------
     folder, state
         The cluster.
     connections
-        Connections at the same time through one forwarder.
+        Maximum concurrent connections of a forwarder.
 
     Attributes
     ----------
     changed
-        Set when a process started or ended.
+        Set when a process has started or exited.
     settled
         Whether every pod that exists is ready.
     """
@@ -62,39 +62,39 @@ class Kubelet:
         self.settled = False
         self._folder = folder
         self._hosts = {
-            (program, slot): HostProcess(program, recipe, slot, folder, state, self.changed.set)
-            for program, recipe in RECIPES.items()
+            (program, slot): HostProcess(program, host_program, slot, folder, state, self.changed.set)
+            for program, host_program in HOST_PROGRAMS.items()
             for slot in range(SLOTS)
         }
         self._forwarders = {
-            program: Forwarder(state.ports[recipe.listens], limit=connections)
-            for program, recipe in RECIPES.items()
-            if recipe.listens
+            program: Forwarder(state.ports[host_program.serving_port], limit=connections)
+            for program, host_program in HOST_PROGRAMS.items()
+            if host_program.serving_port
         }
-        self._held = {program: self._remembered(program) for program in RECIPES}
+        self._assigned = {program: self._load_assignments(program) for program in HOST_PROGRAMS}
 
     async def run(self) -> None:
-        """Keep the processes and forward connections until cancelled; the processes outlive it."""
-        keepers = [asyncio.create_task(host.keeper.run()) for host in self._hosts.values()]
+        """Supervise processes and forward connections until cancelled; the processes continue to run."""
+        supervisors = [asyncio.create_task(host.supervisor.run()) for host in self._hosts.values()]
         try:
-            await asyncio.gather(*keepers)
+            await asyncio.gather(*supervisors)
         finally:
-            for task in keepers:
+            for task in supervisors:
                 task.cancel()
             hosts = [host.close() for host in self._hosts.values()]
             forwarders = [forwarder.close() for forwarder in self._forwarders.values()]
-            await asyncio.gather(*keepers, *hosts, *forwarders, return_exceptions=True)
+            await asyncio.gather(*supervisors, *hosts, *forwarders, return_exceptions=True)
 
     async def reconcile(self, client: Client, deployments: Sequence[Body], pods: Sequence[Body]) -> None:
-        """Run what should run, and say on the pods what does.
+        """Reconcile processes with pods, and annotate the pods.
 
         Parameters
         ----------
         deployments, pods
-            Those with the label of host processes.
+            Deployments and pods with the host-process label.
         """
         owners = _owners(deployments)
-        placements = {program: self._place(program, owners.get(program), pods) for program in RECIPES}
+        placements = {program: self._place(program, owners.get(program), pods) for program in HOST_PROGRAMS}
         self._route(placements)
         used: set[tuple[str, int]] = set()
         work: list[Awaitable[None]] = []
@@ -102,57 +102,59 @@ class Kubelet:
             for slot, pod in placement.slots.items():
                 for each in _known(programs(pod)):
                     used.add((each, slot))
-                    work.append(_tolerant(slot_name(each, slot), self._run(client, pod, each, slot)))
+                    work.append(_log_failure(slot_name(each, slot), self._run(client, pod, each, slot)))
             self._explain(program, owners.get(program), placement, used)
         for key, host in self._hosts.items():
             if key not in used:
-                host.rest(NOT_INSTALLED)
+                host.stop(NOT_INSTALLED)
         await _all(work)
         await self._forward(placements)
         self._route(placements)
-        await _all([_tolerant(_name(pod), self._report(client, pod, placements)) for pod in pods])
+        await _all([_log_failure(_name(pod), self._report(client, pod, placements)) for pod in pods])
         self.settled = all(
             ending(pod) or self._ready(pod, slot) for each in placements.values() for slot, pod in each.slots.items()
         )
 
     def _place(self, program: str, owner: Body | None, pods: Sequence[Body]) -> Placement:
-        held = self._held[program]
+        assigned = self._assigned[program]
         own = [
             pod
             for pod in pods
-            if pod["metadata"]["uid"] in held.values()
+            if pod["metadata"]["uid"] in assigned.values()
             or (owner is not None and _program(pod) == program and owned(pod, owner))
         ]
         beside = _known(programs(owner["spec"]["template"])) if owner is not None else (program,)
-        new = {pod["metadata"]["uid"] for pod in own}.difference(held.values())
-        placement = place(own, held, self._busy(beside) if new else (), SLOTS)
-        self._remember(program, {slot: pod["metadata"]["uid"] for slot, pod in placement.slots.items()})
+        new = {pod["metadata"]["uid"] for pod in own}.difference(assigned.values())
+        placement = place(own, assigned, self._busy(beside) if new else (), SLOTS)
+        self._save_assignments(program, {slot: pod["metadata"]["uid"] for slot, pod in placement.slots.items()})
         return placement
 
     def _busy(self, beside: Sequence[str]) -> set[int]:
-        return {slot for slot in range(SLOTS) if any(not self._hosts[each, slot].keeper.resting for each in beside)}
+        return {
+            slot for slot in range(SLOTS) if any(not self._hosts[each, slot].supervisor.inactive for each in beside)
+        }
 
     async def _run(self, client: Client, pod: Body, program: str, slot: int) -> None:
         host, first = self._hosts[program, slot], self._hosts[_program(pod), slot]
-        host.keeper.grace = grace_period(pod)
+        host.supervisor.grace = grace_period(pod)
         if ending(pod):
-            if host is first or first.keeper.resting:
-                host.rest(NOT_INSTALLED)
+            if host is first or first.supervisor.inactive:
+                host.stop(NOT_INSTALLED)
             return
         try:
-            if unknown := set(programs(pod)) - RECIPES.keys():
+            if unknown := set(programs(pod)) - HOST_PROGRAMS.keys():
                 raise TrainyardError(
-                    f"Pod {_name(pod)}: this machine cannot run container {', '.join(sorted(unknown))}",
-                    fix=f"name it after one of {', '.join(RECIPES)}, or take it out of the Deployment",
+                    f"Pod {_name(pod)}: container {', '.join(sorted(unknown))} cannot run as a host process",
+                    fix=f"rename it to one of {', '.join(HOST_PROGRAMS)}, or remove it from the Deployment",
                 )
             container = parse(pod, program)
         except TrainyardError as error:
-            host.rest(str(error))
+            host.stop(str(error))
             return
         await host.run(client, container)
 
     def _explain(self, program: str, owner: Body | None, placement: Placement, used: set[tuple[str, int]]) -> None:
-        """Say in free slots why replicas that a Deployment wants do not run."""
+        """Record in free slots why desired replicas do not run."""
         if owner is None:
             return
         reasons = shortage(owner, placement)
@@ -162,11 +164,11 @@ class Kubelet:
         free = [slot for slot in range(SLOTS) if slot not in placement.slots]
         for slot, why in zip(free, reasons, strict=False):
             for each in beside:
-                self._hosts[each, slot].rest(why)
+                self._hosts[each, slot].stop(why)
                 used.add((each, slot))
 
     async def _forward(self, placements: Mapping[str, Placement]) -> None:
-        """Listen where a program's webhooks are called, as long as there are pods of it."""
+        """Listen on the webhook ports of programs that have pods."""
         for program, forwarder in self._forwarders.items():
             if not placements[program].slots:
                 await forwarder.close()
@@ -174,7 +176,7 @@ class Kubelet:
             try:
                 await forwarder.start()
             except OSError as error:
-                _log.warning("port %s of %s cannot be listened on: %s", forwarder.port, program, error.strerror)
+                _log.warning("cannot listen on port %s of %s: %s", forwarder.port, program, error.strerror)
 
     def _route(self, placements: Mapping[str, Placement]) -> None:
         for program, forwarder in self._forwarders.items():
@@ -188,54 +190,54 @@ class Kubelet:
         return all((each, slot) in self._hosts and self._hosts[each, slot].ready for each in programs(pod))
 
     async def _report(self, client: Client, pod: Body, placements: Mapping[str, Placement]) -> None:
-        """Annotate a pod, for the stages that make its status."""
+        """Annotate a pod; KWOK's stages derive its status from the annotations."""
         uid = pod["metadata"]["uid"]
         running = {
             body["metadata"]["uid"]: slot for program in placements for slot, body in placements[program].slots.items()
         }
         slot = running.get(uid)
         if ending(pod):
-            gone = slot is None or all(self._hosts[each, slot].keeper.resting for each in _known(programs(pod)))
-            if gone and not ended(pod):
+            stopped = slot is None or all(self._hosts[each, slot].supervisor.inactive for each in _known(programs(pod)))
+            if stopped and not ended(pod):
                 await _annotate(client, pod, ENDED_ANNOTATION, "true")
             return
         forwarder = self._forwarders.get(_program(pod))
         ready = slot is not None and self._ready(pod, slot) and (forwarder is None or forwarder.listening)
         await _annotate(client, pod, HEALTHY_ANNOTATION, "true" if ready else "false")
 
-    def _remembered(self, program: str) -> dict[int, str]:
+    def _load_assignments(self, program: str) -> dict[int, str]:
         found: dict[int, str] = {}
         for slot in range(SLOTS):
             with contextlib.suppress(OSError):
-                found[slot] = (self._folder.processes / slot_name(program, slot) / _POD).read_text().strip()
+                found[slot] = (self._folder.processes / slot_name(program, slot) / _POD_FILE).read_text().strip()
         return found
 
-    def _remember(self, program: str, held: dict[int, str]) -> None:
-        before, self._held[program] = self._held[program], held
-        for slot in before.keys() | held.keys():
-            file = self._folder.processes / slot_name(program, slot) / _POD
+    def _save_assignments(self, program: str, assigned: dict[int, str]) -> None:
+        before, self._assigned[program] = self._assigned[program], assigned
+        for slot in before.keys() | assigned.keys():
+            file = self._folder.processes / slot_name(program, slot) / _POD_FILE
             try:
-                if slot not in held:
+                if slot not in assigned:
                     file.unlink(missing_ok=True)
-                elif before.get(slot) != held[slot]:
-                    write_private(file, held[slot] + "\n")
+                elif before.get(slot) != assigned[slot]:
+                    write_private(file, assigned[slot] + "\n")
             except (OSError, TrainyardError) as error:
                 _log.warning("%s: %s", slot_name(program, slot), error)
 
 
 def _known(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name in RECIPES)
+    return tuple(name for name in names if name in HOST_PROGRAMS)
 
 
 async def _all(work: Sequence[Awaitable[None]]) -> None:
-    """Do all of it at the same time, and to its end, before the first failure is raised."""
+    """Await all concurrently; raise the first error only after all have finished."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
 def _owners(deployments: Sequence[Body]) -> dict[str, Body]:
-    """Return the Deployment of each program: the oldest, where several ask for it."""
+    """Return the Deployment of each program; the oldest one, if there are several."""
     found: dict[str, Body] = {}
     taken: set[str] = set()
     for body in sorted(deployments, key=lambda each: each["metadata"]["creationTimestamp"]):
@@ -248,7 +250,7 @@ def _owners(deployments: Sequence[Body]) -> dict[str, Body]:
 
 
 def _program(body: Body) -> str:
-    """Return the program that the label names, empty without the label."""
+    """Return the program in the host-process label; empty without the label."""
     return str((body["metadata"].get("labels") or {}).get(HOST_PROCESS_LABEL, ""))
 
 
@@ -263,8 +265,8 @@ async def _annotate(client: Client, pod: Body, key: str, value: str) -> None:
         await client.merge_patch(PODS, metadata["name"], patch, namespace=metadata["namespace"])
 
 
-async def _tolerant(name: str, work: Awaitable[None]) -> None:
-    """Do something for one process or pod, whose trouble must not end the supervision of the others."""
+async def _log_failure(name: str, work: Awaitable[None]) -> None:
+    """Await work for one process or pod, and log its errors, which must not affect the others."""
     try:
         await work
     except ApiError as error:
@@ -276,4 +278,4 @@ async def _tolerant(name: str, work: Awaitable[None]) -> None:
     except TrainyardError as error:
         _log.warning("%s: %s", name, error)
     except Exception:
-        _log.exception("%s cannot be supervised", name)
+        _log.exception("supervision of %s failed", name)

@@ -1,7 +1,6 @@
 """Assignment of a Deployment's pods to slots of this machine.
 
-A slot is a set of ports, files and records. The Deployment and ReplicaSet controllers decide which pods there are, for
-scaling and roll-outs too; here each gets a slot of its own and keeps it for its life.
+A slot is a set of ports, files and records. Each pod gets a slot of its own and keeps it until it is deleted.
 """
 
 from __future__ import annotations
@@ -17,29 +16,31 @@ __all__ = ["Placement", "place", "shortage"]
 
 @dataclass(frozen=True)
 class Placement:
-    """Pods by slot, and those that cannot run yet with the reason."""
+    """Pods by slot, and the reasons of pods that cannot run yet."""
 
     slots: Mapping[int, Mapping[str, Any]]
     waiting: tuple[str, ...] = ()
 
 
-def place(pods: Sequence[Mapping[str, Any]], held: Mapping[int, str], busy: Collection[int], slots: int) -> Placement:
-    """Give each pod a slot.
+def place(
+    pods: Sequence[Mapping[str, Any]], assigned: Mapping[int, str], busy: Collection[int], slots: int
+) -> Placement:
+    """Assign a slot to each pod.
 
     Parameters
     ----------
     pods
         Pods of the Deployment.
-    held
-        Uid of the pod that each slot was given to.
+    assigned
+        Uid of the pod of each assigned slot.
     busy
-        Slots in which a process still runs, whoever it was started for.
+        Slots in which a process still runs, of whichever pod.
     slots
         Number of slots.
     """
     living = {pod["metadata"]["uid"]: pod for pod in pods if not ended(pod)}
-    found = {slot: living[uid] for slot, uid in held.items() if uid in living}
-    placed = set(held.values())
+    found = {slot: living[uid] for slot, uid in assigned.items() if uid in living}
+    placed = set(assigned.values())
     free = [slot for slot in range(slots) if slot not in found and slot not in busy]
     waiting: list[str] = []
     for pod in sorted(
@@ -53,17 +54,17 @@ def place(pods: Sequence[Mapping[str, Any]], held: Mapping[int, str], busy: Coll
             found[free.pop(0)] = pod
         else:
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            waiting.append(f"pod {name} waits for one of {slots} slots, in which earlier pods still run")
+            waiting.append(f"pod {name} waits for one of {slots} slots, all in use by earlier pods")
     return Placement(dict(sorted(found.items())), tuple(waiting))
 
 
 def shortage(deployment: Mapping[str, Any], placement: Placement) -> tuple[str, ...]:
-    """Return a reason for each replica that a Deployment wants and that has no slot."""
+    """Return a reason for each desired replica of a Deployment without a slot."""
     spec, metadata = deployment["spec"], deployment["metadata"]
     wanted = 1 if spec.get("replicas") is None else spec["replicas"]
     running = sum(not ending(pod) for pod in placement.slots.values())
     missing = max(0, wanted - running)
-    told = list(placement.waiting[:missing])
+    reasons = list(placement.waiting[:missing])
     failure = next(
         (
             f": {condition.get('message') or condition.get('reason')}"
@@ -72,7 +73,7 @@ def shortage(deployment: Mapping[str, Any], placement: Placement) -> tuple[str, 
         ),
         "",
     )
-    told += [f"Deployment {metadata['namespace']}/{metadata['name']} has no pod for it yet{failure}"] * (
-        missing - len(told)
+    reasons += [f"Deployment {metadata['namespace']}/{metadata['name']} has no pod for it yet{failure}"] * (
+        missing - len(reasons)
     )
-    return tuple(told)
+    return tuple(reasons)

@@ -1,4 +1,4 @@
-"""Requirements of a platform Deployment's pod: programs, versions, arguments, variables, volumes."""
+"""Parsed pods of platform Deployments: programs, versions, arguments, variables, volumes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _GRACE = 30.0
 _CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Mounted into every container by the API server; a host process has a kubeconfig instead."""
+"""Mount path of the token volume that the API server injects; a host process has a kubeconfig instead."""
 
 
 @dataclass(frozen=True)
 class VolumeSource:
-    """A volume of the pod that this machine can provide.
+    """A volume of a pod.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class VolumeSource:
     optional
         Whether the process may start without it.
     items
-        File path by key; None for every key under its own name.
+        Key and file path; None: all keys under their own names.
     """
 
     name: str
@@ -59,24 +59,24 @@ class VolumeSource:
 
 @dataclass(frozen=True)
 class HostContainer:
-    """One container of a pod that stands for a process on this machine.
+    """A container of a pod that runs as a host process.
 
     Parameters
     ----------
     program
         The program of the container.
     pod
-        Identity of the pod and of what it asks for: another one means another process.
+        Uid of the pod and digest of the container; a change causes a restart.
     version
         Tag of the container image without a leading v.
     arguments
-        Command and arguments of the container, variables expanded.
+        Command and arguments of the container, with variables expanded.
     mounts
         Mount path to (volume, path in the volume).
     probe_period
         Seconds between two readiness probes.
     probe_failures
-        Failed readiness probes in a row after which the container is not ready.
+        Consecutive failed readiness probes after which the container is not ready.
     """
 
     program: str
@@ -93,21 +93,21 @@ class HostContainer:
 
 
 def programs(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the programs of a pod or pod template: the label names that of the first container.
+    """Return the programs of a pod or pod template.
 
-    The name of a further container is its program.
+    The label names that of the first container; that of a sidecar is the container's name.
     """
     _, *sidecars = pod["spec"]["containers"]
     return (pod["metadata"]["labels"][HOST_PROCESS_LABEL], *(container["name"] for container in sidecars))
 
 
 def parse(pod: Mapping[str, Any], program: str) -> HostContainer:
-    """Read the container of one program of a pod.
+    """Parse the container of a program in a pod.
 
     Raises
     ------
     TrainyardError
-        It asks for something a process on this machine cannot have.
+        It needs something that a host process does not support.
     """
     metadata, spec = pod["metadata"], pod["spec"]
     name, namespace = metadata["name"], metadata["namespace"]
@@ -140,9 +140,9 @@ def parse(pod: Mapping[str, Any], program: str) -> HostContainer:
 
 
 def owned(pod: Mapping[str, Any], deployment: Mapping[str, Any]) -> bool:
-    """Tell whether a pod belongs to a Deployment: by its namespace, its labels and the ReplicaSet that made it.
+    """Return whether a pod belongs to a Deployment: by its namespace, its labels and its ReplicaSet.
 
-    A tenant may put the label on a pod, but not into the namespace of the platform.
+    Tenants can set the label on pods, but not in the platform's namespaces.
     """
     metadata, owner = pod["metadata"], deployment["metadata"]
     labels = metadata.get("labels") or {}
@@ -155,12 +155,12 @@ def owned(pod: Mapping[str, Any], deployment: Mapping[str, Any]) -> bool:
 
 
 def ending(pod: Mapping[str, Any]) -> bool:
-    """Tell whether a pod is deleted, and its processes have to stop."""
+    """Return whether a pod is being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def ended(pod: Mapping[str, Any]) -> bool:
-    """Tell whether nothing of a pod runs any more, or ever will."""
+    """Return whether all processes of a pod have stopped and none will start."""
     annotations = pod["metadata"].get("annotations") or {}
     return annotations.get(ENDED_ANNOTATION) == "true" or (pod.get("status") or {}).get("phase") in (
         "Succeeded",
@@ -169,25 +169,25 @@ def ended(pod: Mapping[str, Any]) -> bool:
 
 
 def grace_period(pod: Mapping[str, Any]) -> float:
-    """Return the seconds that the processes of a pod have between the request to stop and being killed."""
-    asked = pod["metadata"].get("deletionGracePeriodSeconds")
-    allowed = asked if asked is not None else pod["spec"].get("terminationGracePeriodSeconds")
+    """Return the seconds between the stop request and SIGKILL for the processes of a pod."""
+    requested = pod["metadata"].get("deletionGracePeriodSeconds")
+    allowed = requested if requested is not None else pod["spec"].get("terminationGracePeriodSeconds")
     return _GRACE if allowed is None else float(allowed)
 
 
 def unscheduled(pod: Mapping[str, Any]) -> str | None:
-    """Return why a pod has no node, None if it has one."""
+    """Return why a pod has no node; None if it has one."""
     if pod["spec"].get("nodeName"):
         return None
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    told = next((each.get("message") for each in conditions if each["type"] == "PodScheduled"), None)
+    message = next((each.get("message") for each in conditions if each["type"] == "PodScheduled"), None)
     return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} has no node yet" + (
-        f": {told}" if told else ""
+        f": {message}" if message else ""
     )
 
 
 def local_paths(text: str, mounts: Mapping[str, Path]) -> str:
-    """Replace every path at or below a mount path by the local one; the longest mount wins."""
+    """Replace mount paths with local paths, also as a prefix of longer paths; the longest mount wins."""
     if not mounts:
         return text
     longest_first = "|".join(re.escape(mount) for mount in sorted(mounts, key=len, reverse=True))
@@ -220,7 +220,7 @@ def _environment(entries: Any, pod: Mapping[str, Any]) -> dict[str, str]:
             if path not in fields:
                 raise TrainyardError(
                     f"Pod {metadata['namespace']}/{metadata['name']}: "
-                    f"variable {entry['name']} is not a value or a known field",
+                    f"variable {entry['name']} is neither a value nor a supported fieldRef",
                     fix=f"use a value or fieldRef to one of {', '.join(fields)}",
                 )
             found[entry["name"]] = fields[path]
@@ -242,6 +242,6 @@ def _volume(volume: Mapping[str, Any], owner: str) -> VolumeSource:
             items = tuple((item["key"], item["path"]) for item in source["items"]) if source.get("items") else None
             return VolumeSource(name, kind, source[field], bool(source.get("optional")), items)
     raise TrainyardError(
-        f"Pod {owner}: volume {name} is of a kind a host process cannot have",
+        f"Pod {owner}: volume {name} is of a kind that host processes do not support",
         fix="use configMap, secret or emptyDir",
     )

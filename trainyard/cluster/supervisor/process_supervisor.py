@@ -1,4 +1,4 @@
-"""Supervise one process: adopt it, start it, and restart it when it ends."""
+"""Supervise one process: adopt it, start it, and restart it with back-off when it exits."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from trainyard.cluster.process import (
     ProcessSpec,
     alive,
     identity,
+    last_error_line,
     read_record,
     start,
     stopped,
-    telling_line,
     write_record,
 )
 from trainyard.problem import TrainyardError
 
-__all__ = ["Keeper", "exited"]
+__all__ = ["ProcessSupervisor", "wait_for_exit"]
 
-_LONGEST_PAUSE = 30.0
-_AFTER_FAILURE = 2.0
+_MAX_BACKOFF = 30.0
+_ERROR_BACKOFF = 2.0
 _GRACE, _KILL_PATIENCE = 15.0, 10.0
-"""Seconds for a process to end after the request to, and after being killed."""
-_STEADY = 60.0
-"""Seconds a process must have lived for its next death to count as the first."""
+"""Seconds that a process has to exit after the stop request, and after SIGKILL."""
+_STABLE_AFTER = 60.0
+"""Seconds of run time after which the count of consecutive crashes is reset."""
 
 _log = logging.getLogger(__name__)
 
 
-class Keeper:
-    """One process.
+class ProcessSupervisor:
+    """Supervisor of one process.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ class Keeper:
     name
         Name of the process.
     ready_to_start
-        Awaited before each start; returns None when the process may start, else why not.
-    at_once
-        Signal that asks for an end without delay, for a process that is replaced where it is.
+        Awaited before each start; returns None if the process may start, else the reason.
+    fast_stop_signal
+        Signal to stop without delay, for a process that is restarted in place.
     notify
-        Called when the record changed: the process started, ended, or cannot start.
+        Called when the record has changed: the process has started, exited, or cannot start.
 
     Attributes
     ----------
     grace
-        Seconds between the request to stop and the process being killed.
+        Seconds between the stop request and SIGKILL.
     """
 
     def __init__(
@@ -68,59 +68,59 @@ class Keeper:
         name: str,
         *,
         ready_to_start: Callable[[], Awaitable[str | None]] | None = None,
-        at_once: signal.Signals = signal.SIGTERM,
+        fast_stop_signal: signal.Signals = signal.SIGTERM,
         notify: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._folder = folder
         self._ready_to_start = ready_to_start
-        self._at_once = at_once
+        self._fast_stop_signal = fast_stop_signal
         self._notify = notify
         self.grace = _GRACE
-        self._wanted: ProcessSpec | None = None
+        self._desired: ProcessSpec | None = None
         self._waiting: str | None = None
         self._changed = asyncio.Event()
         self._child: subprocess.Popen[bytes] | None = None
-        self._deaths = 0
+        self._crashes = 0
 
-    def want(self, spec: ProcessSpec) -> None:
-        """Have the process run like this; one that runs differently is started anew."""
-        if spec != self._wanted:
-            self._wanted, self._waiting = spec, None
+    def set_desired(self, spec: ProcessSpec) -> None:
+        """Set the process that should run; one with another spec is restarted."""
+        if spec != self._desired:
+            self._desired, self._waiting = spec, None
             self._changed.set()
 
-    def unwant(self, why: str) -> None:
-        """Have the process not run."""
-        if self._wanted is not None or why != self._waiting:
-            self._wanted, self._waiting = None, why
+    def set_stopped(self, why: str) -> None:
+        """Set that no process should run."""
+        if self._desired is not None or why != self._waiting:
+            self._desired, self._waiting = None, why
             self._changed.set()
 
     def postpone(self, why: str) -> None:
-        """Say why the process cannot be wanted yet; one that runs since before the supervisor is left alone."""
-        if self._wanted is None and self._waiting is None and alive(self.record):
+        """Record why the process cannot start yet; one that the supervisor has adopted keeps running."""
+        if self._desired is None and self._waiting is None and alive(self.record):
             return
-        self.unwant(why)
+        self.set_stopped(why)
 
     @property
     def record(self) -> ProcessRecord:
-        """What is known of the process."""
+        """Record of the process."""
         return read_record(self._folder, self.name) or ProcessRecord(self.name)
 
     @property
     def running(self) -> bool:
-        """Whether the process runs as wanted."""
+        """Whether the process runs with the desired spec."""
         record = self.record
-        return self._wanted is not None and record.digest == self._wanted.digest and alive(record)
+        return self._desired is not None and record.digest == self._desired.digest and alive(record)
 
     @property
-    def resting(self) -> bool:
-        """Whether the process neither runs nor is wanted."""
-        return self._wanted is None and not alive(self.record)
+    def inactive(self) -> bool:
+        """Whether no process runs or should run."""
+        return self._desired is None and not alive(self.record)
 
     async def run(self) -> None:
-        """Keep the process until cancelled; being cancelled does not stop the process.
+        """Supervise the process until cancelled; cancellation does not stop the process.
 
-        A process that ran before is left alone until somebody says what is wanted.
+        A process that already runs is not changed before `set_desired` or `set_stopped` is called.
         """
         while True:
             self._changed.clear()
@@ -128,26 +128,26 @@ class Keeper:
                 await self._step()
             except TrainyardError as error:
                 _log.error("%s: %s", self.name, error)
-                await self._pause(_AFTER_FAILURE)
+                await self._sleep(_ERROR_BACKOFF)
             except Exception:
-                _log.exception("%s cannot be supervised", self.name)
-                await self._pause(_AFTER_FAILURE)
+                _log.exception("supervision of %s failed", self.name)
+                await self._sleep(_ERROR_BACKOFF)
 
     async def _step(self) -> None:
-        wanted, record = self._wanted, self.record
-        if wanted is None and self._waiting is None:
+        desired, record = self._desired, self.record
+        if desired is None and self._waiting is None:
             await self._changed.wait()
-        elif wanted is None:
+        elif desired is None:
             await self._stop(record, signal.SIGTERM)
             if self._waiting != NOT_INSTALLED or read_record(self._folder, self.name) is not None:
                 self._write(replace(stopped(self.record), waiting=self._waiting or "", restarts=0))
-            self._deaths = 0
+            self._crashes = 0
             await self._changed.wait()
-        elif alive(record) and record.digest == wanted.digest:
-            await self._attend(record)
+        elif alive(record) and record.digest == desired.digest:
+            await self._watch(record)
         else:
-            await self._stop(record, self._at_once)
-            await self._start(wanted)
+            await self._stop(record, self._fast_stop_signal)
+            await self._start(desired)
 
     async def _start(self, spec: ProcessSpec) -> None:
         why = await self._ready_to_start() if self._ready_to_start else None
@@ -160,17 +160,17 @@ class Keeper:
                 why = str(error)
             else:
                 _log.info("started %s, pid %s", spec.name, record.pid)
-                self._write(replace(record, restarts=self._deaths))
+                self._write(replace(record, restarts=self._crashes))
                 return
         self._write(
-            replace(stopped(self.record, why), version=spec.version, address=spec.address, restarts=self._deaths)
+            replace(stopped(self.record, why), version=spec.version, address=spec.address, restarts=self._crashes)
         )
-        await self._pause(1.0)
+        await self._sleep(1.0)
 
-    async def _attend(self, record: ProcessRecord) -> None:
+    async def _watch(self, record: ProcessRecord) -> None:
         began = time.monotonic()
         assert record.pid is not None  # noqa: S101
-        watcher = asyncio.ensure_future(exited(record.pid))
+        watcher = asyncio.ensure_future(wait_for_exit(record.pid))
         changer = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait({watcher, changer}, return_when=asyncio.FIRST_COMPLETED)
@@ -181,18 +181,18 @@ class Keeper:
             return
         code = self._child.wait() if self._child is not None and self._child.pid == record.pid else None
         self._child = None
-        self._deaths = 1 if time.monotonic() - began > _STEADY else self._deaths + 1
+        self._crashes = 1 if time.monotonic() - began > _STABLE_AFTER else self._crashes + 1
         ending = (
-            "ended" if code is None else f"ended with code {code}" if code >= 0 else f"was killed by signal {-code}"
+            "exited" if code is None else f"exited with code {code}" if code >= 0 else f"was killed by signal {-code}"
         )
-        spec = self._wanted
-        why = f"{ending}: {telling_line(spec.log)}" if spec else ending
+        spec = self._desired
+        why = f"{ending}: {last_error_line(spec.log)}" if spec else ending
         _log.warning("%s %s", record.name, why)
-        self._write(replace(stopped(record, why), restarts=self._deaths))
-        await self._pause(min(_LONGEST_PAUSE, 0.5 * 2.0 ** (self._deaths - 1)))
+        self._write(replace(stopped(record, why), restarts=self._crashes))
+        await self._sleep(min(_MAX_BACKOFF, 0.5 * 2.0 ** (self._crashes - 1)))
 
     async def _stop(self, record: ProcessRecord, request: signal.Signals) -> None:
-        """Ask the process to end, kill it after the grace period, and wait for its end."""
+        """Stop the process, kill it after the grace period, and wait until it has exited."""
         if alive(record) and record.pid is not None:
             _log.info("stopping %s, pid %s", record.name, record.pid)
             self._write(replace(record, waiting=STOPPING))
@@ -202,15 +202,15 @@ class Keeper:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(record.pid, number)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(exited(record.pid), patience)
+                    await asyncio.wait_for(wait_for_exit(record.pid), patience)
         if self._child is not None:
             self._child.poll()
         if alive(record):
             raise TrainyardError(
-                f"{record.name} (pid {record.pid}) does not stop", fix="look at its log, and stop it by hand"
+                f"{record.name} (pid {record.pid}) does not stop", fix="read its log, and stop it manually"
             )
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
 
@@ -220,8 +220,8 @@ class Keeper:
             self._notify()
 
 
-async def exited(pid: int) -> None:
-    """Wait for the end of a process that need not be a child."""
+async def wait_for_exit(pid: int) -> None:
+    """Wait until a process has exited; it need not be a child."""
     if hasattr(os, "pidfd_open"):
         try:
             descriptor = os.pidfd_open(pid)
@@ -236,5 +236,5 @@ async def exited(pid: int) -> None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
         return
-    while identity(pid) is not None:  # noqa: ASYNC110 - there is no event to wait for without pidfd
+    while identity(pid) is not None:  # noqa: ASYNC110 - no event without pidfd
         await asyncio.sleep(0.5)

@@ -6,11 +6,11 @@ __all__ = ["Readiness"]
 
 
 class Readiness:
-    """Whether a container is ready, from the answers to its probes.
+    """Readiness of a container from the results of its probes.
 
-    A container becomes ready with its first good answer, and unready after several bad ones in a row: one slow answer
-    of a busy program takes no replica away. Until it is ready it is probed as often as somebody asks, because people
-    wait for a start.
+    A container becomes ready with the first success, and unready after several consecutive failures, so that one slow
+    response of a busy program does not remove a replica. Until it is ready it is probed in every reconciliation, so
+    that starts are fast.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Readiness:
         self._failures = 0
 
     def due(self, now: float, period: float) -> bool:
-        """Tell whether the next probe is due.
+        """Return whether the next probe is due.
 
         Parameters
         ----------
@@ -31,19 +31,19 @@ class Readiness:
         return not self.ready or now - self._probed_at >= period
 
     def observe(self, now: float, *, answered: bool, failures: int) -> None:
-        """Take in the answer to a probe.
+        """Record the result of a probe.
 
         Parameters
         ----------
         answered
-            Whether the container said that it is ready.
+            Whether the probe succeeded.
         failures
-            Bad answers in a row after which it is not.
+            Consecutive failures after which the container is unready.
         """
         self._probed_at = now
         self._failures = 0 if answered else self._failures + 1
         self.ready = answered or (self.ready and self._failures < failures)
 
     def reset(self) -> None:
-        """Forget everything: the process does not run."""
+        """Reset: the process does not run."""
         self.ready, self._failures = False, 0

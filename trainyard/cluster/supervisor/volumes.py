@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets as local folders, swapped as a whole when their content changes, as a kubelet does."""
+"""ConfigMaps and Secrets as local folders, updated atomically as by a kubelet."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CURRENT = "..data"
 
 
 def content(volume: VolumeSource, body: Mapping[str, Any] | None) -> dict[str, bytes] | None:
-    """Return the files of a volume by path, or None while something it needs is missing.
+    """Return the files of a volume by path, or None while its source or a key is missing.
 
     Parameters
     ----------
     volume
-        What the pod asks for.
+        The volume.
     body
-        The ConfigMap or Secret, None if it does not exist.
+        The ConfigMap or Secret; None if it does not exist.
     """
     if body is None:
         return {} if volume.optional else None
@@ -42,7 +42,7 @@ def content(volume: VolumeSource, body: Mapping[str, Any] | None) -> dict[str, b
 
 
 def sync(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Make a folder hold exactly these files; readers see all old or all new ones. Return whether anything changed."""
+    """Set the files of a folder atomically; return whether they have changed."""
     digest = hashlib.sha256()
     for path, data in sorted(files.items()):
         digest.update(f"{path}\0{len(data)}\0".encode() + data)
