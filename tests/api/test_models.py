@@ -10,10 +10,12 @@ import yaml
 from trainyard.api import (
     ClusterTrainingRuntime,
     Platform,
+    PodGroupPolicy,
     TenantPolicy,
     TrainingRuntime,
     TrainJob,
     documents,
+    gang_policy,
     parse,
 )
 from trainyard.api.constants import MANAGED_BY_TRAINER
@@ -145,3 +147,12 @@ def test_bottomless_nesting_is_refused_before_it_exhausts_the_stack(text: str) -
 
 def test_many_shallow_documents_are_not_deep() -> None:
     assert len(list(documents("\n---\n".join("a: [1, {b: [c]}]" for _ in range(300))))) == 300
+
+
+def test_models_of_plug_ins_are_found_where_the_policies_are() -> None:
+    from trainyard.api.gang_policy import NetworkTopology, VolcanoPolicy
+
+    policy = PodGroupPolicy(volcano=VolcanoPolicy(network_topology=NetworkTopology(highest_tier_allowed=2)))
+    assert policy.body() == {"volcano": {"networkTopology": {"highestTierAllowed": 2}}}
+    with pytest.raises(AttributeError, match="NoPolicy"):
+        gang_policy.NoPolicy  # noqa: B018

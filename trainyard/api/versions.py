@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ADDED", "DIFFERENCES", "RELEASES", "RUNTIME", "TRAIN_JOB", "Difference", "releases_of"]
+from trainyard.api.extensions import ExtensiblePolicy
+from trainyard.api.gang_policy import PodGroupPolicy
+
+__all__ = ["DIFFERENCES", "RELEASES", "TRAIN_JOB", "Difference", "added", "releases_of", "runtime"]
 
 RELEASES: Final = ("v2.0", "v2.1", "v2.2", "v2.3")
 """The releases of Kubeflow Trainer whose API this one contains."""
@@ -112,7 +115,7 @@ TRAIN_JOB: Final[Table] = {
 }
 """Fields of a TrainJob."""
 
-RUNTIME: Final[Table] = {
+_RUNTIME: Final[Table] = {
     "spec": ("requires template", "=", "=", "="),
     "spec.mlPolicy": (_OLD_POLICIES, _OLD_POLICIES, _ONE_POLICY, _ONE_POLICY),
     "spec.mlPolicy.numNodes": _UNBOUNDED,
@@ -139,10 +142,9 @@ RUNTIME: Final[Table] = {
     "spec.podGroupPolicy.volcano.networkTopology": ("", _NONE, _NONE, _NONE),
     "spec.podGroupPolicy.volcano.networkTopology.highestTierAllowed": ("", "default `1`", "default `1`", "default `1`"),
     "spec.podGroupPolicy.volcano.networkTopology.highestTierName": _NEVER,
-    "spec.podGroupPolicy.kai": _NEVER,
     "spec.template": (_NONE, "=", "=", "="),
 }
-"""Fields of a runtime."""
+"""Fields of a runtime that a release of upstream has, and what it lacks of them."""
 
 _BOUND: Final = "0 and negative numbers make jobs that complete at once without pods, or that no API server accepts"
 _VALIDATIONS: Final = frozenset({"x-kubernetes-validations"})
@@ -216,7 +218,7 @@ DIFFERENCES: Final[Mapping[str, tuple[Difference, ...]]] = {
 
 _FORMER: Final = "a field of a former release is accepted and means what it meant"
 
-ADDED: Final[Mapping[str, Mapping[str, str]]] = {
+_ADDED: Final[Mapping[str, Mapping[str, str]]] = {
     "TrainJob": {
         "spec.annotations": _FORMER,
         "spec.labels": _FORMER,
@@ -231,8 +233,28 @@ ADDED: Final[Mapping[str, Mapping[str, str]]] = {
         "spec.mlPolicy.tensorflow": "TensorFlow needs TF_CONFIG",
         "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}: here it works (#2903)",
         "spec.mlPolicy.torch.numProcPerNode": _FORMER,
-        "spec.podGroupPolicy.kai": "the KAI scheduler (#2628)",
         "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano can name tiers since 1.15",
     },
 }
-"""Fields that v2.3 lacks, by kind."""
+"""Fields that v2.3 lacks, by kind, but for those of plug-ins."""
+
+
+def runtime() -> Table:
+    """Return the fields of a runtime."""
+    return {**_RUNTIME, **dict.fromkeys(_of_plugins(), _NEVER)}
+
+
+def added() -> Mapping[str, Mapping[str, str]]:
+    """Return the fields that v2.3 lacks, and why they are here, by kind."""
+    return {**_ADDED, "runtimes": dict(sorted({**_ADDED["runtimes"], **_of_plugins()}.items()))}
+
+
+def _of_plugins() -> Mapping[str, str]:
+    """Return the fields of plug-ins that no release has, and why they are here."""
+    policies: Mapping[str, type[ExtensiblePolicy]] = {"spec.podGroupPolicy": PodGroupPolicy}
+    return {
+        f"{path}.{name}": plugin.added
+        for path, policy in policies.items()
+        for name, plugin in policy.plugins().items()
+        if plugin.added
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from trainyard.api import MLPolicy, PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
@@ -82,10 +83,10 @@ def framework_of(runtime: Runtime) -> frameworks.Framework:
 
 
 @once_per_runtime
-def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler, ...]:
+def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler[Any], ...]:
     """Return the gang scheduler of a sound runtime, if it names one."""
     policy = runtime.spec.pod_group_policy if runtime.spec else None
-    return tuple(gangs.GANGS[name] for name in gangs.chosen(policy or PodGroupPolicy()))
+    return tuple(gangs.GANGS[name] for name in (policy or PodGroupPolicy()).chosen())
 
 
 @once_per_runtime

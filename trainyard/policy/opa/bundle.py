@@ -26,7 +26,6 @@ __all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
 ROOT: Final = "trainyard"
 """Everything of the bundle lies below ``data.trainyard``; nothing else may be loaded beside it there."""
 
-_NOT_A_SOURCE = "num_nodes"
 _MANIFEST = ".manifest"
 
 _BOUND: Final = {
@@ -225,8 +224,8 @@ def _index(rules: Iterable[Rule]) -> dict[str, Any]:
 def _sources() -> dict[str, list[str]]:
     """Return the fields of which only one may be set, by the policy that holds them."""
     return {
-        name: [field.alias or key for key, field in model.model_fields.items() if key != _NOT_A_SOURCE]
-        for name, model in (("mlPolicy", MLPolicy), ("podGroupPolicy", PodGroupPolicy))
+        "mlPolicy": [name for name in MLPolicy.model_fields if name != "num_nodes"],
+        "podGroupPolicy": list(PodGroupPolicy.plugins()),
     }
 
 

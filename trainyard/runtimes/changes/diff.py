@@ -14,6 +14,7 @@ from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, documents, par
 from trainyard.api.constants import TRAIN_JOB
 from trainyard.problem import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
+from trainyard.render.gangs import METADATA_PREFIXES
 from trainyard.runtimes.samples import sample_train_job
 
 __all__ = ["Aspect", "Change", "compare", "read_job"]
@@ -230,7 +231,7 @@ def _place(path: Path) -> tuple[Aspect, str, str]:
     aspect = next(
         (aspect for word in words[:1] for aspect, pattern in _ASPECTS if re.fullmatch(pattern, word)), Aspect.OTHER
     )
-    if any(part.startswith(("scheduling.", "volcano.sh/", "kai.scheduler/")) for part in rest):
+    if any(part.startswith(METADATA_PREFIXES) for part in rest):
         aspect = Aspect.GANG
     return aspect, where, ".".join(words) or "(all)"
 
