@@ -1,4 +1,4 @@
-"""An extension is one file: a gang scheduler that stands in one new file is known everywhere."""
+"""An extension is one file: a framework and a gang scheduler that are one new file each are known everywhere."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("components", "policies", "runtimes", "stacks", "toolchain", "tests", "Pulumi.yaml", "pyproject.toml"):
         (root / name).symlink_to(ROOT / name)
     shutil.copy(EXTENSION / "dense.py", root / "trainyard" / "render" / "gangs")
+    shutil.copy(EXTENSION / "herd.py", root / "trainyard" / "render" / "frameworks")
     return root
 
 
@@ -147,3 +148,42 @@ def test_a_new_runtime_may_use_the_gang_scheduler(tree: Path) -> None:
     run(tree, "-m", "trainyard", "runtimes", "new", "dense-torch", *arguments, "--folder", str(folder))
     (version,) = folder.glob("dense-torch/*.yaml")
     assert yaml.safe_load(version.read_text())["spec"]["podGroupPolicy"] == {"dense": {}}
+
+
+def test_render_tells_the_nodes_of_the_framework(tree: Path) -> None:
+    result = rendered(tree, mlPolicy={"herd": {"numProcPerNode": 4}}, podGroupPolicy={"dense": {}})
+    assert result["errors"] == []
+    job_set = next(body for body in result["objects"] if body["kind"] == "JobSet")
+    (container,) = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "HERD_SIZE", "value": "8"}]
+
+
+def test_the_schema_has_the_framework_and_its_bounds(tree: Path, known: dict[str, Any]) -> None:
+    for kind in ("ClusterTrainingRuntime", "TrainingRuntime"):
+        field = known["schemas"][kind]["mlPolicy"]["properties"]["herd"]["properties"]["numProcPerNode"]
+        assert (field["minimum"], field["default"]) == (1, 1)
+    (error,) = rendered(tree, mlPolicy={"herd": {"numProcPerNode": 0}})["errors"]
+    assert "spec.mlPolicy.herd.numProcPerNode: Input should be greater than or equal to 1" in error["message"]
+
+
+def test_two_frameworks_exclude_each_other(tree: Path, known: dict[str, Any]) -> None:
+    rule = known["schemas"]["TrainingRuntime"]["mlPolicy"]["x-kubernetes-validations"][0]
+    assert "has(self.herd)" in rule["rule"]
+    assert {error["rule"] for error in rendered(tree, mlPolicy={"herd": {}, "jax": {}})["errors"]} == {"MLP-001"}
+    assert "herd" in known["sources"]["mlPolicy"]
+
+
+def test_the_rules_know_the_framework(known: dict[str, Any]) -> None:
+    assert "herd=HERD_*" in known["reserved"]["ENV-001"]
+    assert "herd=HERD_*" in known["reserved"]["ENV-002"]
+    assert "herd" in known["reserved"]["LBL-002"]
+    assert "herd=HERD_*" in known["rules-page"]
+
+
+def test_lint_knows_that_each_process_takes_a_device(known: dict[str, Any]) -> None:
+    assert known["lint"] == ["spec.mlPolicy.herd.numProcPerNode"]
+
+
+def test_the_api_reference_lists_the_framework(known: dict[str, Any]) -> None:
+    assert "| `spec.mlPolicy.herd` | object | – | – | – | – |  | Herd. |" in known["api-page"]
+    assert "| runtimes | `spec.mlPolicy.herd` | added | a framework of the test |" in known["api-page"]

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 __all__ = [
-    "ELASTIC_NODES",
-    "ELASTIC_RANGE",
-    "FRAMEWORK_EXCLUSIVE",
     "IMMUTABLE",
     "ShapeRule",
     "exclusive",
@@ -21,8 +18,6 @@ __all__ = [
     "rule_of",
     "validations",
 ]
-
-_SOURCES = ("torch", "mpi", "jax", "xgboost", "flux", "tensorflow", "paddle", "ray", "horovod")
 
 
 @dataclass(frozen=True)
@@ -68,29 +63,6 @@ def exclusive(fields: tuple[str, ...], text: str, *, id: str, fix: str) -> Shape
 
 
 IMMUTABLE: Final = ShapeRule("self == oldSelf", "field is immutable", fix="make a new TrainJob instead")
-
-FRAMEWORK_EXCLUSIVE: Final = exclusive(
-    _SOURCES,
-    f"Only one of the policy can be configured: {', '.join(_SOURCES)}",
-    id="MLP-001",
-    fix="keep one framework in spec.mlPolicy and make a second runtime for the other",
-)
-
-ELASTIC_NODES: Final = ShapeRule(
-    "!(has(self.numNodes) && has(self.torch) && has(self.torch.elasticPolicy))",
-    "numNodes should not be set if torch.elasticPolicy is configured",
-    id="MLP-002",
-    fix="remove numNodes; minNodes and maxNodes of torch.elasticPolicy say how many nodes train",
-    holds=lambda value: not ("numNodes" in value and "elasticPolicy" in value.get("torch", {})),
-)
-
-ELASTIC_RANGE: Final = ShapeRule(
-    "!has(self.minNodes) || !has(self.maxNodes) || self.minNodes <= self.maxNodes",
-    "minNodes must not be larger than maxNodes",
-    id="MLP-003",
-    fix="lower minNodes or raise maxNodes",
-    holds=lambda value: value.get("minNodes", 1) <= value.get("maxNodes", value.get("minNodes", 1)),
-)
 
 _KNOWN: dict[tuple[str, str], ShapeRule] = {}
 

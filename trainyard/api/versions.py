@@ -11,6 +11,7 @@ from typing import Final
 
 from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.api.gang_policy import PodGroupPolicy
+from trainyard.api.ml_policy import MLPolicy
 
 __all__ = ["DIFFERENCES", "RELEASES", "TRAIN_JOB", "Difference", "added", "releases_of", "runtime"]
 
@@ -132,10 +133,6 @@ _RUNTIME: Final[Table] = {
     "spec.mlPolicy.jax": ("", "", "=", "="),
     "spec.mlPolicy.xgboost": ("", "", "=", "="),
     "spec.mlPolicy.flux": ("", "", "=", "="),
-    "spec.mlPolicy.tensorflow": _NEVER,
-    "spec.mlPolicy.paddle": _NEVER,
-    "spec.mlPolicy.ray": _NEVER,
-    "spec.mlPolicy.horovod": _NEVER,
     "spec.podGroupPolicy": _UNBOUNDED,
     "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds": ("default `60`",) * 4,
     "spec.podGroupPolicy.volcano": ("", "=", "=", "="),
@@ -227,10 +224,6 @@ _ADDED: Final[Mapping[str, Mapping[str, str]]] = {
         "status.jobSet": "a lost JobSet is told from one that was never created",
     },
     "runtimes": {
-        "spec.mlPolicy.horovod": "Horovod with the files that mpi makes",
-        "spec.mlPolicy.paddle": "PaddlePaddle needs an environment of its own",
-        "spec.mlPolicy.ray": "a Ray cluster for the time of the job",
-        "spec.mlPolicy.tensorflow": "TensorFlow needs TF_CONFIG",
         "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}: here it works (#2903)",
         "spec.mlPolicy.torch.numProcPerNode": _FORMER,
         "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano can name tiers since 1.15",
@@ -251,7 +244,7 @@ def added() -> Mapping[str, Mapping[str, str]]:
 
 def _of_plugins() -> Mapping[str, str]:
     """Return the fields of plug-ins that no release has, and why they are here."""
-    policies: Mapping[str, type[ExtensiblePolicy]] = {"spec.podGroupPolicy": PodGroupPolicy}
+    policies: Mapping[str, type[ExtensiblePolicy]] = {"spec.mlPolicy": MLPolicy, "spec.podGroupPolicy": PodGroupPolicy}
     return {
         f"{path}.{name}": plugin.added
         for path, policy in policies.items()

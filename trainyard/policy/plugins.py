@@ -1,16 +1,19 @@
-"""Rules about plug-ins: a rule.yaml says once what holds for each gang scheduler, whose files fill in the rest.
+"""Rules about plug-ins: a rule.yaml says once what holds for each of them, and their files fill in the rest.
 
 A match ``{objects: gangs}`` stands for the objects that describe gangs. A parameter ``"{gang}"`` stands for one
 parameter a gang scheduler, in which a text ``{attribute}`` is what the scheduler declares; in a CEL variable with
-``each``, ``{each}`` is that text for every scheduler, joined by commas.
+``each``, ``{each}`` is that text for every scheduler, joined by commas. In the default of a list ``{frameworks}`` are
+their names (the list is then sorted), ``{variables}`` what they set as framework=NAME, and ``{reserved}`` those of them
+that a TrainJob may not set.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from trainyard.render.frameworks import DECLARED, Framework
 from trainyard.render.gangs import LISTED, GangScheduler
 
 __all__ = ["completed"]
@@ -23,7 +26,7 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a rule.yaml with what the plug-ins declare."""
     result = dict(document)
     parameters = result.get("parameters")
-    if isinstance(parameters, dict) and _GANG in parameters:
+    if isinstance(parameters, dict):
         result["parameters"] = {
             key: value for name, schema in parameters.items() for key, value in _parameters(name, schema).items()
         }
@@ -36,9 +39,27 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(name: str, schema: Any) -> dict[str, Any]:
-    if name != _GANG or not isinstance(schema, dict):
+    if not isinstance(schema, dict):
         return {name: schema}
+    if name != _GANG:
+        return {name: {key: _listed(value) if key == "default" else value for key, value in schema.items()}}
     return {gang.name: {key: _filled(value, gang) for key, value in schema.items()} for gang in LISTED}
+
+
+def _listed(default: Any) -> Any:
+    if default == "{variables}":
+        return _variables(DECLARED.values())
+    if default == "{reserved}":
+        return _variables(each for each in DECLARED.values() if not each.may_be_set)
+    if isinstance(default, list) and "{frameworks}" in default:
+        return sorted({*default, *DECLARED} - {"{frameworks}"})
+    return default
+
+
+def _variables(frameworks: Iterable[Framework[Any]]) -> list[str]:
+    """Return what some frameworks set, those with a launcher last."""
+    ordered = sorted(frameworks, key=lambda framework: framework.launched)
+    return [f"{framework.name}={name}" for framework in ordered for name in framework.variables]
 
 
 def _matches(match: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Print what the library knows of its gang schedulers, as JSON; the test runs this where there is one more."""
+"""Print what the library knows of its plug-ins, as JSON; the test runs this where there are more of them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from trainyard.policy.cases import load_cases
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.opa.bundle import _sources
 from trainyard.policy.reference import reference as rules_page
+from trainyard.runtimes.lint import lint_runtime
 
 KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 
@@ -25,6 +26,27 @@ def schemas() -> dict[str, Any]:
     definitions = {each["spec"]["names"]["kind"]: each for each in build(jobset_crd())}
     versions = {kind: definitions[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for kind in KINDS}
     return {kind: schema["properties"]["spec"]["properties"] for kind, schema in versions.items()}
+
+
+def reserved() -> dict[str, Any]:
+    rules = {rule.id: rule.parameter_values({}) for rule in load_rules()}
+    return {name: rules[name]["reserved"] for name in ("ENV-001", "ENV-002")} | {
+        "LBL-002": rules["LBL-002"]["frameworks"]
+    }
+
+
+def lint() -> list[str]:
+    resources = {"limits": {"nvidia.com/gpu": 2}}
+    pod = {"containers": [{"name": "node", "image": "example.com/train:1", "resources": resources}]}
+    template = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": {"spec": pod}},
+    }
+    spec = {
+        "mlPolicy": {"herd": {"numProcPerNode": 4}},
+        "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
+    }
+    return [problem.path for problem in lint_runtime({"spec": spec})]
 
 
 def protected() -> list[str]:
@@ -54,6 +76,8 @@ def main() -> None:
         "children": [[each.resource.api_version, each.resource.kind] for each in view.children],
         "member": member(),
         "scheduler-rule": scheduler_rule(),
+        "reserved": reserved(),
+        "lint": lint(),
         "protected": protected(),
         "rules-page": rules_page(rules, load_cases(data_folder("policies"), rules)),
         "api-page": reference(),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api import MLPolicy, PodGroupPolicy
+from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.policy.catalogue import load_rules, rule_folders
 from trainyard.policy.rule import PARTS, ParameterSource, Reach, Rule
@@ -223,10 +224,8 @@ def _index(rules: Iterable[Rule]) -> dict[str, Any]:
 
 def _sources() -> dict[str, list[str]]:
     """Return the fields of which only one may be set, by the policy that holds them."""
-    return {
-        "mlPolicy": [name for name in MLPolicy.model_fields if name != "num_nodes"],
-        "podGroupPolicy": list(PodGroupPolicy.plugins()),
-    }
+    policies: Mapping[str, type[ExtensiblePolicy]] = {"mlPolicy": MLPolicy, "podGroupPolicy": PodGroupPolicy}
+    return {name: list(policy.plugins()) for name, policy in policies.items()}
 
 
 def _json(value: Any) -> bytes:
