@@ -12,7 +12,7 @@ from tests.api.schemas import nodes, schema_of
 from trainyard.api import Platform, TenantPolicy, TrainingRuntime, TrainJob
 from trainyard.api.crds import build
 from trainyard.api.reference import fields
-from trainyard.api.rules import SHAPE_RULES
+from trainyard.api.runtime import shape_rules
 
 
 def by_kind(**options: bool) -> dict[str, dict[str, Any]]:
@@ -104,7 +104,7 @@ def test_messages_of_our_rules_begin_with_their_id() -> None:
         for _, node in nodes(schema_of(definition))
         for rule in node.get("x-kubernetes-validations", ())
     ]
-    for identifier, rule in SHAPE_RULES.items():
+    for identifier, rule in shape_rules().items():
         assert f"{identifier}: {rule.text}" in messages
 
 

@@ -9,9 +9,11 @@ import pytest
 from trainyard.api import (
     ClusterTrainingRuntime,
     Platform,
+    PodGroupPolicy,
     TenantPolicy,
     TrainingRuntime,
     TrainJob,
+    gang_policy,
     parse,
 )
 from trainyard.api.constants import MANAGED_BY_TRAINER
@@ -128,3 +130,12 @@ def test_tenancy_objects_have_bounds() -> None:
     policy = parse(TenantPolicy, {"metadata": {"name": "tenant"}, "spec": {"queues": ["a"], "defaultQueue": "a"}})
     assert policy.spec.default_queue == "a"
     assert policy.spec.max_accelerators_per_job is None
+
+
+def test_models_of_plug_ins_are_found_where_the_policies_are() -> None:
+    from trainyard.api.gang_policy import NetworkTopology, VolcanoPolicy
+
+    policy = PodGroupPolicy(volcano=VolcanoPolicy(network_topology=NetworkTopology(highest_tier_allowed=2)))
+    assert policy.body() == {"volcano": {"networkTopology": {"highestTierAllowed": 2}}}
+    with pytest.raises(AttributeError, match="NoPolicy"):
+        gang_policy.NoPolicy  # noqa: B018

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.cluster.framework_cells import Cell
-from trainyard.api.constants import COSCHEDULING_LABEL, GROUP_NAME_ANNOTATION, KAI_QUEUE_LABEL
+from trainyard.api.constants import GROUP_NAME_ANNOTATION
+from trainyard.render.gangs.coscheduling import COSCHEDULING_LABEL
+from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
 
 __all__ = ["HOST_FILES", "LAYOUTS", "OPEN_MPI", "STEPS", "in_gang"]
 

@@ -11,8 +11,9 @@ from itertools import count
 from typing import Any
 
 from tests.support import LiveCluster, require
-from trainyard.api.constants import COSCHEDULING_LABEL, KAI_SCHEDULER
 from trainyard.render import RenderContext
+from trainyard.render.gangs.coscheduling import COSCHEDULING_LABEL
+from trainyard.render.gangs.kai import KAI_SCHEDULER
 
 __all__ = ["COSCHEDULING_POD_GROUPS", "StandIn"]
 

@@ -95,3 +95,12 @@ def test_a_broken_file_is_named(catalogue: Path) -> None:
     next(catalogue.glob("*/*/rule.yaml")).write_text("id: [")
     with pytest.raises(TrainyardError, match="is not valid YAML"):
         load_rules(catalogue)
+
+
+def test_a_rule_of_gang_schedulers_has_a_parameter_for_each() -> None:
+    (rule,) = (rule for rule in load_rules() if rule.id == "GNG-001")
+    assert rule.parameter_values({}) == {
+        "volcano": ["volcano"],
+        "coscheduling": ["scheduler-plugins-scheduler"],
+        "kai": ["kai-scheduler"],
+    }

@@ -126,10 +126,10 @@ def test_the_rule_reference_is_up_to_date() -> None:
 
 
 def test_shape_rules_are_those_of_the_custom_resource_definitions() -> None:
-    from trainyard.api.rules import SHAPE_RULES
+    from trainyard.api import shape_rules
 
     carried = {rule.id: rule for rule in RULES if rule.gate is Gate.CRD}
-    assert set(carried) <= set(SHAPE_RULES)
+    assert set(carried) <= set(shape_rules())
     assert {rule_id: rule.fix for rule_id, rule in carried.items()} == {
-        rule_id: SHAPE_RULES[rule_id].fix for rule_id in carried
+        rule_id: shape_rules()[rule_id].fix for rule_id in carried
     }

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, torch, trainer
+from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, trainer
 from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.render import validate_runtime
-from trainyard.render.frameworks import FRAMEWORKS, PLAIN
+from trainyard.render.frameworks import DECLARED
 from trainyard.render.gangs import GANGS
 
 JOBS = "spec.template.spec.replicatedJobs"
@@ -75,15 +75,10 @@ def test_unknown_fields_are_warned_about() -> None:
 
 
 def test_every_framework_and_gang_scheduler_of_the_api_is_built() -> None:
-    offered = {field.alias for field in MLPolicy.model_fields.values()} - {"numNodes"}
-    assert offered | {PLAIN} == set(FRAMEWORKS)
-    assert {field.alias for field in PodGroupPolicy.model_fields.values()} == set(GANGS)
-
-
-def test_a_framework_that_is_not_built_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard.render.frameworks.FRAMEWORKS", {PLAIN: FRAMEWORKS[PLAIN]})
-    error = only(validate_runtime(torch()).errors)
-    assert (error.path, error.fix) == ("spec.mlPolicy.torch", "use one of plain")
+    MLPolicy.model_rebuild()
+    PodGroupPolicy.model_rebuild()
+    assert [field.alias for field in MLPolicy.model_fields.values()] == ["numNodes", *DECLARED]
+    assert [field.alias for field in PodGroupPolicy.model_fields.values()] == list(GANGS)
 
 
 def launcher(**fields: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import yaml
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
+from trainyard.policy.catalogue import load_rules
 from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext, Rendered, render, validate_runtime
 from trainyard.runtimes import load_catalogue, spec_hash
@@ -301,9 +302,11 @@ def test_a_shipped_runtime_renders_a_gang_without_a_finding(name: str, version: 
 
 
 def test_the_framework_of_each_runtime_is_one_that_the_rules_know() -> None:
-    rule = yaml.safe_load((data_folder("policies") / "labels" / "LBL-002-framework" / "rule.yaml").read_text())
+    (rule,) = (rule for rule in load_rules() if rule.id == "LBL-002")
+    known = rule.parameter_values({})["frameworks"]
     labels = {name: OBJECTS[name]["metadata"]["labels"]["trainer.kubeflow.org/framework"] for name in NAMES}
-    assert set(labels.values()) <= set(rule["parameters"]["frameworks"]["default"])
+    assert isinstance(known, list)
+    assert set(labels.values()) <= set(known)
     assert {name: labels[name] for name in UPSTREAM} == UPSTREAM
 
 

@@ -4,15 +4,14 @@ from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesMode
 from trainyard.api.gang_policy import PodGroupPolicy
 from trainyard.api.ml_policy import MLPolicy
 from trainyard.api.parse import MODELS, parse, problems_of
-from trainyard.api.rules import SHAPE_RULES, ShapeRule
-from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime
+from trainyard.api.rules import ShapeRule
+from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime, shape_rules
 from trainyard.api.runtime_patch import RuntimePatch
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.api.train_job import Initializer, JobStatus, RuntimeRef, Trainer, TrainJob, TrainJobSpec, TrainJobStatus
 
 __all__ = [
     "MODELS",
-    "SHAPE_RULES",
     "Body",
     "ClusterTrainingRuntime",
     "Condition",
@@ -41,4 +40,5 @@ __all__ = [
     "TrainingRuntime",
     "parse",
     "problems_of",
+    "shape_rules",
 ]

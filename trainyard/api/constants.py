@@ -12,8 +12,6 @@ __all__ = [
     "COMPLETE",
     "CONTAINER_NODE",
     "CONTROLLER_SERVICE",
-    "COSCHEDULING_API_VERSION",
-    "COSCHEDULING_LABEL",
     "DATASET_INITIALIZER",
     "DEADLINE_EXCEEDED_MESSAGE",
     "DEADLINE_EXCEEDED_REASON",
@@ -27,10 +25,6 @@ __all__ = [
     "JOB_SET_API_VERSION",
     "JOB_SET_MISSING_MESSAGE",
     "JOB_SET_MISSING_REASON",
-    "KAI_MIN_MEMBER_ANNOTATION",
-    "KAI_QUEUE_LABEL",
-    "KAI_SCHEDULER",
-    "KAI_TOPOLOGY_ANNOTATION",
     "MANAGED_BY_TRAINER",
     "MODEL_INITIALIZER",
     "MULTIKUEUE",
@@ -91,14 +85,6 @@ VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
 """Volcano declares this key too and reads only the other; clients of older releases look for it."""
 TOPOLOGY_FEATURE: Final = "network-topology-aware"
 """The scheduler plug-in that honours networkTopology."""
-
-COSCHEDULING_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
-COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-
-KAI_SCHEDULER: Final = "kai-scheduler"
-KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
-KAI_MIN_MEMBER_ANNOTATION: Final = "kai.scheduler/batch-min-member"
-KAI_TOPOLOGY_ANNOTATION: Final = "kai.scheduler/topology"
 
 SYSTEM_PRIORITY_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 

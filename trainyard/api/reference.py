@@ -12,7 +12,7 @@ from trainyard.api.runtime import TrainingRuntime
 from trainyard.api.schema import structural_schema
 from trainyard.api.tenancy import Platform, TenantPolicy
 from trainyard.api.train_job import TrainJob
-from trainyard.api.versions import ADDED, DIFFERENCES, RELEASES, RUNTIME, TRAIN_JOB, releases_of
+from trainyard.api.versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
 
 __all__ = ["fields", "limits", "reference"]
 
@@ -74,7 +74,7 @@ def reference() -> str:
     """Return the API reference as Markdown."""
     lines = [_INTRODUCTION]
     lines.extend(_compared("TrainJob", TrainJob, TRAIN_JOB))
-    lines.extend(_compared("TrainingRuntime and ClusterTrainingRuntime", TrainingRuntime, RUNTIME))
+    lines.extend(_compared("TrainingRuntime and ClusterTrainingRuntime", TrainingRuntime, runtime()))
     for model in (TenantPolicy, Platform):
         lines.extend(_own(model))
     lines.extend(_differences())
@@ -166,8 +166,8 @@ def _differences() -> Iterator[str]:
     for kind, differences in DIFFERENCES.items():
         for each in differences:
             yield _row(kind, f"`{each.path}`", ", ".join(f"`{key}`" for key in sorted(each.keys)), each.reason)
-    for kind, added in ADDED.items():
-        yield from (_row(kind, f"`{path}`", "added", reason) for path, reason in added.items())
+    for kind, found in added().items():
+        yield from (_row(kind, f"`{path}`", "added", reason) for path, reason in found.items())
 
 
 def _row(*cells: str) -> str:

@@ -11,20 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 __all__ = [
-    "ELASTIC_NODES",
-    "ELASTIC_RANGE",
-    "FRAMEWORK_EXCLUSIVE",
-    "GANG_EXCLUSIVE",
     "IMMUTABLE",
-    "SHAPE_RULES",
-    "TIER_EXCLUSIVE",
     "ShapeRule",
+    "exclusive",
+    "known_rules",
     "rule_of",
     "validations",
 ]
-
-_GANGS = ("coscheduling", "volcano", "kai")
-_SOURCES = ("torch", "mpi", "jax", "xgboost", "flux", "tensorflow", "paddle", "ray", "horovod")
 
 
 @dataclass(frozen=True)
@@ -58,63 +51,18 @@ class ShapeRule:
         return f"{self.id}: {self.text}" if self.id else self.text
 
 
-def _at_most_one(fields: tuple[str, ...]) -> str:
-    return f"[{', '.join(f'has(self.{field})' for field in fields)}].filter(x, x).size() <= 1"
-
-
-def _has_at_most_one(fields: tuple[str, ...]) -> Callable[[Any], bool]:
-    return lambda value: sum(field in value for field in fields) <= 1
+def exclusive(fields: tuple[str, ...], text: str, *, id: str, fix: str) -> ShapeRule:
+    """Return the rule that at most one of some fields is set."""
+    return ShapeRule(
+        f"[{', '.join(f'has(self.{field})' for field in fields)}].filter(x, x).size() <= 1",
+        text,
+        id=id,
+        fix=fix,
+        holds=lambda value: sum(field in value for field in fields) <= 1,
+    )
 
 
 IMMUTABLE: Final = ShapeRule("self == oldSelf", "field is immutable", fix="make a new TrainJob instead")
-
-FRAMEWORK_EXCLUSIVE: Final = ShapeRule(
-    _at_most_one(_SOURCES),
-    f"Only one of the policy can be configured: {', '.join(_SOURCES)}",
-    id="MLP-001",
-    fix="keep one framework in spec.mlPolicy and make a second runtime for the other",
-    holds=_has_at_most_one(_SOURCES),
-)
-
-GANG_EXCLUSIVE: Final = ShapeRule(
-    _at_most_one(_GANGS),
-    f"Only one gang scheduler can be configured: {', '.join(_GANGS)}",
-    id="PGP-001",
-    fix="keep one entry in spec.podGroupPolicy: two schedulers cannot place one gang",
-    holds=_has_at_most_one(_GANGS),
-)
-
-ELASTIC_NODES: Final = ShapeRule(
-    "!(has(self.numNodes) && has(self.torch) && has(self.torch.elasticPolicy))",
-    "numNodes should not be set if torch.elasticPolicy is configured",
-    id="MLP-002",
-    fix="remove numNodes; minNodes and maxNodes of torch.elasticPolicy say how many nodes train",
-    holds=lambda value: not ("numNodes" in value and "elasticPolicy" in value.get("torch", {})),
-)
-
-ELASTIC_RANGE: Final = ShapeRule(
-    "!has(self.minNodes) || !has(self.maxNodes) || self.minNodes <= self.maxNodes",
-    "minNodes must not be larger than maxNodes",
-    id="MLP-003",
-    fix="lower minNodes or raise maxNodes",
-    holds=lambda value: value.get("minNodes", 1) <= value.get("maxNodes", value.get("minNodes", 1)),
-)
-
-TIER_EXCLUSIVE: Final = ShapeRule(
-    "!has(self.highestTierName) || !has(self.highestTierAllowed) || self.highestTierAllowed == 1",
-    "highestTierAllowed and highestTierName exclude each other",
-    id="PGP-002",
-    fix="keep one of them; beside a name, the number's default 1 does not count",
-    holds=lambda value: "highestTierName" not in value or value.get("highestTierAllowed", 1) == 1,
-)
-
-SHAPE_RULES: Final[Mapping[str, ShapeRule]] = {
-    rule.id: rule
-    for rule in (FRAMEWORK_EXCLUSIVE, GANG_EXCLUSIVE, ELASTIC_NODES, ELASTIC_RANGE, TIER_EXCLUSIVE)
-    if rule.id
-}
-"""Shape rules of the trainer API with an id, by id."""
-
 
 _KNOWN: dict[tuple[str, str], ShapeRule] = {}
 
@@ -123,6 +71,11 @@ def validations(*rules: ShapeRule) -> dict[str, Any]:
     """Return the schema extension that carries CEL rules; :func:`rule_of` reads it back."""
     _KNOWN.update({(rule.message, rule.expression): rule for rule in rules})
     return {"x-kubernetes-validations": [{"message": rule.message, "rule": rule.expression} for rule in rules]}
+
+
+def known_rules() -> tuple[ShapeRule, ...]:
+    """Return every rule that :func:`validations` has written."""
+    return tuple(_KNOWN.values())
 
 
 def rule_of(entry: Mapping[str, str]) -> ShapeRule:

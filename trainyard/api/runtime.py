@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -11,8 +12,9 @@ from trainyard.api.constants import API_VERSION
 from trainyard.api.gang_policy import PodGroupPolicy
 from trainyard.api.markers import embedded
 from trainyard.api.ml_policy import MLPolicy
+from trainyard.api.rules import ShapeRule, known_rules
 
-__all__ = ["ClusterTrainingRuntime", "JobSetTemplate", "Runtime", "RuntimeSpec", "TrainingRuntime"]
+__all__ = ["ClusterTrainingRuntime", "JobSetTemplate", "Runtime", "RuntimeSpec", "TrainingRuntime", "shape_rules"]
 
 
 class JobSetTemplate(KubernetesModel):
@@ -61,3 +63,10 @@ class ClusterTrainingRuntime(KubernetesModel):
 
 Runtime = TrainingRuntime | ClusterTrainingRuntime
 """A runtime of either scope."""
+
+
+def shape_rules() -> Mapping[str, ShapeRule]:
+    """Return the shape rules of the trainer API with an id, by id."""
+    for policy in (MLPolicy, PodGroupPolicy):
+        policy.model_rebuild()
+    return {rule.id: rule for rule in known_rules() if rule.id}

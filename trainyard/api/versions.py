@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ADDED", "DIFFERENCES", "RELEASES", "RUNTIME", "TRAIN_JOB", "Difference", "releases_of"]
+from trainyard.api.extensions import ExtensiblePolicy
+from trainyard.api.gang_policy import PodGroupPolicy
+from trainyard.api.ml_policy import MLPolicy
+
+__all__ = ["DIFFERENCES", "RELEASES", "TRAIN_JOB", "Difference", "added", "releases_of", "runtime"]
 
 RELEASES: Final = ("v2.0", "v2.1", "v2.2", "v2.3")
 """The releases of Kubeflow Trainer whose API this one contains."""
@@ -112,7 +116,7 @@ TRAIN_JOB: Final[Table] = {
 }
 """Fields of a TrainJob."""
 
-RUNTIME: Final[Table] = {
+_RUNTIME: Final[Table] = {
     "spec": ("requires template", "=", "=", "="),
     "spec.mlPolicy": (_OLD_POLICIES, _OLD_POLICIES, _ONE_POLICY, _ONE_POLICY),
     "spec.mlPolicy.numNodes": _UNBOUNDED,
@@ -129,20 +133,15 @@ RUNTIME: Final[Table] = {
     "spec.mlPolicy.jax": ("", "", "=", "="),
     "spec.mlPolicy.xgboost": ("", "", "=", "="),
     "spec.mlPolicy.flux": ("", "", "=", "="),
-    "spec.mlPolicy.tensorflow": _NEVER,
-    "spec.mlPolicy.paddle": _NEVER,
-    "spec.mlPolicy.ray": _NEVER,
-    "spec.mlPolicy.horovod": _NEVER,
     "spec.podGroupPolicy": _UNBOUNDED,
     "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds": ("default `60`",) * 4,
     "spec.podGroupPolicy.volcano": ("", "=", "=", "="),
     "spec.podGroupPolicy.volcano.networkTopology": ("", _NONE, _NONE, _NONE),
     "spec.podGroupPolicy.volcano.networkTopology.highestTierAllowed": ("", "default `1`", "default `1`", "default `1`"),
     "spec.podGroupPolicy.volcano.networkTopology.highestTierName": _NEVER,
-    "spec.podGroupPolicy.kai": _NEVER,
     "spec.template": (_NONE, "=", "=", "="),
 }
-"""Fields of a runtime."""
+"""Fields of a runtime that a release of upstream has, and what it lacks of them."""
 
 _BOUND: Final = "0 and negative numbers make jobs that complete at once without pods, or that no API server accepts"
 _VALIDATIONS: Final = frozenset({"x-kubernetes-validations"})
@@ -216,7 +215,7 @@ DIFFERENCES: Final[Mapping[str, tuple[Difference, ...]]] = {
 
 _FORMER: Final = "a field of a former release is accepted and means what it meant"
 
-ADDED: Final[Mapping[str, Mapping[str, str]]] = {
+_ADDED: Final[Mapping[str, Mapping[str, str]]] = {
     "TrainJob": {
         "spec.annotations": _FORMER,
         "spec.labels": _FORMER,
@@ -225,14 +224,30 @@ ADDED: Final[Mapping[str, Mapping[str, str]]] = {
         "status.jobSet": "a lost JobSet is told from one that was never created",
     },
     "runtimes": {
-        "spec.mlPolicy.horovod": "Horovod with the files that mpi makes",
-        "spec.mlPolicy.paddle": "PaddlePaddle needs an environment of its own",
-        "spec.mlPolicy.ray": "a Ray cluster for the time of the job",
-        "spec.mlPolicy.tensorflow": "TensorFlow needs TF_CONFIG",
         "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}: here it works (#2903)",
         "spec.mlPolicy.torch.numProcPerNode": _FORMER,
-        "spec.podGroupPolicy.kai": "the KAI scheduler (#2628)",
         "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano can name tiers since 1.15",
     },
 }
-"""Fields that v2.3 lacks, by kind."""
+"""Fields that v2.3 lacks, by kind, but for those of plug-ins."""
+
+
+def runtime() -> Table:
+    """Return the fields of a runtime."""
+    return {**_RUNTIME, **dict.fromkeys(_of_plugins(), _NEVER)}
+
+
+def added() -> Mapping[str, Mapping[str, str]]:
+    """Return the fields that v2.3 lacks, and why they are here, by kind."""
+    return {**_ADDED, "runtimes": dict(sorted({**_ADDED["runtimes"], **_of_plugins()}.items()))}
+
+
+def _of_plugins() -> Mapping[str, str]:
+    """Return the fields of plug-ins that no release has, and why they are here."""
+    policies: Mapping[str, type[ExtensiblePolicy]] = {"spec.mlPolicy": MLPolicy, "spec.podGroupPolicy": PodGroupPolicy}
+    return {
+        f"{path}.{name}": plugin.added
+        for path, policy in policies.items()
+        for name, plugin in policy.plugins().items()
+        if plugin.added
+    }

@@ -75,9 +75,7 @@ def _new(
     ] = None,
     image: Annotated[str | None, typer.Option("--image", help="Image of the training nodes.")] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", help="Default number of nodes.")] = None,
-    gang: Annotated[
-        str | None, typer.Option("--gang", help="Gang scheduler: volcano, coscheduling, kai or none.")
-    ] = None,
+    gang: Annotated[str | None, typer.Option("--gang", help="Gang scheduler, such as volcano, or none.")] = None,
     tier: Annotated[
         int | None, typer.Option("--tier", help="Highest tier of the fabric that the gang may span; 1 is a rack.")
     ] = None,

@@ -26,7 +26,8 @@ from trainyard.render import RenderContext, StatusServer, context_of
 __all__ = ["ClusterView"]
 
 _LOG = logging.getLogger(__name__)
-_OPTIONAL_RETRY = 30.0
+_RETRY, _OPTIONAL_RETRY = 2.0, 30.0
+"""Longest wait, in seconds, for a resource that is not served yet."""
 
 
 class ClusterView:
@@ -59,15 +60,15 @@ class ClusterView:
         self._parsed: dict[tuple[str, int], Runtime] = {}
         self.train_jobs = Informer(client, resources.TRAIN_JOBS)
         self.job_sets = Informer(client, resources.JOB_SETS, label_selector=TRAIN_JOB_LABEL, transform=summary)
-        self.pod_groups = Informer(
-            client, resources.POD_GROUPS, label_selector=TRAIN_JOB_LABEL, transform=_metadata_only
-        )
-        self.coscheduling_pod_groups = Informer(
-            client,
-            resources.COSCHEDULING_POD_GROUPS,
-            label_selector=TRAIN_JOB_LABEL,
-            transform=_metadata_only,
-            missing_retry=_OPTIONAL_RETRY,
+        self.pod_groups = tuple(
+            Informer(
+                client,
+                resource,
+                label_selector=TRAIN_JOB_LABEL,
+                transform=_metadata_only,
+                missing_retry=_OPTIONAL_RETRY if child.optional else _RETRY,
+            )
+            for resource, child in resources.GANG_OBJECTS.items()
         )
         self.training_runtimes = Informer(client, resources.TRAINING_RUNTIMES)
         self.cluster_training_runtimes = Informer(client, resources.CLUSTER_TRAINING_RUNTIMES)
@@ -117,7 +118,7 @@ class ClusterView:
     @property
     def children(self) -> Sequence[Informer]:
         """JobSets and PodGroups of TrainJobs."""
-        return (self.job_sets, self.pod_groups, self.coscheduling_pod_groups)
+        return (self.job_sets, *self.pod_groups)
 
     def job_set(self, train_job: Object) -> Object | None:
         """Return the JobSet of a TrainJob as it is kept in memory, None where there is none of its own."""
@@ -125,7 +126,7 @@ class ClusterView:
 
     def pod_groups_of(self, train_job: Object) -> tuple[tuple[Resource, Object], ...]:
         """Return the PodGroups of a TrainJob with their resources."""
-        found = ((informer.resource, _own(informer, train_job)) for informer in self.children[1:])
+        found = ((informer.resource, _own(informer, train_job)) for informer in self.pod_groups)
         return tuple((resource, body) for resource, body in found if body is not None)
 
     def foreign(self, body: Object, train_job: Object) -> None:

@@ -21,10 +21,9 @@ from trainyard.controller.ownership import TRAIN_JOB_LABEL, labeled, require_own
 from trainyard.controller.policies import Policies
 from trainyard.controller.resources import (
     CONFIG_MAPS,
-    COSCHEDULING_POD_GROUPS,
     FIELD_MANAGER,
+    GANG_OBJECTS,
     JOB_SETS,
-    POD_GROUPS,
 )
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
@@ -34,7 +33,7 @@ from trainyard.render import Rejected, key_kind, render
 __all__ = ["Effect", "Executor", "RefusedError"]
 
 _CREATED = "create JobSet"
-_POD_GROUPS = {resource.api_version: resource for resource in (POD_GROUPS, COSCHEDULING_POD_GROUPS)}
+_POD_GROUPS = {(resource.api_version, resource.kind): resource for resource in GANG_OBJECTS}
 
 
 class RefusedError(Exception):
@@ -191,7 +190,7 @@ class Executor:
             complete = functools.partial(_with_keys, body, inputs)
             written = await self._attachments.put(job, body, first=first, complete=complete)
             return [f"put {body['kind']}"] if written else []
-        resource = _POD_GROUPS[body["apiVersion"]]
+        resource = _POD_GROUPS[body["apiVersion"], body["kind"]]
         known = any(held == resource for held, _ in observed.pod_groups)
         return await self._put_pod_group(resource, job, labeled(body, job), known=known)
 

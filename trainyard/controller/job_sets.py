@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.api.constants import COSCHEDULING_LABEL, GROUP_NAME_ANNOTATION
 from trainyard.controller.ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
 from trainyard.kube import Object, uid_of
+from trainyard.render.gangs import names_group
 
 __all__ = [
     "FROZEN_DIGEST",
@@ -221,7 +221,7 @@ def _pod_templates(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _names_group(template: Mapping[str, Any]) -> bool:
     metadata = _mapping(template.get("metadata"))
     labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
-    return GROUP_NAME_ANNOTATION in annotations or COSCHEDULING_LABEL in labels
+    return names_group(labels, annotations)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

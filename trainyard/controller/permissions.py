@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainyard.controller.configuration import Configuration
+from trainyard.controller.resources import GANG_OBJECTS
 
 __all__ = ["KEYS_ROLE", "cluster_rules", "key_rules", "keys_fix", "namespaced_rules"]
 
@@ -41,9 +42,7 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
         _rule("trainer.kubeflow.org", ["trainjobs/finalizers"], ["update"]),
         _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),
         _rule("jobset.x-k8s.io", ["jobsets"], [*_READ, "create", "patch", "delete"]),
-        _rule("scheduling.volcano.sh", ["podgroups"], [*_READ, "create", "patch", "delete"]),
-        _rule("scheduling.volcano.sh", ["queues"], [*_READ, "patch"]),
-        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
+        *_scheduling_rules(),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
         _rule("", ["events"], ["create", "patch"]),
         # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
@@ -107,6 +106,13 @@ def namespaced_rules(namespace: str, configuration: Configuration | None = None)
     if secrets:
         rules.append(_rule("", ["secrets"], [*_READ, "create", "patch"], sorted(secrets)))
     return rules
+
+
+def _scheduling_rules() -> list[dict[str, Any]]:
+    """Return the rules for queues and for the objects that describe gangs, by group."""
+    rules = [_rule("scheduling.volcano.sh", ["queues"], [*_READ, "patch"])]
+    rules += [_rule(each.group, [each.plural], [*_READ, "create", "patch", "delete"]) for each in GANG_OBJECTS]
+    return sorted(rules, key=lambda rule: (rule["apiGroups"], rule["resources"]))
 
 
 def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from trainyard.kube.kinds import (
     VALIDATING_WEBHOOKS,
 )
 from trainyard.kube.resource import Resource
+from trainyard.render.gangs import CHILDREN
 
 __all__ = [
     "CLUSTER_TRAINING_RUNTIMES",
     "COMMANDS",
     "CONFIG_MAPS",
-    "COSCHEDULING_POD_GROUPS",
     "FIELD_MANAGER",
+    "GANG_OBJECTS",
     "HYPER_NODES",
     "JOB_SETS",
     "MUTATING_WEBHOOKS",
@@ -46,6 +47,7 @@ POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
 HYPER_NODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", namespaced=False)
 COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
-COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+GANG_OBJECTS = {Resource(each.group, each.version, each.plural, each.kind): each for each in CHILDREN}
+"""What each gang scheduler says of the resource of its gangs."""
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 FIELD_MANAGER = "trainer"

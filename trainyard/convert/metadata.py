@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trainyard.api.constants import GROUP_NAME_ANNOTATION, KAI_QUEUE_LABEL, QUEUE_ANNOTATION
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part, drop_empty_metadata
 from trainyard.convert.source import Source, parts_of
 from trainyard.problem import TrainyardError
+from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.render.jobset_rules import LONGEST_LABEL
 
 __all__ = ["POD_SUFFIX", "job_name", "read_metadata", "read_pod_annotations", "room_for_name"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard import quantity
-from trainyard.api.constants import KAI_QUEUE_LABEL, KAI_SCHEDULER, VOLCANO_SCHEDULER
-from trainyard.api.gang_policy import NetworkTopology
+from trainyard.api.constants import VOLCANO_SCHEDULER
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
 from trainyard.convert.source import Path
 from trainyard.render import COSCHEDULING_SCHEDULER
+from trainyard.render.gangs.kai import KAI_QUEUE_LABEL, KAI_SCHEDULER
+from trainyard.render.gangs.topology import NetworkTopology
 
 __all__ = [
     "GANG_MESSAGE",

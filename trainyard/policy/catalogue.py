@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from trainyard.data import data_folder
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
+from trainyard.policy.plugins import completed
 from trainyard.policy.rule import Fragment, Rule
 from trainyard.problem import Problem, TrainyardError
 
@@ -94,4 +95,4 @@ def _load_rule(folder: Path) -> Rule:
             f"{path}: id {document.get('id')!r} does not fit the folder name {folder.name!r}",
             fix="name the folder <ID>-<slug>",
         )
-    return validated(Rule, {**document, "family": folder.parent.name, "slug": slug}, path)
+    return validated(Rule, {**completed(document), "family": folder.parent.name, "slug": slug}, path)

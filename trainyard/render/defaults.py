@@ -13,6 +13,7 @@ from typing import Any, Final
 from trainyard.api import Body, Runtime
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.render.devices import cpu_count, gpu_count
+from trainyard.render.frameworks import frameworks_of
 from trainyard.render.merge import merge_resources
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import RESOURCES, faults
@@ -105,7 +106,7 @@ def _number(text: str) -> int | None:
 
 def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
     """Return how many processes a word means, None where it means nothing here."""
-    if runtime is None or _launched(runtime):
+    if runtime is None or any(framework.launched for framework in frameworks_of(runtime)):
         return None
     asked = copied(trainer.get("resourcesPerNode"))
     resources = merge_resources(_runtime_resources(runtime), _sound(asked))
@@ -114,11 +115,6 @@ def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
     if word == _GPU:
         return gpus or None
     return cores if word == _CPU else gpus or cores
-
-
-def _launched(runtime: Runtime) -> bool:
-    policy = runtime.spec.ml_policy if runtime.spec else None
-    return policy is not None and (policy.mpi is not None or policy.horovod is not None)
 
 
 def _sound(resources: Any) -> Body:

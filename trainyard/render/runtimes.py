@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from trainyard.api import SHAPE_RULES, Body, MLPolicy, PodGroupPolicy, Runtime
+from trainyard.api import Body, MLPolicy, PodGroupPolicy, Runtime, shape_rules
 from trainyard.api.constants import (
     ANCESTOR_CONTAINERS,
     ANCESTOR_LABEL,
@@ -13,7 +13,7 @@ from trainyard.api.constants import (
     SUPPORT_LABEL,
 )
 from trainyard.problem import Problem
-from trainyard.render import frameworks, gangs
+from trainyard.render import frameworks
 from trainyard.render.jobset_rules import template_errors
 from trainyard.render.labels import check_metadata
 from trainyard.render.pod_set import ancestor_of, container_names, step_containers
@@ -107,22 +107,13 @@ def step_errors(job: Body, path: str) -> Iterator[Problem]:
 
 
 def _policy_errors(ml_policy: MLPolicy, pod_group_policy: PodGroupPolicy) -> Iterator[Problem]:
-    yield from _source_errors(
-        "spec.mlPolicy", "framework", frameworks.chosen(ml_policy), frameworks.FRAMEWORKS, "MLP-001"
-    )
-    yield from _source_errors(
-        "spec.podGroupPolicy", "gang scheduler", gangs.chosen(pod_group_policy), gangs.GANGS, "PGP-001"
-    )
-
-
-def _source_errors(
-    path: str, what: str, names: tuple[str, ...], supported: Iterable[str], rule: str
-) -> Iterator[Problem]:
-    if len(names) > 1:
-        shape = SHAPE_RULES[rule]
-        yield Problem(path, f"{shape.text} (configured: {', '.join(names)})", shape.fix, rule)
-    elif names and names[0] not in supported:
-        yield Problem(f"{path}.{names[0]}", f"{what} {names[0]} is not supported", f"use one of {', '.join(supported)}")
+    for path, names, rule in (
+        ("spec.mlPolicy", frameworks.chosen(ml_policy), "MLP-001"),
+        ("spec.podGroupPolicy", pod_group_policy.chosen(), "PGP-001"),
+    ):
+        if len(names) > 1:
+            shape = shape_rules()[rule]
+            yield Problem(path, f"{shape.text} (configured: {', '.join(names)})", shape.fix, rule)
 
 
 def _label_warnings(template: Template) -> Iterator[Problem]:

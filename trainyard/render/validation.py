@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from trainyard.api import MLPolicy, PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
+from trainyard.api import PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
 from trainyard.problem import Problem
 from trainyard.render import frameworks, gangs
@@ -75,17 +76,16 @@ def draft_of(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> D
 
 
 @once_per_runtime
-def framework_of(runtime: Runtime) -> frameworks.Framework:
+def framework_of(runtime: Runtime) -> frameworks.Framework[Any]:
     """Return the framework of a sound runtime."""
-    policy = runtime.spec.ml_policy if runtime.spec else None
-    return frameworks.FRAMEWORKS[frameworks.chosen(policy or MLPolicy())[0]]
+    return frameworks.framework_of(runtime)
 
 
 @once_per_runtime
-def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler, ...]:
+def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler[Any], ...]:
     """Return the gang scheduler of a sound runtime, if it names one."""
     policy = runtime.spec.pod_group_policy if runtime.spec else None
-    return tuple(gangs.GANGS[name] for name in gangs.chosen(policy or PodGroupPolicy()))
+    return tuple(gangs.GANGS[name] for name in (policy or PodGroupPolicy()).chosen())
 
 
 @once_per_runtime

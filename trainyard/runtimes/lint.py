@@ -12,6 +12,7 @@ from trainyard import quantity
 from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
 from trainyard.problem import Problem
 from trainyard.render.devices import gpu_count
+from trainyard.render.frameworks import FRAMEWORKS
 from trainyard.render.pod_resources import pod_requests
 from trainyard.topology import Fabric
 
@@ -19,7 +20,7 @@ __all__ = ["Rooms", "lint_runtime", "lint_train_job"]
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
 _POD: Final = "template.spec.template.spec"
-_SPREADING: Final = ("torch", "mpi", "horovod", "paddle")
+_SPREADING: Final = tuple(name for name, each in FRAMEWORKS.items() if each.one_process_a_device)
 """Frameworks that start as many training processes on a node as numProcPerNode says, each for a device of its own."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER
 from trainyard.problem import TrainyardError
 from trainyard.render.frameworks.torchtune import named_model
+from trainyard.render.gangs import LISTED
 from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Catalogue, Runtime, RuntimeVersion
 from trainyard.runtimes.folder import INDEX, CatalogueFolder, read_folder, version_file
 from trainyard.runtimes.index import index_rank, version_key
@@ -21,7 +22,7 @@ from trainyard.runtimes.yaml_text import dumped, removed, with_value
 
 __all__ = ["GANGS", "NewRuntime", "known_runtimes", "new_version"]
 
-GANGS: Final = ("volcano", "coscheduling", "kai", "none")
+GANGS: Final = (*(gang.name for gang in LISTED), "none")
 _FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST: Final = 50

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.api import MLPolicy, PodGroupPolicy
+from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.policy.catalogue import load_rules, rule_folders
 from trainyard.policy.rule import PARTS, ParameterSource, Reach, Rule
@@ -26,7 +27,6 @@ __all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
 ROOT: Final = "trainyard"
 """Everything of the bundle lies below ``data.trainyard``; nothing else may be loaded beside it there."""
 
-_NOT_A_SOURCE = "num_nodes"
 _MANIFEST = ".manifest"
 
 _BOUND: Final = {
@@ -224,10 +224,8 @@ def _index(rules: Iterable[Rule]) -> dict[str, Any]:
 
 def _sources() -> dict[str, list[str]]:
     """Return the fields of which only one may be set, by the policy that holds them."""
-    return {
-        name: [field.alias or key for key, field in model.model_fields.items() if key != _NOT_A_SOURCE]
-        for name, model in (("mlPolicy", MLPolicy), ("podGroupPolicy", PodGroupPolicy))
-    }
+    policies: Mapping[str, type[ExtensiblePolicy]] = {"mlPolicy": MLPolicy, "podGroupPolicy": PodGroupPolicy}
+    return {name: list(policy.plugins()) for name, policy in policies.items()}
 
 
 def _json(value: Any) -> bytes:

@@ -7,21 +7,25 @@ least number of them, and the others join when there is room.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field
 
 from trainyard.api import Body
+from trainyard.api.base import Int32, KubernetesModel
 from trainyard.api.constants import TRAINER_PORT
-from trainyard.api.ml_policy import ElasticPolicy
-from trainyard.api.rules import ELASTIC_NODES
+from trainyard.api.markers import atomic, rules
+from trainyard.api.rules import ShapeRule
 from trainyard.problem import Problem
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import copied, section
 from trainyard.render.pod_set import PodSet
 
 __all__ = [
+    "ELASTIC_NODES",
     "ELASTIC_RESERVED",
+    "ElasticPolicy",
     "check_elastic",
-    "elastic_policy",
     "elastic_variables",
     "elastic_warnings",
     "set_elastic_counts",
@@ -43,9 +47,45 @@ _IGNORE_DISRUPTIONS: Final = {
 _FIRST_NODE_SUCCEEDED: Final = {"rules": [{"succeededIndexes": "0"}]}
 
 
-def elastic_policy(plan: Plan) -> ElasticPolicy | None:
-    """Return the elastic policy of the runtime, if it has one."""
-    return plan.ml_policy.torch.elastic_policy if plan.ml_policy.torch else None
+ELASTIC_NODES: Final = ShapeRule(
+    "!(has(self.numNodes) && has(self.torch) && has(self.torch.elasticPolicy))",
+    "numNodes should not be set if torch.elasticPolicy is configured",
+    id="MLP-002",
+    fix="remove numNodes; minNodes and maxNodes of torch.elasticPolicy say how many nodes train",
+    holds=lambda value: not ("numNodes" in value and "elasticPolicy" in value.get("torch", {})),
+)
+
+_ELASTIC_RANGE: Final = ShapeRule(
+    "!has(self.minNodes) || !has(self.maxNodes) || self.minNodes <= self.maxNodes",
+    "minNodes must not be larger than maxNodes",
+    id="MLP-003",
+    fix="lower minNodes or raise maxNodes",
+    holds=lambda value: value.get("minNodes", 1) <= value.get("maxNodes", value.get("minNodes", 1)),
+)
+
+_METRIC: dict[str, Any] = {
+    "properties": {"type": {"description": "Kind of metric.", "type": "string", "minLength": 1}},
+    "required": ["type"],
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+
+
+class ElasticPolicy(KubernetesModel):
+    """Elastic training: torchrun starts with the least number of nodes and takes in more as they come."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_ELASTIC_RANGE))
+
+    max_restarts: Annotated[Int32, Field(ge=0)] | None = None
+    """Restarts of the workers before the job fails."""
+    min_nodes: Annotated[Int32, Field(ge=1)] | None = None
+    """Least number of nodes that train; 1 when absent."""
+    max_nodes: Annotated[Int32, Field(ge=1)] | None = None
+    """Largest number of nodes."""
+    metrics: Annotated[
+        list[Annotated[Body, Field(json_schema_extra=_METRIC)]] | None,
+        Field(json_schema_extra=atomic()),
+    ] = None
+    """Metrics of an autoscaler, as autoscaling/v2 MetricSpec; kept as they are."""
 
 
 def set_elastic_counts(plan: Plan, policy: ElasticPolicy) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from trainyard.api import Body
+from trainyard.api.base import Int32, KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
+from trainyard.api.markers import rules
+from trainyard.api.rules import ShapeRule
 from trainyard.problem import Problem
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
@@ -19,7 +24,7 @@ from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
 
-__all__ = ["Flux"]
+__all__ = ["FRAMEWORK", "Flux", "FluxPolicy"]
 
 _INSTALLER: Final = "flux-installer"
 _SETTINGS: Final = {
@@ -61,8 +66,28 @@ class _Share:
         return self.gpus % self.tasks == 0
 
 
-class Flux(Framework):
+_FLUX_PROCESSES = ShapeRule(
+    "self >= 1",
+    "NumProcPerNode in fluxPolicy must be >= 1",
+    fix="use 1 or more",
+    holds=lambda value: bool(value >= 1),
+)
+
+
+class FluxPolicy(KubernetesModel):
+    """Flux: a scheduler inside the job."""
+
+    num_proc_per_node: Annotated[Int32, Field(json_schema_extra=rules(_FLUX_PROCESSES))] = 1
+    """Processes on one node."""
+
+
+class Flux(Framework[FluxPolicy]):
     """A Flux instance over all nodes; the first one submits the command."""
+
+    name = "flux"
+    order = 50
+    summary = "Flux."
+    policy_model = FluxPolicy
 
     keys = "curve"
 
@@ -185,7 +210,7 @@ def _settings(plan: Plan, container: Body) -> dict[str, str]:
 
 
 def _asked_tasks(plan: Plan) -> int:
-    trainer, policy = plan.spec.trainer, plan.ml_policy.flux
+    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Flux)
     asked = trainer.num_proc_per_node if trainer else None
     if isinstance(asked, int):
         return asked
@@ -209,3 +234,6 @@ def _volumes(plan: Plan) -> list[Body]:
         {"name": _MEMORY, "emptyDir": {"medium": "Memory"}},
         {"name": _CURVE, "secret": {"secretName": f"{plan.name}-{_CURVE}", "defaultMode": 0o400}},
     ]
+
+
+FRAMEWORK: Final = Flux()

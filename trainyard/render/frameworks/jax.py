@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from typing import Final
 
+from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 
-__all__ = ["Jax"]
+__all__ = ["FRAMEWORK", "Jax", "JaxPolicy"]
 
 _PROCESSES: Final = "JAX_NUM_PROCESSES"
 _PROCESS: Final = "JAX_PROCESS_ID"
 _COORDINATOR: Final = "JAX_COORDINATOR_ADDRESS"
 
 
-class Jax(Framework):
+class JaxPolicy(KubernetesModel):
+    """JAX: the environment of its distributed runtime."""
+
+
+class Jax(Framework[JaxPolicy]):
     """One JAX process on every node; the first one coordinates.
 
     The variables are not reserved: a TrainJob that sets one of them means it.
     """
+
+    name = "jax"
+    order = 30
+    summary = "JAX."
+    policy_model = JaxPolicy
+    variables = (_PROCESSES, _PROCESS, _COORDINATOR)
+    may_be_set = True
 
     def apply(self, plan: Plan) -> None:
         """Put the variables first into the training container, so that later ones can refer to them."""
@@ -38,3 +50,6 @@ class Jax(Framework):
             ],
         )
         add_port(container)
+
+
+FRAMEWORK: Final = Jax()

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from trainyard.api.ml_policy import MpiPolicy
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from trainyard.api.base import Int32, KubernetesModel
 from trainyard.render.frameworks.mpi_implementations import IMPLEMENTATIONS, Implementation
-from trainyard.render.frameworks.ssh_launch import SshLaunched
+from trainyard.render.frameworks.ssh_launch import MountPath, SshLaunched
 from trainyard.render.plan import Plan
 
-__all__ = ["Mpi"]
+__all__ = ["FRAMEWORK", "Mpi", "MpiPolicy"]
 
 
-class Mpi(SshLaunched):
+class MpiPolicy(KubernetesModel):
+    """MPI: host file, keys and launcher."""
+
+    num_proc_per_node: Annotated[Int32, Field(ge=1)] = 1
+    """Processes (slots) on one node."""
+    mpi_implementation: Literal["OpenMPI", "Intel", "MPICH", ""] = "OpenMPI"
+    """The MPI implementation."""
+    ssh_auth_mount_path: MountPath = "/root/.ssh"
+    """Where the keys are mounted."""
+    run_launcher_as_node: bool = False
+    """Whether the launcher trains too."""
+
+
+class Mpi(SshLaunched[MpiPolicy]):
     """mpirun on a launcher."""
 
+    name = "mpi"
+    order = 20
+    summary = "MPI."
     title = "MPI"
-    field = "mpi"
+    policy_model = MpiPolicy
+    variables = (
+        "OMPI_MCA_orte_*",
+        "OMPI_MCA_plm_rsh_args",
+        "I_MPI_HYDRA_HOST_FILE",
+        "I_MPI_PERHOST",
+        "I_MPI_HYDRA_BOOTSTRAP*",
+        "HYDRA_HOST_FILE",
+        "HYDRA_LAUNCH*",
+    )
 
-    def policy(self, plan: Plan) -> MpiPolicy:
+    def launch_policy(self, plan: Plan) -> MpiPolicy:
         """Return the MPI policy of the runtime."""
-        return plan.ml_policy.mpi or MpiPolicy()
+        return self.policy(plan) or MpiPolicy()
 
     def implementation(self, plan: Plan) -> Implementation:
         """Return the implementation that the runtime names."""
-        return IMPLEMENTATIONS[self.policy(plan).mpi_implementation]
+        return IMPLEMENTATIONS[self.launch_policy(plan).mpi_implementation]
+
+
+FRAMEWORK: Final = Mpi()

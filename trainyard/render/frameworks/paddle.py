@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from trainyard.api import Body
+from trainyard.api.base import Int32, KubernetesModel
 from trainyard.problem import Problem
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
@@ -29,7 +32,7 @@ from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 
-__all__ = ["Paddle"]
+__all__ = ["FRAMEWORK", "Paddle", "PaddlePolicy"]
 
 _MASTER: Final = "PADDLE_MASTER"
 _NODES: Final = "PADDLE_NNODES"
@@ -45,8 +48,23 @@ _PORT_NAME: Final = "master"
 _SERVER_JOBS: Final = ("ps", "server")
 
 
-class Paddle(Framework):
+class PaddlePolicy(KubernetesModel):
+    """PaddlePaddle: the environment of its launcher, collective or with parameter servers."""
+
+    num_proc_per_node: Annotated[Int32, Field(ge=1)] | None = None
+    """Training processes on one node; as many as accelerators, else 1, when absent."""
+
+
+class Paddle(Framework[PaddlePolicy]):
     """PaddlePaddle's launcher on every node."""
+
+    name = "paddle"
+    order = 70
+    summary = "PaddlePaddle."
+    policy_model = PaddlePolicy
+    added = "PaddlePaddle needs an environment of its own"
+    variables = ("PADDLE_*",)
+    one_process_a_device = True
 
     reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
 
@@ -134,7 +152,7 @@ def _own_host(plan: Plan, pod_set: PodSet, index: str) -> str:
 
 def _processes(plan: Plan) -> int:
     """Return the processes of one node: as asked for by TrainJob or runtime, else one for each GPU."""
-    trainer, policy = plan.spec.trainer, plan.ml_policy.paddle
+    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Paddle)
     asked = trainer.num_proc_per_node if trainer else None
     if asked is None and policy:
         asked = policy.num_proc_per_node
@@ -144,3 +162,6 @@ def _processes(plan: Plan) -> int:
     if asked == "cpu":
         return max(1, ceil(cpu_count(resources)))
     return max(1, ceil(gpu_count(resources)))
+
+
+FRAMEWORK: Final = Paddle()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from trainyard.api import KubernetesModel
 from trainyard.render.frameworks.base import Framework
 
 __all__ = ["Plain"]
 
 
-class Plain(Framework):
+class Plain(Framework[KubernetesModel]):
     """Nodes without a distributed environment."""

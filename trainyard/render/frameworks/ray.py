@@ -19,6 +19,7 @@ from math import ceil
 from typing import Final
 
 from trainyard.api import Body
+from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.problem import Problem
 from trainyard.render.devices import cpu_count, gpu_count
@@ -38,7 +39,7 @@ from trainyard.render.pod_editing import add_port, prepend_env, section, upsert_
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 
-__all__ = ["Ray"]
+__all__ = ["FRAMEWORK", "Ray", "RayPolicy"]
 
 _ADDRESS: Final = "RAY_ADDRESS"
 _API_ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
@@ -90,8 +91,19 @@ class _Layout:
         return self.workers.pods if self.together else self.workers.pods + 1
 
 
-class Ray(Framework):
+class RayPolicy(KubernetesModel):
+    """Ray: a cluster of a head and workers for the time of the job."""
+
+
+class Ray(Framework[RayPolicy]):
     """A Ray cluster."""
+
+    name = "ray"
+    order = 80
+    summary = "Ray."
+    policy_model = RayPolicy
+    added = "a Ray cluster for the time of the job"
+    variables = (_ADDRESS, _API_ADDRESS, _HEAD_HOST, _NODES)
 
     reserved = frozenset({_ADDRESS, _API_ADDRESS, _HEAD_HOST, _NODES})
 
@@ -212,3 +224,6 @@ def _end_with_driver(plan: Plan, layout: _Layout) -> None:
         section(layout.head.job, "template", "spec").setdefault("successPolicy", rules)
     elif layout.driver is not layout.workers:
         succeed_with(plan, layout.driver)
+
+
+FRAMEWORK: Final = Ray()

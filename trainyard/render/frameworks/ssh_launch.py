@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import ceil
 from pathlib import PurePosixPath
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Protocol, TypeVar
 
-from trainyard.api import Body
+from pydantic import Field
+
+from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.api.ml_policy import HorovodPolicy, MpiPolicy
 from trainyard.problem import Problem
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.base import Framework
@@ -30,7 +31,9 @@ from trainyard.render.removal import remove_pod_set
 from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.template import template_of
 
-__all__ = ["LaunchPolicy", "SshLaunched"]
+__all__ = ["LaunchPolicy", "MountPath", "SshLaunched"]
+
+Policy = TypeVar("Policy", bound=KubernetesModel)
 
 _NODE: Final = CONTAINER_NODE
 _KEYS_VOLUME: Final = "mpi-ssh-auth"
@@ -42,21 +45,38 @@ _ROOT_HOME: Final = "/root"
 _LABELS: Final = (("template",), ("template", "spec", "template"))
 
 
-LaunchPolicy = MpiPolicy | HorovodPolicy
-"""The policies of such frameworks: processes on a node, where the keys go, and whether the launcher trains."""
+MountPath = Annotated[str, Field(min_length=1, max_length=4096, alias="sshAuthMountPath")]
+"""Where keys are mounted."""
 
 
-class SshLaunched(Framework):
+class LaunchPolicy(Protocol):
+    """What the policies of such frameworks have in common."""
+
+    @property
+    def num_proc_per_node(self) -> int:
+        """Return the number of processes on a node."""
+
+    @property
+    def ssh_auth_mount_path(self) -> str:
+        """Return where the keys go."""
+
+    @property
+    def run_launcher_as_node(self) -> bool:
+        """Return whether the launcher trains too."""
+
+
+class SshLaunched(Framework[Policy]):
     """A framework whose processes a launcher starts over SSH."""
+
+    launched = True
+    one_process_a_device = True
 
     keys = "ssh"
     title: ClassVar[str]
     """Name of the framework in messages."""
-    field: ClassVar[str]
-    """Name of the framework's field in mlPolicy."""
 
-    def policy(self, plan: Plan) -> LaunchPolicy:
-        """Return the policy of the runtime."""
+    def launch_policy(self, plan: Plan) -> LaunchPolicy:
+        """Return the policy of the runtime, with the defaults of what it leaves out."""
         raise NotImplementedError
 
     def implementation(self, plan: Plan) -> Implementation:
@@ -79,7 +99,7 @@ class SshLaunched(Framework):
         """Yield numbers, variables and paths that cannot be."""
         yield from self._process_errors(plan)
         yield from reserved_errors(plan, frozenset(self.implementation(plan).variables))
-        trainer, policy = plan.spec.trainer, self.policy(plan)
+        trainer, policy = plan.spec.trainer, self.launch_policy(plan)
         both = plan.pod_set(LAUNCHER) is not None and plan.pod_set(_NODE) is not None
         if trainer and (trainer.num_nodes or 1) >= 2 and policy.run_launcher_as_node and not both:
             yield Problem(
@@ -92,7 +112,7 @@ class SshLaunched(Framework):
         if ":" in path or path.rstrip("/") == HOST_FILE_DIRECTORY:
             yield Problem(
                 "spec.runtimeRef",
-                f"spec.mlPolicy.{self.field}.sshAuthMountPath of the runtime cannot be {path!r}",
+                f"spec.mlPolicy.{self.name}.sshAuthMountPath of the runtime cannot be {path!r}",
                 f"name the .ssh directory of the user in the image, not {HOST_FILE_DIRECTORY}",
             )
 
@@ -101,17 +121,19 @@ class SshLaunched(Framework):
         launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
         if launcher is None or _container(launcher) is None:
             yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
-        if (node is None and not self.policy(plan).run_launcher_as_node) or (node and _container(node) is None):
+        if (node is None and not self.launch_policy(plan).run_launcher_as_node) or (node and _container(node) is None):
             yield _incomplete(_NODE, node, "there is no node to start processes on")
 
     def apply(self, plan: Plan) -> None:
         """Mount keys and host file, set the launcher's variables, and give nodes the trainer's image and variables."""
         slots = self._slots(plan)
         for pod_set in _parts(plan):
-            upsert_volume(pod_set.pod, _keys_volume(plan, self.policy(plan).ssh_auth_mount_path))
+            upsert_volume(pod_set.pod, _keys_volume(plan, self.launch_policy(plan).ssh_auth_mount_path))
             container = _container(pod_set)
             if container is not None:
-                upsert_mount(container, {"name": _KEYS_VOLUME, "mountPath": self.policy(plan).ssh_auth_mount_path})
+                upsert_mount(
+                    container, {"name": _KEYS_VOLUME, "mountPath": self.launch_policy(plan).ssh_auth_mount_path}
+                )
         launcher = plan.pod_set(LAUNCHER)
         if launcher is not None:
             upsert_volume(launcher.pod, _host_file_volume(plan))
@@ -147,12 +169,12 @@ class SshLaunched(Framework):
         """
         asked = plan.spec.trainer.num_nodes if plan.spec.trainer else None
         nodes = max(asked if asked is not None else plan.ml_policy.num_nodes or 1, 1)
-        workers = nodes - 1 if with_launcher and self.policy(plan).run_launcher_as_node else nodes
+        workers = nodes - 1 if with_launcher and self.launch_policy(plan).run_launcher_as_node else nodes
         own = int(node.job["template"]["spec"].get("parallelism", 1))
         return own if asked is None and own > max(workers, 1) else workers
 
     def _launcher_trains(self, plan: Plan) -> bool:
-        return self.policy(plan).run_launcher_as_node or plan.pod_set(_NODE) is None
+        return self.launch_policy(plan).run_launcher_as_node or plan.pod_set(_NODE) is None
 
     def _place_resources(self, plan: Plan) -> None:
         """Give what the TrainJob asks for to every node that trains, and to no launcher that does not."""
@@ -172,7 +194,7 @@ class SshLaunched(Framework):
 
     def _slots(self, plan: Plan) -> int:
         """Return the processes on a node: as asked for, or one for each GPU where the runtime says one."""
-        trainer, policy = plan.spec.trainer, self.policy(plan)
+        trainer, policy = plan.spec.trainer, self.launch_policy(plan)
         if trainer and isinstance(trainer.num_proc_per_node, int):
             return trainer.num_proc_per_node
         if policy.num_proc_per_node != 1:
@@ -186,7 +208,7 @@ class SshLaunched(Framework):
         return [
             name
             for pod_set in _parts(plan)
-            if pod_set.name == _NODE or self.policy(plan).run_launcher_as_node
+            if pod_set.name == _NODE or self.launch_policy(plan).run_launcher_as_node
             for name in hosts(plan, pod_set)
         ]
 

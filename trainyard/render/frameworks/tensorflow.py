@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.api import Body
+from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.problem import Problem
 from trainyard.render.frameworks.base import Framework
@@ -32,7 +33,7 @@ from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 
-__all__ = ["Tensorflow"]
+__all__ = ["FRAMEWORK", "Tensorflow", "TensorflowPolicy"]
 
 _CONFIG: Final = "TF_CONFIG"
 _INDEX: Final = "TF_TASK_INDEX"
@@ -69,8 +70,19 @@ class _Role:
         return named_port(self.container, _PORT_NAME, _PORT)
 
 
-class Tensorflow(Framework):
+class TensorflowPolicy(KubernetesModel):
+    """TensorFlow: TF_CONFIG, with a role for every replicatedJob."""
+
+
+class Tensorflow(Framework[TensorflowPolicy]):
     """A TensorFlow cluster: mirrored workers, or workers with parameter servers."""
+
+    name = "tensorflow"
+    order = 60
+    summary = "TensorFlow."
+    policy_model = TensorflowPolicy
+    added = "TensorFlow needs TF_CONFIG"
+    variables = (_CONFIG, _INDEX)
 
     reserved = frozenset({_CONFIG, _INDEX})
 
@@ -139,3 +151,6 @@ def _roles(plan: Plan) -> list[_Role]:
 
 def _order(role: str) -> int:
     return _CLUSTER.index(role) if role in _CLUSTER else len(_CLUSTER)
+
+
+FRAMEWORK: Final = Tensorflow()

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field
 
 from trainyard.api import Body
+from trainyard.api.base import IntOrString, KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
-from trainyard.api.ml_policy import EnvInjectionTarget
+from trainyard.api.markers import Name, list_map, rules
+from trainyard.api.rules import ShapeRule
 from trainyard.problem import Problem
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.elastic import (
+    ELASTIC_NODES,
     ELASTIC_RESERVED,
+    ElasticPolicy,
     check_elastic,
-    elastic_policy,
     elastic_variables,
     elastic_warnings,
     set_elastic_counts,
@@ -28,7 +33,7 @@ from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 
-__all__ = ["RESERVED", "Torch", "processes"]
+__all__ = ["FRAMEWORK", "RESERVED", "Torch", "TorchPolicy", "processes"]
 
 _NODES: Final = "PET_NNODES"
 _PROCESSES: Final = "PET_NPROC_PER_NODE"
@@ -44,14 +49,68 @@ _WORDS: Final = (_AUTO, _CPU, "gpu")
 _ALIAS_PREFIX: Final = "TRAINER_"
 
 
-class Torch(Framework):
+_NOT_NODE = ShapeRule(
+    "!self.exists(c, c == 'node')",
+    "containerNames must not include the main node container because PET_* envs are always injected into it",
+    fix="name other containers",
+    holds=lambda value: "node" not in value,
+)
+_TORCH_PROCESSES = ShapeRule(
+    "type(self) == int ? self > 0 && self <= 2147483647 : self in ['auto', 'cpu', 'gpu']",
+    "NumProcPerNode must be equal to auto, cpu, gpu, or int value",
+    fix="use auto, cpu, gpu or a number of 1 or more",
+    holds=lambda value: 0 < value < 2**31 if isinstance(value, int) else value in ("auto", "cpu", "gpu"),
+)
+
+
+class EnvInjectionTarget(KubernetesModel):
+    """Containers of one replicatedJob that get the rendezvous variables too."""
+
+    job_name: Name
+    """Name of the replicatedJob."""
+    container_names: Annotated[
+        list[Annotated[str, Field(max_length=63)]],
+        Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set", **rules(_NOT_NODE)}),
+    ]
+    """Names of containers or init containers."""
+
+
+class EnvInjection(KubernetesModel):
+    """Further containers that get the rendezvous variables."""
+
+    targets: Annotated[list[EnvInjectionTarget] | None, Field(max_length=16, json_schema_extra=list_map("jobName"))] = (
+        None
+    )
+    """Where to inject, by replicatedJob."""
+
+
+class TorchPolicy(KubernetesModel):
+    """PyTorch: the environment torchrun reads."""
+
+    num_proc_per_node: Annotated[IntOrString | None, Field(json_schema_extra=rules(_TORCH_PROCESSES))] = None
+    """Training processes on one node: a number, auto, cpu or gpu; auto when absent."""
+    elastic_policy: ElasticPolicy | None = None
+    """Elastic training."""
+    env_injection: EnvInjection | None = None
+    """Further containers that get the variables."""
+
+
+class Torch(Framework[TorchPolicy]):
     """torchrun, or torchtune, on every node."""
+
+    name = "torch"
+    order = 10
+    summary = "PyTorch."
+    policy_model = TorchPolicy
+    rules = (ELASTIC_NODES,)
+    variables = ("PET_*",)
+    one_process_a_device = True
 
     reserved = RESERVED
 
     def counts(self, plan: Plan) -> None:
         """Set the number of pods of an elastic job."""
-        policy = elastic_policy(plan)
+        policy = _elastic_policy(plan)
         if policy is not None:
             set_elastic_counts(plan, policy)
 
@@ -59,7 +118,7 @@ class Torch(Framework):
         """Yield reserved variables, missing injection targets, and what elastic training or torchtune rule out."""
         yield from _missing_targets(plan)
         yield from _process_problems(plan)
-        policy = elastic_policy(plan)
+        policy = _elastic_policy(plan)
         if policy is not None:
             yield from check_elastic(plan, policy)
         yield from reserved_errors(plan, RESERVED if policy is None else RESERVED | ELASTIC_RESERVED)
@@ -68,7 +127,7 @@ class Torch(Framework):
 
     def warn(self, plan: Plan) -> Iterable[Problem]:
         """Yield settings without effect, and configurations that torchtune does not have."""
-        policy = elastic_policy(plan)
+        policy = _elastic_policy(plan)
         if policy is not None:
             yield from elastic_warnings(policy)
         if is_torchtune(plan):
@@ -76,7 +135,7 @@ class Torch(Framework):
 
     def apply(self, plan: Plan) -> None:
         """Put the variables first into the containers, so that later ones can refer to them."""
-        policy = elastic_policy(plan)
+        policy = _elastic_policy(plan)
         trainer = plan.trainer
         first_node = host(plan, trainer) if trainer else f"{plan.name}-{CONTAINER_NODE}-0-0.{subdomain(plan)}"
         nodes, own_processes = _nodes(trainer), processes(plan)
@@ -116,7 +175,7 @@ def processes(plan: Plan) -> str:
 
     The TrainJob wins over the runtime, which wins over ``auto``. Without GPUs, ``auto`` is as many as there are cores.
     """
-    trainer, policy = plan.spec.trainer, plan.ml_policy.torch
+    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Torch)
     asked = trainer.num_proc_per_node if trainer else None
     if asked is None and policy:
         asked = policy.num_proc_per_node
@@ -129,8 +188,13 @@ def processes(plan: Plan) -> str:
     return str(asked)
 
 
+def _elastic_policy(plan: Plan) -> ElasticPolicy | None:
+    policy = plan.ml_policy.of(Torch)
+    return policy.elastic_policy if policy else None
+
+
 def _process_problems(plan: Plan) -> Iterator[Problem]:
-    trainer, policy = plan.spec.trainer, plan.ml_policy.torch
+    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Torch)
     fix = f"use a number from 1 or one of {', '.join(_WORDS)}"
     message = f"must have an int value or [{' '.join(_WORDS)}]"
     if trainer and not _are_processes(trainer.num_proc_per_node):
@@ -152,7 +216,8 @@ def _nodes(trainer: PodSet | None) -> str:
 
 
 def _targets(plan: Plan) -> Iterator[tuple[EnvInjectionTarget, str]]:
-    injection = plan.ml_policy.torch.env_injection if plan.ml_policy.torch else None
+    policy = plan.ml_policy.of(Torch)
+    injection = policy.env_injection if policy else None
     for target in (injection.targets if injection else None) or ():
         for name in target.container_names:
             yield target, name
@@ -186,3 +251,6 @@ def _aliases(values: dict[str, str], container: Body, trainer: Any = None) -> It
     for name, value in values.items():
         if name not in own and any(name in text for text in texts):
             yield {"name": name, "value": value}
+
+
+FRAMEWORK: Final = Torch()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Final
 
+from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.problem import Problem
 from trainyard.render.devices import gpu_count, node_resources
@@ -14,7 +15,7 @@ from trainyard.render.hosts import host
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 
-__all__ = ["Xgboost"]
+__all__ = ["FRAMEWORK", "Xgboost", "XgboostPolicy"]
 
 _TRACKER: Final = "DMLC_TRACKER_URI"
 _TRACKER_PORT: Final = "DMLC_TRACKER_PORT"
@@ -22,8 +23,18 @@ _TASK: Final = "DMLC_TASK_ID"
 _WORKERS: Final = "DMLC_NUM_WORKER"
 
 
-class Xgboost(Framework):
+class XgboostPolicy(KubernetesModel):
+    """XGBoost: the environment of its tracker."""
+
+
+class Xgboost(Framework[XgboostPolicy]):
     """One XGBoost worker on every node, or one for each of its GPUs; the tracker runs beside the first."""
+
+    name = "xgboost"
+    order = 40
+    summary = "XGBoost."
+    policy_model = XgboostPolicy
+    variables = (_TRACKER, _TRACKER_PORT, _TASK, _WORKERS)
 
     reserved = frozenset({_TRACKER, _TRACKER_PORT, _TASK, _WORKERS})
 
@@ -56,3 +67,6 @@ class Xgboost(Framework):
             ],
         )
         add_port(container)
+
+
+FRAMEWORK: Final = Xgboost()

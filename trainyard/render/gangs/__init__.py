@@ -1,24 +1,31 @@
-"""Gang schedulers: how a TrainJob's pods are placed together. A new one is a module here and a line in the registry."""
+"""Gang schedulers: how a TrainJob's pods are placed together. Each is one module here, with a ``GANG_SCHEDULER``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from trainyard.api import PodGroupPolicy
-from trainyard.render.gangs.base import GangScheduler
-from trainyard.render.gangs.coscheduling import Coscheduling
-from trainyard.render.gangs.kai import Kai
-from trainyard.render.gangs.volcano import Volcano
+from trainyard.api.extensions import plugins_of
+from trainyard.render.gangs.base import Child, GangScheduler
 
-__all__ = ["GANGS", "GangScheduler", "chosen"]
+__all__ = ["CHILDREN", "GANGS", "LISTED", "METADATA_PREFIXES", "Child", "GangScheduler", "names_group"]
 
-GANGS: Final[Mapping[str, GangScheduler]] = {"coscheduling": Coscheduling(), "volcano": Volcano(), "kai": Kai()}
-"""Gang schedulers by the name of their field in podGroupPolicy, in the order in which they are listed to users."""
+GANGS: Final[Mapping[str, GangScheduler[Any]]] = plugins_of(__name__, __path__, "GANG_SCHEDULER", GangScheduler)
+"""Gang schedulers by the name of their field in podGroupPolicy, in the order of these fields."""
+
+LISTED: Final = tuple(sorted(GANGS.values(), key=lambda gang: gang.name != "volcano"))
+"""Gang schedulers in the order in which they are offered: that of the platform first."""
+
+CHILDREN: Final = tuple(gang.child for gang in GANGS.values() if gang.child is not None)
+"""Resources of the objects that describe gangs."""
+
+METADATA_PREFIXES: Final = tuple(prefix for gang in GANGS.values() for prefix in gang.metadata_prefixes)
+"""What names of labels and annotations that a gang scheduler reads begin with."""
+
+_LABELS: Final = frozenset(gang.member_label for gang in GANGS.values() if gang.member_label)
+_ANNOTATIONS: Final = frozenset(gang.member_annotation for gang in GANGS.values() if gang.member_annotation)
 
 
-def chosen(policy: PodGroupPolicy) -> tuple[str, ...]:
-    """Return the names of the gang schedulers a policy names; more than one is a mistake."""
-    return tuple(
-        field.alias or name for name, field in type(policy).model_fields.items() if getattr(policy, name) is not None
-    )
+def names_group(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    """Return whether a pod with these labels and annotations names the object that describes its gang."""
+    return not (_LABELS.isdisjoint(labels) and _ANNOTATIONS.isdisjoint(annotations))

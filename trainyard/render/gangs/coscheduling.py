@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.constants import COSCHEDULING_API_VERSION, COSCHEDULING_LABEL
+from trainyard.api.base import Int32, KubernetesModel
 from trainyard.problem import Problem
-from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
+from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import section
+from trainyard.render.result import COSCHEDULING_SCHEDULER
 
-__all__ = ["Coscheduling"]
+__all__ = ["COSCHEDULING_LABEL", "GANG_SCHEDULER", "Coscheduling", "CoschedulingPolicy"]
+
+COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 
 
-class Coscheduling(GangScheduler):
+class CoschedulingPolicy(KubernetesModel):
+    """The coscheduling plug-in of the default scheduler."""
+
+    schedule_timeout_seconds: Annotated[Int32, Field(ge=0)] = 60
+    """Seconds a gang may wait for its last member."""
+
+
+class Coscheduling(GangScheduler[CoschedulingPolicy]):
     """The coscheduling plug-in.
 
     The plug-in runs in whatever scheduler an administrator builds it into. Pods that name no scheduler would go to the
     default one, which places them one by one where the plug-in is in a second scheduler; so they get its usual name.
     """
+
+    name = "coscheduling"
+    order = 10
+    summary = "The coscheduling plug-in."
+    policy_model = CoschedulingPolicy
+    schedulers = (COSCHEDULING_SCHEDULER,)
+    scheduler_names = "Names of the schedulers that have the coscheduling plug-in"
+    metadata_prefixes = ("scheduling.",)
+    child = Child("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+    member_label = COSCHEDULING_LABEL
 
     def warn(self, plan: Plan) -> Iterable[Problem]:
         """Yield gangs that are split between schedulers."""
@@ -42,13 +65,13 @@ class Coscheduling(GangScheduler):
 
     def objects(self, plan: Plan) -> Iterable[Body]:
         """Yield the PodGroup."""
-        policy = plan.pod_group_policy.coscheduling
+        policy = self.policy(plan)
         if policy is None:
             return
         gang = plan.gang
         yield {
-            "apiVersion": COSCHEDULING_API_VERSION,
-            "kind": "PodGroup",
+            "apiVersion": self.child.api_version,
+            "kind": self.child.kind,
             "metadata": plan.metadata(plan.name),
             "spec": {
                 "minMember": max(gang.min_member, 1),
@@ -56,3 +79,6 @@ class Coscheduling(GangScheduler):
                 "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
             },
         }
+
+
+GANG_SCHEDULER: Final = Coscheduling()

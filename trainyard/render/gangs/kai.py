@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.constants import (
-    KAI_MIN_MEMBER_ANNOTATION,
-    KAI_QUEUE_LABEL,
-    KAI_SCHEDULER,
-    KAI_TOPOLOGY_ANNOTATION,
-)
+from trainyard.api.base import KubernetesModel
 from trainyard.problem import Problem
 from trainyard.render.gangs.base import GangScheduler, name_scheduler
 from trainyard.render.plan import Plan, PodSet
 from trainyard.render.pod_editing import section
 
-__all__ = ["Kai"]
+__all__ = ["GANG_SCHEDULER", "KAI_QUEUE_LABEL", "KAI_SCHEDULER", "Kai", "KaiPolicy"]
+
+KAI_SCHEDULER: Final = "kai-scheduler"
+KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
+KAI_MIN_MEMBER_ANNOTATION: Final = "kai.scheduler/batch-min-member"
+KAI_TOPOLOGY_ANNOTATION: Final = "kai.scheduler/topology"
 
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _QUEUE_PATH: Final = f"spec.labels[{KAI_QUEUE_LABEL}]"
@@ -34,8 +36,24 @@ _PLACEMENTS: Final = tuple(f"{KAI_TOPOLOGY_ANNOTATION}-{kind}-placement" for kin
 _ONE_AT_A_TIME: Final = "1"
 
 
-class Kai(GangScheduler):
+class KaiPolicy(KubernetesModel):
     """The KAI scheduler."""
+
+    queue: Annotated[str | None, Field(min_length=1, max_length=63)] = None
+    """KAI queue of the pods when the TrainJob names none."""
+
+
+class Kai(GangScheduler[KaiPolicy]):
+    """The KAI scheduler."""
+
+    name = "kai"
+    order = 30
+    summary = "KAI."
+    policy_model = KaiPolicy
+    added = "the KAI scheduler (#2628)"
+    schedulers = (KAI_SCHEDULER,)
+    scheduler_names = "Names under which the KAI scheduler runs"
+    metadata_prefixes = ("kai.scheduler/",)
 
     def check(self, plan: Plan) -> Iterable[Problem]:
         """Yield queues that cannot be, and placements in no topology."""
@@ -99,7 +117,7 @@ class Kai(GangScheduler):
 
 def _queue(plan: Plan, pod_set: PodSet) -> str | None:
     """Return the queue of some pods, looked up as KAI does, with the runtime's policy last."""
-    policy = plan.pod_group_policy.kai
+    policy = plan.pod_group_policy.of(Kai)
     return (
         plan.labels.get(KAI_QUEUE_LABEL)
         or (plan.train_job.metadata.labels or {}).get(KAI_QUEUE_LABEL)
@@ -119,3 +137,6 @@ def _ordered(plan: Plan) -> bool:
 def _job_metadata(pod_set: PodSet, name: str) -> Body:
     found: Body = pod_set.job["template"].get("metadata", {}).get(name, {})
     return found
+
+
+GANG_SCHEDULER: Final = Kai()

@@ -8,15 +8,18 @@ refused wherever the fabric and the scheduler's configuration are known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from trainyard.api import Body
+from pydantic import ConfigDict, Field
+
+from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import TOPOLOGY_FEATURE
-from trainyard.api.gang_policy import NetworkTopology
+from trainyard.api.markers import rules
+from trainyard.api.rules import ShapeRule
 from trainyard.problem import Problem
 from trainyard.render.plan import Plan
 
-__all__ = ["check_topology", "network_topology", "warn_topology"]
+__all__ = ["NetworkTopology", "check_topology", "network_topology", "warn_topology"]
 
 _PATH: Final = "spec.runtimeRef"
 _FIELD: Final = "podGroupPolicy.volcano.networkTopology"
@@ -24,10 +27,30 @@ _HARD: Final = "hard"
 _TIER_NAMES_SINCE: Final = (1, 14)
 """First Volcano release whose PodGroup has networkTopology.highestTierName."""
 
+_TIER_EXCLUSIVE: Final = ShapeRule(
+    "!has(self.highestTierName) || !has(self.highestTierAllowed) || self.highestTierAllowed == 1",
+    "highestTierAllowed and highestTierName exclude each other",
+    id="PGP-002",
+    fix="keep one of them; beside a name, the number's default 1 does not count",
+    holds=lambda value: "highestTierName" not in value or value.get("highestTierAllowed", 1) == 1,
+)
 
-def check_topology(plan: Plan) -> Iterator[Problem]:
+
+class NetworkTopology(KubernetesModel):
+    """How close to each other the members of a gang must be."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_TIER_EXCLUSIVE))
+
+    mode: Literal["hard", "soft"] = "hard"
+    """hard: wait for a fitting domain; soft: prefer it."""
+    highest_tier_allowed: Annotated[int, Field(ge=0)] = 1
+    """Highest tier of the fabric the gang may span."""
+    highest_tier_name: Annotated[str | None, Field(min_length=1, max_length=253)] = None
+    """Highest tier by name, instead of its number; the number does not count then."""
+
+
+def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Problem]:
     """Yield limits that Volcano would not hold."""
-    topology = _wanted(plan)
     if topology is None:
         return
     tiers = plan.context.tiers
@@ -43,9 +66,8 @@ def check_topology(plan: Plan) -> Iterator[Problem]:
         yield from _check_number(topology.highest_tier_allowed, tiers)
 
 
-def warn_topology(plan: Plan) -> Iterator[Problem]:
+def warn_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Problem]:
     """Warn about soft topology requests that are ignored."""
-    topology = _wanted(plan)
     if topology is not None and topology.mode != _HARD and _off(plan):
         yield Problem(
             _PATH,
@@ -54,12 +76,11 @@ def warn_topology(plan: Plan) -> Iterator[Problem]:
         )
 
 
-def network_topology(plan: Plan) -> Body | None:
+def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | None:
     """Return the PodGroup's networkTopology, None where the runtime asks for none.
 
     A tier is given by its name where Volcano knows names, else by the number that the fabric gives it.
     """
-    topology = _wanted(plan)
     if topology is None:
         return None
     name = topology.highest_tier_name
@@ -101,11 +122,6 @@ def _check_number(number: int, tiers: Mapping[str, int]) -> Iterator[Problem]:
 def _one_of(tiers: Mapping[str, int]) -> str:
     known = ", ".join(f"{name} ({number})" for name, number in sorted(tiers.items(), key=lambda tier: tier[1]))
     return f"use one of {known}" if known else "declare the fabric, or use a runtime without networkTopology"
-
-
-def _wanted(plan: Plan) -> NetworkTopology | None:
-    policy = plan.pod_group_policy.volcano
-    return policy.network_topology if policy else None
 
 
 def _off(plan: Plan) -> bool:

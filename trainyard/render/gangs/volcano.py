@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from trainyard.api import Body
+from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import (
     GROUP_NAME_ANNOTATION,
-    POD_GROUP_API_VERSION,
     QUEUE_ANNOTATION,
     SYSTEM_PRIORITY_CLASSES,
     VOLCANO_GROUP_NAME_ANNOTATION,
@@ -16,12 +15,12 @@ from trainyard.api.constants import (
 )
 from trainyard.problem import Problem
 from trainyard.render.dns import is_subdomain
-from trainyard.render.gangs.base import GangScheduler, members, name_scheduler
-from trainyard.render.gangs.topology import check_topology, network_topology, warn_topology
+from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
+from trainyard.render.gangs.topology import NetworkTopology, check_topology, network_topology, warn_topology
 from trainyard.render.plan import Plan, PodSet
 from trainyard.render.pod_editing import section
 
-__all__ = ["Volcano"]
+__all__ = ["GANG_SCHEDULER", "NetworkTopology", "Volcano", "VolcanoPolicy"]
 
 _QUEUE_PATH: Final = f"spec.annotations[{QUEUE_ANNOTATION}]"
 _QUEUE_FIX: Final = (
@@ -30,8 +29,25 @@ _QUEUE_FIX: Final = (
 _GROUP_NAMES: Final = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
 
 
-class Volcano(GangScheduler):
+class VolcanoPolicy(KubernetesModel):
     """The Volcano scheduler."""
+
+    network_topology: NetworkTopology | None = None
+    """Placement in the fabric."""
+
+
+class Volcano(GangScheduler[VolcanoPolicy]):
+    """The Volcano scheduler."""
+
+    name = "volcano"
+    order = 20
+    summary = "Volcano."
+    policy_model = VolcanoPolicy
+    schedulers = (VOLCANO_SCHEDULER,)
+    scheduler_names = "Names under which the Volcano scheduler runs"
+    metadata_prefixes = ("scheduling.", "volcano.sh/")
+    child = Child("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=False)
+    member_annotation = GROUP_NAME_ANNOTATION
 
     def check(self, plan: Plan) -> Iterable[Problem]:
         """Yield queue names that cannot be, priority classes that do not exist, and topologies that nothing holds."""
@@ -48,7 +64,7 @@ class Volcano(GangScheduler):
                     f'PriorityClass "{name}" doesn\'t exist',
                     f"create it, or name an existing one ({', '.join(sorted(known)) or 'there is none'})",
                 )
-        yield from check_topology(plan)
+        yield from check_topology(plan, self._topology(plan))
 
     def warn(self, plan: Plan) -> Iterable[Problem]:
         """Yield members that another scheduler is to place, classes that lose, and topologies that are only wishes."""
@@ -67,7 +83,7 @@ class Volcano(GangScheduler):
                 f"the gang has one PriorityClass and takes the last of {', '.join(classes)}",
                 "name the same priorityClassName in every replicatedJob of the runtime",
             )
-        yield from warn_topology(plan)
+        yield from warn_topology(plan, self._topology(plan))
 
     def apply(self, plan: Plan) -> None:
         """Send every pod to Volcano's queue, and make the members name their group."""
@@ -92,16 +108,23 @@ class Volcano(GangScheduler):
         classes = list(_priority_classes(members(plan)))
         if classes:
             spec["priorityClassName"] = classes[-1]
-        topology = network_topology(plan)
+        topology = network_topology(plan, self._topology(plan))
         if topology:
             spec["networkTopology"] = topology
         yield {
-            "apiVersion": POD_GROUP_API_VERSION,
-            "kind": "PodGroup",
+            "apiVersion": self.child.api_version,
+            "kind": self.child.kind,
             "metadata": plan.metadata(plan.name),
             "spec": spec,
         }
 
+    def _topology(self, plan: Plan) -> NetworkTopology | None:
+        policy = self.policy(plan)
+        return policy.network_topology if policy else None
+
 
 def _priority_classes(pod_sets: Iterable[PodSet]) -> Iterator[str]:
     return (name for pod_set in pod_sets if (name := pod_set.pod.get("priorityClassName")))
+
+
+GANG_SCHEDULER: Final = Volcano()

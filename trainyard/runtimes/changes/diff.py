@@ -13,6 +13,7 @@ from trainyard.api.constants import TRAIN_JOB
 from trainyard.manifests.documents import objects
 from trainyard.problem import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
+from trainyard.render.gangs import METADATA_PREFIXES
 from trainyard.runtimes.samples import sample_train_job
 
 __all__ = ["Aspect", "Change", "compare", "read_job"]
@@ -226,7 +227,7 @@ def _place(path: Path) -> tuple[Aspect, str, str]:
     aspect = next(
         (aspect for word in words[:1] for aspect, pattern in _ASPECTS if re.fullmatch(pattern, word)), Aspect.OTHER
     )
-    if any(part.startswith(("scheduling.", "volcano.sh/", "kai.scheduler/")) for part in rest):
+    if any(part.startswith(METADATA_PREFIXES) for part in rest):
         aspect = Aspect.GANG
     return aspect, where, ".".join(words) or "(all)"
 

@@ -1,0 +1,56 @@
+"""A gang scheduler that nobody has: one file makes it known everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
+
+from trainyard.api.base import Body, KubernetesModel
+from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
+from trainyard.render.plan import Plan
+from trainyard.render.pod_editing import section
+
+_LABEL = "dense.example.com/group"
+
+
+class DensePolicy(KubernetesModel):
+    """The dense scheduler."""
+
+    spread: Annotated[int, Field(ge=1)] = 1
+    """Nodes a gang may span."""
+
+
+class Dense(GangScheduler[DensePolicy]):
+    """The dense scheduler."""
+
+    name = "dense"
+    order = 90
+    summary = "Dense."
+    policy_model = DensePolicy
+    added = "a scheduler of the test"
+    schedulers = ("dense-scheduler",)
+    scheduler_names = "Names under which the dense scheduler runs"
+    metadata_prefixes = ("dense.example.com/",)
+    child = Child("dense.example.com", "v1", "groups", "Group", optional=True)
+    member_label = _LABEL
+
+    def apply(self, plan: Plan) -> None:
+        """Label the members."""
+        name_scheduler(plan, self.schedulers[0])
+        for pod_set in members(plan):
+            section(pod_set.template, "metadata", "labels")[_LABEL] = plan.name
+
+    def objects(self, plan: Plan) -> Iterable[Body]:
+        """Yield the group."""
+        policy = self.policy(plan)
+        yield {
+            "apiVersion": "dense.example.com/v1",
+            "kind": "Group",
+            "metadata": plan.metadata(plan.name),
+            "spec": {"minMember": plan.gang.min_member, "spread": policy.spread if policy else 1},
+        }
+
+
+GANG_SCHEDULER = Dense()

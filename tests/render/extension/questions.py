@@ -1,0 +1,89 @@
+"""Print what the library knows of its plug-ins, as JSON; the test runs this where there are more of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.api.jobset_crd import jobset_crd
+from trainyard.api.crds import build
+from trainyard.api.reference import reference
+from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.job_sets import summary
+from trainyard.controller.permissions import cluster_rules
+from trainyard.data import data_folder
+from trainyard.kube import Client, Connection
+from trainyard.policy.cases import load_cases
+from trainyard.policy.catalogue import load_rules
+from trainyard.policy.opa.bundle import _sources
+from trainyard.policy.reference import reference as rules_page
+from trainyard.runtimes.lint import lint_runtime
+
+KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
+
+
+def schemas() -> dict[str, Any]:
+    definitions = {each["spec"]["names"]["kind"]: each for each in build(jobset_crd())}
+    versions = {kind: definitions[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for kind in KINDS}
+    return {kind: schema["properties"]["spec"]["properties"] for kind, schema in versions.items()}
+
+
+def reserved() -> dict[str, Any]:
+    rules = {rule.id: rule.parameter_values({}) for rule in load_rules()}
+    return {name: rules[name]["reserved"] for name in ("ENV-001", "ENV-002")} | {
+        "LBL-002": rules["LBL-002"]["frameworks"]
+    }
+
+
+def lint() -> list[str]:
+    resources = {"limits": {"nvidia.com/gpu": 2}}
+    pod = {"containers": [{"name": "node", "image": "example.com/train:1", "resources": resources}]}
+    template = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": {"spec": pod}},
+    }
+    spec = {
+        "mlPolicy": {"herd": {"numProcPerNode": 4}},
+        "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
+    }
+    return [problem.path for problem in lint_runtime({"spec": spec})]
+
+
+def protected() -> list[str]:
+    (rule,) = (rule for rule in load_rules() if rule.id == "OBJ-001")
+    return [f"{match.group}/{match.resource}" for match in rule.matches]
+
+
+def scheduler_rule() -> dict[str, Any]:
+    (rule,) = (rule for rule in load_rules() if rule.id == "GNG-001")
+    return {"parameters": rule.parameter_values({}), "cel": rule.cel.texts if rule.cel else []}
+
+
+def member() -> bool:
+    metadata = {"name": "job", "namespace": "team", "uid": "1", "resourceVersion": "1"}
+    pod = {"metadata": {"labels": {"dense.example.com/group": "job"}}, "spec": {}}
+    spec = {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": pod}}}]}
+    return bool(summary({"kind": "JobSet", "metadata": metadata, "spec": spec})["spec"]["gang"])
+
+
+def main() -> None:
+    view = ClusterView(Client(Connection("http://127.0.0.1:1")))
+    rules = load_rules()
+    answers = {
+        "schemas": schemas(),
+        "sources": _sources(),
+        "permissions": cluster_rules(),
+        "children": [[each.resource.api_version, each.resource.kind] for each in view.children],
+        "member": member(),
+        "scheduler-rule": scheduler_rule(),
+        "reserved": reserved(),
+        "lint": lint(),
+        "protected": protected(),
+        "rules-page": rules_page(rules, load_cases(data_folder("policies"), rules)),
+        "api-page": reference(),
+    }
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
