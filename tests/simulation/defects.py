@@ -54,7 +54,7 @@ def _suspend_reads_the_snapshot() -> Iterator[_Patch]:
 
 def _forced_apply() -> Iterator[_Patch]:
     async def put(self: Executor, resource: Any, job: Object, body: Object, *, known: bool) -> list[str]:
-        self._view.fold(await self._client.apply(resource, body, field_manager=FIELD_MANAGER))
+        self._view.record_write(await self._client.apply(resource, body, field_manager=FIELD_MANAGER))
         return [f"apply {resource.kind}"]
 
     yield mock.patch.object(Executor, "_put_pod_group", put)

@@ -286,7 +286,9 @@ class Issuer:
         operations = bundle_patch(stored, authority.bundle) if stored is not None else []
         if operations:
             resource = informer.resource
-            informer.fold(await self._client.json_patch(resource, name, operations, field_manager=_FIELD_MANAGER))
+            informer.record_write(
+                await self._client.json_patch(resource, name, operations, field_manager=_FIELD_MANAGER)
+            )
             _LOG.info("%s %s trusts the webhook authority", resource.kind, name)
 
     async def _stored(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
@@ -299,7 +301,7 @@ class Issuer:
         # What was read is replaced at the version that was read; where nothing was, nothing is taken from others.
         known = "resourceVersion" in body["metadata"]
         stored = await self._client.apply(SECRETS, body, field_manager=_FIELD_MANAGER, force=known)
-        informer.fold(stored)
+        informer.record_write(stored)
         _LOG.info("Secret %s/%s written", body["metadata"]["namespace"], body["metadata"]["name"])
         return stored
 

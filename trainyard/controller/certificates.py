@@ -120,7 +120,7 @@ def certificate_due(stored: Object | None, wanted: Certificate, authority: Autho
     if _issued_by(certificate, authority.current.certificate):
         return pki.renewal_due(pair.certificate)
     if _issued_by(certificate, authority.previous):
-        return min(pki.made(authority.current.certificate) + SETTLING, pki.expires(pair.certificate))
+        return min(pki.issued(authority.current.certificate) + SETTLING, pki.expires(pair.certificate))
     return None
 
 

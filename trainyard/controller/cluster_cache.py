@@ -142,11 +142,11 @@ class ClusterView:
                 if held is not None:
                     require_owner(informer.resource, held, train_job)
 
-    def fold(self, body: Object) -> None:
+    def record_write(self, body: Object) -> None:
         """Take in what the API server answered to a write of a child."""
         for informer in self.children:
             if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
-                informer.fold(body)
+                informer.record_write(body)
 
     def runtime(self, train_job: Object) -> Runtime | None:
         """Return the runtime a TrainJob names, None where it is not known.

@@ -199,7 +199,7 @@ class Executor:
         metadata = body["metadata"]
         if not known:
             try:
-                self._view.fold(await self._client.create(resource, body, field_manager=FIELD_MANAGER))
+                self._view.record_write(await self._client.create(resource, body, field_manager=FIELD_MANAGER))
             except ApiError as error:
                 if not _exists(error):
                     raise _explained(error, resource) from error
@@ -208,13 +208,13 @@ class Executor:
         stored = await self._owned(resource, job)
         changed = {name: value for name, value in body["spec"].items() if stored.get("spec", {}).get(name) != value}
         if not changed and (stored["metadata"].get("labels") or {}).items() >= metadata["labels"].items():
-            self._view.fold(stored)
+            self._view.record_write(stored)
             return []
         patch = {"metadata": {"uid": uid_of(stored), "labels": metadata["labels"]}, "spec": changed}
         answer = await self._client.merge_patch(
             resource, metadata["name"], patch, namespace=metadata["namespace"], field_manager=FIELD_MANAGER
         )
-        self._view.fold(answer)
+        self._view.record_write(answer)
         return [f"patch {resource.kind}"]
 
     async def _create_job_set(self, job: Object, body: Object) -> list[str]:
@@ -227,9 +227,9 @@ class Executor:
             if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
                 await self._patch_job_set(stored, take_over_patch(stored, job))
                 return ["take over JobSet"]
-            self._view.fold(stored)
+            self._view.record_write(stored)
             return []
-        self._view.fold(stored)
+        self._view.record_write(stored)
         return [_CREATED]
 
     async def _owned(self, resource: Resource, job: Object) -> Object:
@@ -251,7 +251,7 @@ class Executor:
         stored = await self._client.merge_patch(
             JOB_SETS, metadata["name"], patch, namespace=metadata["namespace"], field_manager=FIELD_MANAGER
         )
-        self._view.fold(stored)
+        self._view.record_write(stored)
 
     async def _delete(self, resource: Resource, body: Object, *, propagation: str = "Background") -> None:
         """Delete this incarnation of an object."""

@@ -97,7 +97,9 @@ class PolicyFacts:
             return
         identity = {field: home["metadata"][field] for field in ("uid", "resourceVersion")}
         body = {"metadata": {**identity, "annotations": patch}}
-        self._namespaces.fold(await self._client.merge_patch(NAMESPACES, name, body, field_manager=_FIELD_MANAGER))
+        self._namespaces.record_write(
+            await self._client.merge_patch(NAMESPACES, name, body, field_manager=_FIELD_MANAGER)
+        )
         _LOG.info("facts of namespace %s written: %s", name, ", ".join(sorted(patch)))
 
     def _wanted(self, name: str) -> dict[str, str | None]:

@@ -123,7 +123,7 @@ class QueueStates:
         metadata = {"uid": queue["metadata"]["uid"], "annotations": {CLOSED_ANNOTATION: value}}
         name, patch = queue["metadata"]["name"], {"metadata": metadata}
         stored = await self._client.merge_patch(QUEUES, name, patch, field_manager=_FIELD_MANAGER)
-        self._queues.fold(stored)
+        self._queues.record_write(stored)
         return stored
 
     async def _command(self, queue: Object, action: _Action) -> None:

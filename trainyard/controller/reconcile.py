@@ -320,7 +320,7 @@ class Reconciler:
             # The CustomResourceDefinition is another project's: counts of pods stand in for the record.
             self._pruned_at = self._clock()
         self._unrecorded.written(stored)
-        self._view.train_jobs.fold(stored)
+        self._view.train_jobs.record_write(stored)
         step.train_job = stored
         step.writes.append("patch status")
 

@@ -76,7 +76,7 @@ class RuntimeFinalizers:
             _LOG.warning("finalizer of %s %s: %s", informer.resource.kind, "/".join(key), error)
             return False
         if not metadata.get("deletionTimestamp"):
-            informer.fold(stored)
+            informer.record_write(stored)
         return True
 
     def _on_change(self, change: Change) -> None:

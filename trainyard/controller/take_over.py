@@ -99,5 +99,5 @@ async def _label(client: Client, informer: Informer, body: Object) -> bool:
             raise
         _LOG.warning("take-over of %s %s: %s", informer.resource, metadata["name"], error)
         return False
-    informer.fold(stored)
+    informer.record_write(stored)
     return True

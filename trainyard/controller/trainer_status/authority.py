@@ -88,7 +88,7 @@ class AuthorityUpdater:
         if authority is None or not self._view.serves_status:
             return 0
         try:
-            known = pki.made(authority.encode()) + _MARGIN
+            known = pki.issued(authority.encode()) + _MARGIN
         except ValueError as error:
             _LOG.warning("authority of the status server: %s", error)
             return 0
