@@ -14,7 +14,7 @@ from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
 from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
-from trainyard.controller.start import chosen
+from trainyard.controller.start import with_flags
 from trainyard.problem import TrainyardError
 
 LOCAL = Listener(host="127.0.0.1", port=0)
@@ -231,7 +231,7 @@ def test_a_wrong_configuration_names_every_field(tmp_path: Path) -> None:
 
 
 def test_flags_win_over_the_file() -> None:
-    found = chosen(
+    found = with_flags(
         Configuration(webhook=Listener(port=1)),
         webhooks=False,
         host="127.0.0.1",

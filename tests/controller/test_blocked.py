@@ -90,7 +90,7 @@ async def test_the_time_between_two_looks_grows_to_a_minute_and_no_further(api: 
     async with controller(api) as process:
         await process.settle()
         reconciler = process.manager._reconciler
-        waits = [(await reconciler.reconcile(KEY)).after for _ in range(20)]
+        waits = [(await reconciler.reconcile(KEY)).requeue_after for _ in range(20)]
         assert all(wait is not None and wait <= 60 for wait in waits)
         assert max(wait or 0 for wait in waits) > 25
         assert len(messages(api)) == 1, "the same message is recorded once a minute"
@@ -112,11 +112,11 @@ async def test_a_change_of_a_runtime_reaches_only_the_jobs_that_name_it(api: Fak
 async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     process = Controller(api, Clock())
-    tasks = [asyncio.create_task(informer.run()) for informer in process.view.informers]
-    await process.view.wait_settled()
+    tasks = [asyncio.create_task(informer.run()) for informer in process.cache.informers]
+    await process.cache.wait_settled()
     for number in range(20):
         api.put(TRAIN_JOBS, train_job(f"job-{number}"))
-    await eventually(lambda: len(process.view.train_jobs.store) == 20)
+    await eventually(lambda: len(process.cache.train_jobs.store) == 20)
     assert len(process.manager.queue) == 0
     assert process.manager.queue.delayed == 0
     for task in tasks:
@@ -134,7 +134,7 @@ async def test_nothing_is_kept_of_jobs_that_are_gone(api: FakeApi) -> None:
         api.remove(TRAIN_JOBS, "team", "job")
         await eventually(lambda: not process.manager.blocked())
         reconciler, queue = process.manager._reconciler, process.manager.queue
-        await eventually(lambda: not (reconciler._told or reconciler._refusals or queue.delayed or len(queue)))
+        await eventually(lambda: not (reconciler._last_events or reconciler._backoffs or queue.delayed or len(queue)))
 
 
 async def test_reports_of_progress_are_no_work(api: FakeApi) -> None:
@@ -190,7 +190,7 @@ async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job
 
         monkeypatch.setattr(reconciler, "reconcile", noted)
         task = asyncio.create_task(others())
-        for key in list(process.view.train_jobs.store.keys()):
+        for key in list(process.cache.train_jobs.store.keys()):
             process.manager.queue.add(key)
         await eventually(lambda: len(looked) >= 40)
         task.cancel()

@@ -118,5 +118,5 @@ async def test_a_platform_that_fits_no_schema_is_passed_over(api: FakeApi) -> No
 
 async def test_the_configured_schedulers_are_what_contexts_say(api: FakeApi) -> None:
     configuration = Configuration(coscheduling_scheduler="default-scheduler", volcano_version="1.13.2")
-    context = Controller(configuration, api.connection)._view.context(train_job())
+    context = Controller(configuration, api.connection)._cache.context(train_job())
     assert (context.coscheduling_scheduler, context.volcano_version) == ("default-scheduler", "1.13.2")

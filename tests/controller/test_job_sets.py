@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.controller.job_sets import as_created, resume_patch, same_frozen, summary
+from trainyard.controller.job_sets import as_created, resume_patch, same_immutable_fields, summary
 
 Body = dict[str, Any]
 TRAIN_JOB = {"metadata": {"name": "job"}}
@@ -45,12 +45,12 @@ def stored(rendered: Body, *, digest: bool = True) -> Body:
     ],
 )
 def test_what_jobset_freezes_is_told_from_what_may_change(change: Body, same: bool, digest: bool) -> None:
-    assert same_frozen(job_set(**change), stored(job_set(), digest=digest)) is same
+    assert same_immutable_fields(job_set(**change), stored(job_set(), digest=digest)) is same
 
 
 def test_a_field_that_is_no_longer_rendered_differs_by_the_digest() -> None:
     before = stored(job_set(priorityClassName="high"))
-    assert not same_frozen(job_set(), before)
+    assert not same_immutable_fields(job_set(), before)
 
 
 def test_resuming_changes_what_may_change_and_nothing_else() -> None:

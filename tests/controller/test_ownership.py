@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.controller.ownership import OccupiedError, require_owner
+from trainyard.controller.ownership import OwnershipConflictError, require_owner
 from trainyard.controller.resources import JOB_SETS
 
 TRAIN_JOB: dict[str, Any] = {"metadata": {"name": "job", "namespace": "team", "uid": "1"}}
@@ -43,5 +43,5 @@ def test_the_jobs_own_object_is_taken() -> None:
     ],
 )
 def test_an_object_with_another_or_a_forged_owner_is_not(changes: dict[str, Any]) -> None:
-    with pytest.raises(OccupiedError, match="not to this TrainJob"):
+    with pytest.raises(OwnershipConflictError, match="not to this TrainJob"):
         belongs(**changes)

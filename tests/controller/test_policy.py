@@ -85,7 +85,7 @@ async def test_a_violation_of_the_job_itself_is_refused_with_rule_path_and_fix(a
         answer = await server.review(VALIDATE, train_job())
     assert not answer["allowed"]
     assert answer["status"]["code"] == 403
-    assert answer["status"]["message"] == "TrainJob job is refused: QUE-002 spec.queue: not yours (use yours)"
+    assert answer["status"]["message"] == "TrainJob job is rejected: QUE-002 spec.queue: not yours (use yours)"
 
 
 async def test_a_violation_that_only_rendering_shows_is_refused_and_names_the_object(api: FakeApi) -> None:
@@ -244,7 +244,7 @@ def test_without_a_policy_server_or_webhooks_policies_are_off_and_that_is_said_o
     server = None if webhooks else PolicyServer(socket=Path("/s"), bundle=Path("/b"), revision="r")
     with caplog.at_level(logging.INFO):
         assert policy_client(Configuration(webhooks=webhooks, policy=server)) is None
-    assert [record.getMessage().startswith("policies are off here") for record in own_records(caplog)] == [True]
+    assert [record.getMessage().startswith("policies are off") for record in own_records(caplog)] == [True]
 
 
 def test_a_controller_does_not_start_beside_other_rules_than_it_was_given(tmp_path: Path) -> None:

@@ -417,7 +417,7 @@ async def test_a_refused_apply_is_told_and_tried_again(api: FakeApi) -> None:
 async def test_kinds_that_appear_later_are_picked_up(api: FakeApi) -> None:
     api.unserved |= {"trainjobs", "clustertrainingruntimes", "jobsets", "podgroups"}
     async with controller(api) as process:
-        assert process.view.settled
+        assert process.cache.settled
         api.unserved.clear()
         api.put(CLUSTER_RUNTIMES, runtime())
         api.put(TRAIN_JOBS, train_job())

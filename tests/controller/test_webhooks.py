@@ -16,7 +16,7 @@ from aiohttp import web
 from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, Clock, runtime, train_job
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies
 from trainyard.controller.serving import _file
@@ -63,11 +63,11 @@ async def serving(api: FakeApi, gate: Gate | None = None) -> AsyncIterator[Serve
     with _file(pair.certificate + b"\n" + pair.key) as path:
         context.load_cert_chain(path)
     async with api.client() as client:
-        view = ClusterView(client, namespaces=gate is not None)
-        policies = Policies(view, gate) if gate is not None else None
-        tasks = [asyncio.create_task(informer.run()) for informer in view.informers]
-        await view.wait_settled()
-        admission = Admission(client, view, policies=policies, clock=Clock())
+        cache = ClusterCache(client, namespaces=gate is not None)
+        policies = Policies(cache, gate) if gate is not None else None
+        tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
+        await cache.wait_settled()
+        admission = Admission(client, cache, policies=policies, clock=Clock())
         runner = web.AppRunner(application(admission, Metrics()), shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
@@ -103,7 +103,7 @@ async def test_an_unknown_runtime_is_refused_in_words_that_help(api: FakeApi) ->
         answer = await server.review(VALIDATE, train_job())
     assert not answer["allowed"]
     assert answer["status"]["code"] == 403
-    assert answer["status"]["message"].startswith("TrainJob job is refused: spec.runtimeRef: ")
+    assert answer["status"]["message"].startswith("TrainJob job is rejected: spec.runtimeRef: ")
     assert "must be created before the TrainJob is created" in answer["status"]["message"]
 
 

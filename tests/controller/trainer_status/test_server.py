@@ -16,7 +16,7 @@ from tests.controller.harness import JOB_SETS, PLATFORMS, TRAIN_JOBS, Body, trai
 from tests.controller.trainer_status.test_limits import Clock
 from tests.controller.trainer_status.test_tokens import accepted
 from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.trainer_status import StatusServer, StatusWriter, TokenReviewer
 
@@ -57,9 +57,9 @@ def job_set(name: str = "job", *replicated_jobs: str) -> Body:
 
 
 @asynccontextmanager
-async def serving(api: FakeApi, view: ClusterView, client: Any) -> AsyncIterator[Site]:
+async def serving(api: FakeApi, cache: ClusterCache, client: Any) -> AsyncIterator[Site]:
     metrics = Metrics()
-    server = StatusServer(view, TokenReviewer(client), StatusWriter(client, interval=0.02), metrics, clock=Clock())
+    server = StatusServer(cache, TokenReviewer(client), StatusWriter(client, interval=0.02), metrics, clock=Clock())
     app = web.Application()
     server.mount(app)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -77,10 +77,10 @@ async def site(api: FakeApi) -> AsyncIterator[Site]:
     api.put(JOB_SETS, job_set())
     api.review = lambda spec: accepted(audiences=spec["audiences"])
     async with api.client(patience=0) as client:
-        view = ClusterView(client, authority=lambda: "PEM")
-        watching = [asyncio.create_task(informer.run()) for informer in view.informers]
-        await view.wait_settled()
-        async with serving(api, view, client) as found:
+        cache = ClusterCache(client, authority=lambda: "PEM")
+        watching = [asyncio.create_task(informer.run()) for informer in cache.informers]
+        await cache.wait_settled()
+        async with serving(api, cache, client) as found:
             yield found
         for task in watching:
             task.cancel()
@@ -239,6 +239,6 @@ async def test_an_api_server_that_fails_is_an_internal_error(site: Site) -> None
 
 async def test_where_the_platform_takes_no_reports_there_is_no_server(site: Site) -> None:
     site.api.put(PLATFORMS, platform())
-    await eventually(lambda: not site.server._view.serves_status)
+    await eventually(lambda: not site.server._cache.serves_status)
     assert (await site.post())[0] == 404
     assert site.api.reviewed == []

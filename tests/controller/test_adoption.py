@@ -98,7 +98,7 @@ async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: Fake
         kept.append(api.put(JOB_SETS, {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", **body}))
     async with controller(api) as process:
         await process.settle()
-        assert process.view.job_sets.store.keys() == [("team", "labeled")]
+        assert process.cache.job_sets.store.keys() == [("team", "labeled")]
     assert api.writes == []
     for body in kept:
         assert api.find("jobsets", body["metadata"]["name"], "team") == body
