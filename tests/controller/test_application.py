@@ -194,7 +194,7 @@ def test_the_time_to_stop_holds_the_delay_and_the_requests_that_have_begun() -> 
     assert Configuration(shutdown_delay_seconds=5.5).termination_grace_seconds == 21
 
 
-async def test_a_lease_taken_by_somebody_else_ends_the_process(api: FakeApi) -> None:
+async def test_a_lease_acquired_by_another_process_ends_the_process(api: FakeApi) -> None:
     settings = configuration(
         webhooks=False,
         leader_election=LeaderElection(enabled=True, lease_seconds=3, renew_seconds=2, retry_seconds=0.02),

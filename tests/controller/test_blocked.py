@@ -1,4 +1,4 @@
-"""What keeps a TrainJob from going on: told, counted, tried again; and its status is current all the same."""
+"""Blocked TrainJobs: events, metrics and retries; the status is updated nevertheless."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def messages(api: FakeApi) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("plural", ["configmaps", "podgroups", "jobsets"])
-async def test_a_refusal_of_any_object_is_told_counted_and_tried_again(
+async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
     api: FakeApi, plural: str, status: int, reason: str, message: str
 ) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
@@ -85,7 +85,7 @@ async def test_a_blocked_resume_counts_its_deadline_from_the_resume(api: FakeApi
         await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
 
 
-async def test_the_time_between_two_looks_grows_to_a_minute_and_no_further(api: FakeApi) -> None:
+async def test_the_retry_delay_grows_to_a_minute(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
@@ -126,7 +126,7 @@ async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -
     assert api.writes == []
 
 
-async def test_nothing_is_kept_of_jobs_that_are_gone(api: FakeApi) -> None:
+async def test_no_state_is_kept_of_deleted_jobs(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()

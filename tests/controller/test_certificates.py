@@ -145,7 +145,7 @@ async def test_secrets_and_bundles_are_made_as_namespaces_and_webhooks_appear(ap
         assert len(api.writes) == writes
 
 
-async def test_a_bundle_that_somebody_removes_comes_back(api: FakeApi) -> None:
+async def test_a_removed_bundle_is_restored(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     name = "validator.trainer.kubeflow.org"
     api.put(VALIDATING, webhooks(name))
@@ -254,7 +254,7 @@ def pems(bundle: bytes) -> list[bytes]:
         "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/volcano-mutate",
     ],
 )
-async def test_what_refuses_one_certificate_keeps_no_other_from_being_made(
+async def test_what_rejects_one_certificate_keeps_no_other_from_being_made(
     api: FakeApi, refused: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for home in (OURS.namespace, VOLCANO.namespace):
@@ -285,7 +285,7 @@ async def test_what_refuses_one_certificate_keeps_no_other_from_being_made(
         await eventually(lambda: state.failing(VOLCANO) == 0)
 
 
-async def test_while_a_bundle_is_refused_the_certificate_stays_until_it_expires(api: FakeApi) -> None:
+async def test_while_a_bundle_is_rejected_the_certificate_stays_until_it_expires(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     name = "validator.trainer.kubeflow.org"
     api.put(VALIDATING, webhooks(name))

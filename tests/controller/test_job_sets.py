@@ -19,7 +19,7 @@ def job_set(**pod: Any) -> Body:
 
 
 def stored(rendered: Body, *, digest: bool = True) -> Body:
-    """Return a JobSet as the API server holds it, with defaults that nobody rendered."""
+    """Return a JobSet as stored by the API server, with defaults that were not rendered."""
     body = as_created(rendered, TRAIN_JOB)
     job = body["spec"]["replicatedJobs"][0]
     spec = job["template"]["spec"]

@@ -139,7 +139,7 @@ def test_there_are_thousands_of_combinations() -> None:
     assert len(ALL) > 2_000
 
 
-def test_a_running_job_set_of_a_suspended_job_is_stopped_whatever_else_is_known() -> None:
+def test_a_running_job_set_of_a_suspended_job_is_always_suspended() -> None:
     seen = 0
     for each in ALL:
         job_set = each.job_set
@@ -161,7 +161,7 @@ def test_what_ended_is_only_cleaned_up() -> None:
             assert each.desired_status["conditions"] == each.train_job["status"]["conditions"] or each.suspended
 
 
-def test_a_job_set_is_created_only_where_none_was_recorded_or_a_remake_is() -> None:
+def test_a_job_set_is_created_only_where_none_was_recorded_or_a_recreation_is() -> None:
     for each in ALL:
         action = decide(each)
         if isinstance(action, lifecycle.Create) and not action.restore:
@@ -188,7 +188,7 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         assert needs_confirmation(each) == (lost and not each.confirmed_absent)
 
 
-def test_a_job_set_is_deleted_only_when_a_remake_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
+def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
     seen = set()
     for each in ALL:
         action = decide(each)

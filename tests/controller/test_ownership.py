@@ -1,4 +1,4 @@
-"""Whom an object belongs to: only a reference that OBJ-001 lets nobody else write makes it a TrainJob's."""
+"""Ownership: only an owner reference that OBJ-001 protects makes an object a TrainJob's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def belongs(**changes: Any) -> None:
     require_owner(JOB_SETS, {"metadata": metadata}, TRAIN_JOB)
 
 
-def test_the_jobs_own_object_is_taken() -> None:
+def test_an_object_of_the_job_is_accepted() -> None:
     belongs()
 
 

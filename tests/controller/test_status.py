@@ -116,7 +116,7 @@ def test_a_job_set_is_recorded_and_one_that_is_lost_fails_the_job() -> None:
     assert [(entry["type"], entry["reason"]) for entry in lost["conditions"]] == [("Failed", "JobSetMissing")]
 
 
-def test_a_remake_that_is_recorded_allows_one_more_job_set() -> None:
+def test_a_recorded_recreation_allows_one_more_job_set() -> None:
     recorded = {"jobSet": {"uid": "job-set"}}
     remade = job() | {"status": status.with_recreation(recorded, "job-set", "why")}
     assert not status.awaits_job_set(remade)

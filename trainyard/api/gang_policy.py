@@ -1,4 +1,4 @@
-"""Gang policies: which scheduler places a TrainJob's pods together, and how."""
+"""Gang policies: the gang scheduler of a TrainJob and its parameters."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class CoschedulingPolicy(KubernetesModel):
     """The coscheduling plug-in of the default scheduler."""
 
     schedule_timeout_seconds: Annotated[Int32, Field(ge=0)] = 60
-    """Seconds a gang may wait for its last member."""
+    """Timeout in seconds for scheduling all members of the gang."""
 
 
 class NetworkTopology(KubernetesModel):
-    """How close to each other the members of a gang must be."""
+    """Network topology constraint of a gang."""
 
     model_config = ConfigDict(json_schema_extra=rules(TIER_EXCLUSIVE))
 
     mode: Literal["hard", "soft"] = "hard"
-    """hard: wait for a fitting domain; soft: prefer it."""
+    """hard: wait until a domain fits; soft: prefer a domain that fits."""
     highest_tier_allowed: Annotated[int, Field(ge=0)] = 1
-    """Highest tier of the fabric the gang may span."""
+    """Highest tier of the fabric that the gang may span."""
     highest_tier_name: Annotated[str | None, Field(min_length=1, max_length=253)] = None
-    """Highest tier by name, instead of its number; the number does not count then."""
+    """Name of the highest tier; if set, highestTierAllowed is ignored."""
 
 
 class VolcanoPolicy(KubernetesModel):
@@ -44,7 +44,7 @@ class KaiPolicy(KubernetesModel):
     """The KAI scheduler."""
 
     queue: Annotated[str | None, Field(min_length=1, max_length=63)] = None
-    """KAI queue of the pods when the TrainJob names none."""
+    """KAI queue of the pods, unless the TrainJob sets one."""
 
 
 class PodGroupPolicy(KubernetesModel):

@@ -1,4 +1,4 @@
-"""Machine learning policies: the framework of a runtime and its number of nodes."""
+"""Machine learning policies: framework and number of nodes of a runtime."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _METRIC: dict[str, Any] = {
 
 
 class EnvInjectionTarget(KubernetesModel):
-    """Containers of one replicatedJob that get the rendezvous variables too."""
+    """Additional containers of one replicatedJob that get the rendezvous variables."""
 
     job_name: Name
     """Name of the replicatedJob."""
@@ -68,41 +68,41 @@ class EnvInjectionTarget(KubernetesModel):
 
 
 class EnvInjection(KubernetesModel):
-    """Further containers that get the rendezvous variables."""
+    """Additional containers that get the rendezvous variables."""
 
     targets: Annotated[list[EnvInjectionTarget] | None, Field(max_length=16, json_schema_extra=list_map("jobName"))] = (
         None
     )
-    """Where to inject, by replicatedJob."""
+    """Containers by replicatedJob."""
 
 
 class ElasticPolicy(KubernetesModel):
-    """Elastic training: torchrun starts with the least number of nodes and takes in more as they come."""
+    """Elastic training: torchrun starts with the minimum number of nodes and adds nodes as they join."""
 
     model_config = ConfigDict(json_schema_extra=rules(ELASTIC_RANGE))
 
     max_restarts: Annotated[Int32, Field(ge=0)] | None = None
-    """Restarts of the workers before the job fails."""
+    """Maximum restarts of the workers before the job fails."""
     min_nodes: Annotated[Int32, Field(ge=1)] | None = None
-    """Least number of nodes that train; 1 when absent."""
+    """Minimum number of training nodes; default: 1."""
     max_nodes: Annotated[Int32, Field(ge=1)] | None = None
-    """Largest number of nodes."""
+    """Maximum number of training nodes."""
     metrics: Annotated[
         list[Annotated[Body, Field(json_schema_extra=_METRIC)]] | None,
         Field(json_schema_extra=atomic()),
     ] = None
-    """Metrics of an autoscaler, as autoscaling/v2 MetricSpec; kept as they are."""
+    """Metrics of an autoscaler (autoscaling/v2 MetricSpec), preserved unchanged."""
 
 
 class TorchPolicy(KubernetesModel):
-    """PyTorch: the environment torchrun reads."""
+    """PyTorch: environment of torchrun."""
 
     num_proc_per_node: Annotated[IntOrString | None, Field(json_schema_extra=rules(_TORCH_PROCESSES))] = None
-    """Training processes on one node: a number, auto, cpu or gpu; auto when absent."""
+    """Training processes per node: a number, auto, cpu or gpu; default: auto."""
     elastic_policy: ElasticPolicy | None = None
     """Elastic training."""
     env_injection: EnvInjection | None = None
-    """Further containers that get the variables."""
+    """Additional containers that get the variables."""
 
 
 class MpiPolicy(KubernetesModel):
@@ -119,33 +119,33 @@ class MpiPolicy(KubernetesModel):
 
 
 class JaxPolicy(KubernetesModel):
-    """JAX: the environment of its distributed runtime."""
+    """JAX: environment of its distributed runtime."""
 
 
 class XgboostPolicy(KubernetesModel):
-    """XGBoost: the environment of its tracker."""
+    """XGBoost: environment of its tracker."""
 
 
 class FluxPolicy(KubernetesModel):
     """Flux: a scheduler inside the job."""
 
     num_proc_per_node: Annotated[Int32, Field(json_schema_extra=rules(_FLUX_PROCESSES))] = 1
-    """Processes on one node."""
+    """Processes per node."""
 
 
 class TensorflowPolicy(KubernetesModel):
-    """TensorFlow: TF_CONFIG, with a role for every replicatedJob."""
+    """TensorFlow: TF_CONFIG with a role per replicatedJob."""
 
 
 class PaddlePolicy(KubernetesModel):
-    """PaddlePaddle: the environment of its launcher, collective or with parameter servers."""
+    """PaddlePaddle: environment of its launcher, for collective or parameter-server training."""
 
     num_proc_per_node: Annotated[Int32, Field(ge=1)] | None = None
-    """Training processes on one node; as many as accelerators, else 1, when absent."""
+    """Training processes per node; default: the number of accelerators, or 1."""
 
 
 class RayPolicy(KubernetesModel):
-    """Ray: a cluster of a head and workers for the time of the job."""
+    """Ray: a cluster of head and workers with the lifetime of the job."""
 
 
 class HorovodPolicy(KubernetesModel):
@@ -160,12 +160,12 @@ class HorovodPolicy(KubernetesModel):
 
 
 class MLPolicy(KubernetesModel):
-    """The framework and the number of nodes."""
+    """Framework and number of nodes."""
 
     model_config = ConfigDict(json_schema_extra=rules(FRAMEWORK_EXCLUSIVE, ELASTIC_NODES))
 
     num_nodes: Annotated[Int32, Field(ge=1)] | None = None
-    """Number of training nodes when the TrainJob names none; 1 when absent."""
+    """Number of training nodes, unless the TrainJob sets it; default: 1."""
     torch: TorchPolicy | None = None
     """PyTorch."""
     mpi: MpiPolicy | None = None

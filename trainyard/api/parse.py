@@ -1,4 +1,4 @@
-"""Parse objects from text and plain data; every error becomes a finding with its path."""
+"""Parse objects from text and plain data; each error is a finding with its path."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MODELS: Mapping[tuple[str, str], type[KubernetesModel]] = {
     (PLATFORM_API_VERSION, "TenantPolicy"): TenantPolicy,
     (PLATFORM_API_VERSION, "Platform"): Platform,
 }
-"""The model of each (apiVersion, kind)."""
+"""Models by (apiVersion, kind)."""
 
-_DEEPEST = 200
+_MAX_DEPTH = 200
 
 _FIXES = {
     "missing": "add it",
@@ -39,12 +39,12 @@ _FIXES = {
 
 
 def parse(model: type[_Model], body: Body) -> _Model:
-    """Read one object.
+    """Parse one object.
 
     Raises
     ------
     TrainyardError
-        The object does not fit its schema; ``problems`` lists every finding.
+        If the object does not match its schema; ``problems`` lists every finding.
     """
     try:
         return model.from_body(body)
@@ -57,7 +57,7 @@ def parse(model: type[_Model], body: Body) -> _Model:
 
 
 def problems_of(error: ValidationError) -> tuple[Problem, ...]:
-    """Return what a validation found, as paths of the Kubernetes object."""
+    """Return findings of a validation error, with paths in the Kubernetes object."""
     found: dict[str, Problem] = {}
     for entry in error.errors(include_url=False, include_context=False):
         path = _path(entry["loc"])
@@ -69,12 +69,12 @@ def problems_of(error: ValidationError) -> tuple[Problem, ...]:
 
 
 def documents(text: str) -> Iterator[Any]:
-    """Yield the documents of YAML or JSON text; timestamps stay text, ``List`` objects are unpacked.
+    """Yield the documents of YAML or JSON text; timestamps remain strings, ``List`` objects are unpacked.
 
     Raises
     ------
     yaml.YAMLError
-        The text is neither, or nested deeper than any object is.
+        If the text is neither, or nested too deeply.
     """
     _check_depth(text)
     for document in yaml.load_all(text, Loader=_Loader):
@@ -82,23 +82,23 @@ def documents(text: str) -> Iterator[Any]:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse text whose nesting would exhaust the stack of the YAML library.
+    """Reject text whose nesting would overflow the stack of the YAML library.
 
-    The exact depth is counted only where a cheap look at the text cannot rule out that it is too great.
+    The exact depth is counted only if a fast upper bound exceeds the limit.
     """
     opening = text.count("[") + text.count("{")
-    if opening <= _DEEPEST and max(map(_block_depth, text.splitlines()), default=0) <= _DEEPEST:
+    if opening <= _MAX_DEPTH and max(map(_block_depth, text.splitlines()), default=0) <= _MAX_DEPTH:
         return
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             line = event.start_mark.line + 1 if event.start_mark else 0
-            raise yaml.YAMLError(f"more than {_DEEPEST} levels of nesting in line {line}")
+            raise yaml.YAMLError(f"more than {_MAX_DEPTH} levels of nesting in line {line}")
 
 
 def _block_depth(line: str) -> int:
-    """Return the most levels of block nesting that can end in a line."""
+    """Return an upper bound of the block nesting levels of a line."""
     return len(line) - len(line.lstrip(" ")) + line.count("- ") + line.count("? ") + 1
 
 
@@ -118,7 +118,7 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that leaves timestamps as they are written, like Kubernetes does."""
+    """Safe loader that does not parse timestamps, like Kubernetes."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -1,4 +1,4 @@
-"""Load stack settings; every error becomes one line: file, path, value, fix."""
+"""Load stack settings; each error has file, path, value and fix."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "parse_yaml", "read_
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that refuses a key given twice, of which YAML would silently keep the last."""
+    """Safe loader that rejects duplicate keys, of which PyYAML would silently use the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is there twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
             seen.add(key.value)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
@@ -36,43 +36,43 @@ def stack_file(stack: str, folder: Path) -> Path:
     Raises
     ------
     TrainyardError
-        There is no such stack; the message lists those that exist.
+        If the stack does not exist; the message lists existing stacks.
     """
     path = folder / f"Pulumi.{stack}.yaml"
     if not path.is_file():
         files = folder.glob("Pulumi.*.yaml")
         stacks = sorted(entry.name.removeprefix("Pulumi.").removesuffix(".yaml") for entry in files)
         raise TrainyardError(
-            f"There is no stack {stack!r}: {path} does not exist",
+            f"Stack {stack!r} does not exist: no file {path}",
             fix=f"use one of: {', '.join(stacks) or 'none found'}; or create the file",
         )
     return path
 
 
 def read_yaml(path: Path) -> Any:
-    """Return what a YAML file says; a key given twice is an error.
+    """Return the document of a YAML file; duplicate keys are errors.
 
     Raises
     ------
     TrainyardError
-        The file cannot be read or is not YAML.
+        If the file cannot be read or is not valid YAML.
     """
     try:
         text = path.read_text()
     except UnicodeDecodeError as error:
-        raise TrainyardError(f"{path} is not text in UTF-8", fix="check that it is a YAML file") from error
+        raise TrainyardError(f"{path} is not UTF-8 text", fix="check that it is a YAML file") from error
     except OSError as error:
         raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check the path") from error
     return parse_yaml(text, source=str(path))
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
-    """Return what one YAML document says; a key given twice is an error.
+    """Return one YAML document; duplicate keys are errors.
 
     Raises
     ------
     TrainyardError
-        It is not YAML.
+        If the text is not valid YAML.
     """
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
@@ -87,7 +87,7 @@ def load_stack(path: Path) -> StackSettings:
     Raises
     ------
     TrainyardError
-        The file cannot be read, is not YAML, or its settings are wrong; every finding is listed.
+        If the file cannot be read, is not valid YAML, or contains invalid settings; lists every finding.
     """
     return stack_settings(read_yaml(path), source=str(path))
 
@@ -98,14 +98,14 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
     Parameters
     ----------
     document
-        What its YAML says.
+        Parsed YAML document.
     source
-        Where it comes from, named in errors.
+        Source in error messages.
 
     Raises
     ------
     TrainyardError
-        Its settings are wrong; every finding is listed.
+        If settings are invalid; lists every finding.
     """
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
@@ -113,7 +113,7 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
         raise TrainyardError(f"{source} has no config section", fix=fix)
     problems = [problem for key in config if (problem := _foreign_key(str(key))) is not None]
     if problems:
-        raise TrainyardError(f"The settings in {source} are wrong", problems=problems)
+        raise TrainyardError(f"The settings in {source} are invalid", problems=problems)
     prefix = f"{CONFIG_NAMESPACE}:"
     values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
     return parse_stack(values, source=source)
@@ -125,19 +125,19 @@ def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:
     Parameters
     ----------
     values
-        Setting by key, without the namespace prefix.
+        Settings by key, without the namespace prefix.
     source
-        Where they come from, named in errors.
+        Source in error messages.
 
     Raises
     ------
     TrainyardError
-        Something is wrong; every finding is listed with its path, value and fix.
+        If settings are invalid; lists every finding with path, value and fix.
     """
     try:
         return StackSettings.model_validate(dict(values))
     except ValidationError as error:
-        raise TrainyardError(f"The settings in {source} are wrong", problems=problems_of(error)) from error
+        raise TrainyardError(f"The settings in {source} are invalid", problems=problems_of(error)) from error
 
 
 def _foreign_key(key: str) -> Problem | None:

@@ -1,4 +1,4 @@
-"""Jobs that run while the webhook authority is renewed get to know the new one; nobody else is looked at."""
+"""Jobs that run while the webhook authority is renewed get the new CA bundle; other jobs are not read."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_running_jobs_learn_of_a_new_authority(scene: Scene) -> None:
     assert len(scene.api.writes) == 1
 
 
-async def test_what_fails_is_tried_again(scene: Scene) -> None:
+async def test_what_fails_is_retried(scene: Scene) -> None:
     scene.job("running")
     await eventually(lambda: scene.cache.job_sets.store.get("team", "running"))
     failures = iter([409, 500])

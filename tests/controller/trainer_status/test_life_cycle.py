@@ -59,7 +59,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
     await process.kill()
 
 
-async def test_without_a_server_of_its_own_a_process_tells_jobs_of_none(api: FakeApi) -> None:
+async def test_without_a_server_of_its_own_a_process_configures_no_jobs_for_it(api: FakeApi) -> None:
     api.put(PLATFORMS, platform(statusServer=SERVER))
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())

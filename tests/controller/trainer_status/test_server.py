@@ -138,7 +138,7 @@ async def test_the_scheme_is_read_as_upstream_reads_it(site: Site, header: str) 
         pod(""),
     ],
 )
-async def test_who_is_no_pod_of_the_job_is_refused(site: Site, review: Any) -> None:
+async def test_a_token_of_another_pod_is_rejected(site: Site, review: Any) -> None:
     site.api.put(TRAIN_JOBS, train_job("job-two"))
     site.api.put(JOB_SETS, job_set("job-two"))
     site.api.review = review
@@ -172,7 +172,7 @@ async def test_what_is_no_name_is_no_path(site: Site, name: str) -> None:
     assert site.api.reviewed == []
 
 
-async def test_an_invalid_report_is_refused_with_the_field(site: Site) -> None:
+async def test_an_invalid_report_is_rejected_with_the_field(site: Site) -> None:
     code, status = await site.post({"trainerStatus": {**STORED, "progressPercentage": 101}})
     assert (code, status["reason"]) == (422, "Invalid")
     assert status["message"].startswith("trainerStatus.progressPercentage: ")
@@ -195,7 +195,7 @@ async def test_an_empty_report_is_fine(site: Site) -> None:
     assert site.stored() is None
 
 
-async def test_a_body_beyond_the_limit_is_refused_announced_or_not(site: Site) -> None:
+async def test_a_body_beyond_the_limit_is_rejected_announced_or_not(site: Site) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b" " * 1024
