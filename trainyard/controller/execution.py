@@ -145,9 +145,9 @@ class Executor:
             if body["kind"] != JOB_SETS.kind:
                 writes += await self._put(observed, inputs, body, first=first)
             elif not action.restore:
-                writes_of_job_set = await self._create_job_set(job, body)
-                writes += writes_of_job_set
-                found = writes_of_job_set != [_CREATED]
+                job_set_writes = await self._create_job_set(job, body)
+                writes += job_set_writes
+                found = job_set_writes != [_CREATED]
         # The suspend field of a JobSet that already existed may differ from the TrainJob's.
         return Effect(tuple(writes), requeue=found, created=not action.restore)
 

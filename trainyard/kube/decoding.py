@@ -1,4 +1,4 @@
-"""Decoding of API server responses, whatever they contain."""
+"""Decoding of API server responses, including deeply nested ones."""
 
 from __future__ import annotations
 
