@@ -322,18 +322,18 @@ def tenants_cost(sources: Sources, count: int) -> dict[str, float]:
 
 def hold(count: int) -> None:
     """Hold what a controller's informers hold of so many tenants, and print this process's memory."""
-    from trainyard.controller.cluster_cache import ClusterView
+    from trainyard.controller.cluster_cache import ClusterCache
     from trainyard.policy.stack import tenant_policy
     from trainyard.settings.tenancy import TenantSettings
 
-    view = ClusterView(None, namespaces=True)  # type: ignore[arg-type]
+    cache = ClusterCache(None, namespaces=True)  # type: ignore[arg-type]
     settings = TenantSettings(queues=("vision",))
     for number in range(count):
         name = f"team-{number}"
         labels = {"trainyard.dev/tenant": name, "kubernetes.io/metadata.name": name}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         bodies: tuple[dict[str, Any], ...] = tenant_policy(name, settings), namespace
-        for informer, body in zip((view.tenant_policies, view.namespaces), bodies, strict=True):
+        for informer, body in zip((cache.tenant_policies, cache.namespaces), bodies, strict=True):
             body["metadata"] |= {"resourceVersion": str(number + 1), "uid": f"{number:036}"}
             informer.store.put(orjson.loads(orjson.dumps(body)), initial=True)
     print(psutil.Process().memory_info().rss)

@@ -10,13 +10,13 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_folder(name: str) -> Path:
-    """Return the folder ``policies``, ``runtimes`` or ``toolchain`` that this Trainyard ships."""
+    """Return the shipped folder ``policies``, ``runtimes`` or ``toolchain``."""
     packaged = _PACKAGE / "data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
 def project_root() -> Path:
-    """Return the project folder: the nearest one at or above the working directory, else the one of this checkout."""
+    """Return the project folder at or above the working directory, or else that of this checkout."""
     for folder in (Path.cwd(), *Path.cwd().parents):
         if (folder / "Pulumi.yaml").is_file() and (folder / "stacks").is_dir():
             return folder

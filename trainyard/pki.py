@@ -1,4 +1,4 @@
-"""X.509 certificates: an authority and what it signs. Keys are ECDSA P-256; no I/O."""
+"""X.509 certificate authorities and leaf certificates with ECDSA P-256 keys; no I/O."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["KeyPair", "authority", "expires", "issue", "made", "renewal_due"]
+__all__ = ["KeyPair", "authority", "expires", "issue", "issued", "renewal_due"]
 
 _BACKDATED = datetime.timedelta(minutes=5)
-"""What a certificate is older than it is, for clocks that are late."""
+"""notBefore lies this long before the issuance, to tolerate clock skew."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class KeyPair:
 
 
 def authority(common_name: str, *, now: datetime.datetime, lifetime: datetime.timedelta) -> KeyPair:
-    """Make a self-signed certificate authority that may sign leaf certificates only."""
+    """Create a self-signed certificate authority that may sign only leaf certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     builder = (
@@ -77,8 +77,8 @@ def issue(
     ]
     usages = [
         usage
-        for wanted, usage in ((server, ExtendedKeyUsageOID.SERVER_AUTH), (client, ExtendedKeyUsageOID.CLIENT_AUTH))
-        if wanted
+        for enabled, usage in ((server, ExtendedKeyUsageOID.SERVER_AUTH), (client, ExtendedKeyUsageOID.CLIENT_AUTH))
+        if enabled
     ]
     builder = (
         _builder(x509.Name(names), issuer.subject, key.public_key(), now, lifetime)
@@ -96,17 +96,17 @@ def issue(
 
 
 def expires(certificate: bytes) -> datetime.datetime:
-    """Return when the first certificate of a PEM text expires (UTC)."""
+    """Return when the first certificate of a PEM bundle expires (UTC)."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
-def made(certificate: bytes) -> datetime.datetime:
-    """Return when a certificate was made here (UTC)."""
+def issued(certificate: bytes) -> datetime.datetime:
+    """Return when a certificate of this module was issued (UTC)."""
     return x509.load_pem_x509_certificate(certificate).not_valid_before_utc + _BACKDATED
 
 
 def renewal_due(certificate: bytes) -> datetime.datetime:
-    """Return when a certificate is to be renewed: after two thirds of its life (UTC)."""
+    """Return when a certificate is due for renewal: after two thirds of its lifetime (UTC)."""
     parsed = x509.load_pem_x509_certificate(certificate)
     return parsed.not_valid_before_utc + (parsed.not_valid_after_utc - parsed.not_valid_before_utc) * 2 / 3
 

@@ -1,7 +1,7 @@
 """Progress of long operations: current step, elapsed and estimated remaining time.
 
-The work reports to a `Progress`; the command line decides how it looks. How long finished steps took is kept,
-so that the next run can say how much time is left.
+Operations report to a `Progress`; the command line formats it. The durations of finished steps are stored, to
+estimate the remaining time of the next run.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class Step(Protocol):
     """One running step."""
 
     def update(self, detail: str, *, fraction: float | None = None) -> None:
-        """Say what is being done now and, where it is known, how much of the step is done (0 to 1)."""
+        """Report the current activity and, if known, the completed fraction of the step (0 to 1)."""
 
     def done(self, outcome: str) -> None:
-        """Say in a few words how the step ends ("12 programs built"); shown when it closes."""
+        """Set the outcome of the step ("12 programs built"), shown when it closes."""
 
 
 class Progress(Protocol):
     """A sequence of steps."""
 
     def step(self, title: str) -> AbstractContextManager[Step]:
-        """Open a step; leaving the context closes it, as failed if an exception passes."""
+        """Open a step; leaving the context closes it, as failed on an exception."""
 
 
 class LineProgress:
@@ -41,11 +41,11 @@ class LineProgress:
     write
         Receives each line.
     history
-        File that keeps the duration of each step, in seconds by title.
+        JSON file with the duration of each step, in seconds by title.
     interval
-        Least seconds between two lines of one step.
+        Minimum seconds between two lines of one step.
     transient
-        Receives the lines inside a step instead, where a terminal can show the latest in place.
+        Receives the lines inside a step instead of ``write``, for terminals that show the latest in place.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LineProgress:
 
 
 class SilentProgress:
-    """Progress nobody reads."""
+    """No-op progress."""
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
@@ -135,6 +135,6 @@ class _LineStep:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration for people: 3 s, 2 min 05 s."""
+    """Format a duration: 3 s, 2 min 05 s."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"

@@ -22,12 +22,12 @@ _BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
 def parse(value: str | int | float) -> Fraction:
     """Return a quantity as an exact fraction of its base unit (cores, bytes, devices).
 
-    Like Kubernetes, digits below one billionth are rounded up.
+    As in Kubernetes, digits below one billionth are rounded up.
 
     Parameters
     ----------
     value
-        A quantity as Kubernetes writes it (``500m``, ``1.5Gi``, ``2e3``, ``8``), or a plain number.
+        A quantity in Kubernetes notation (``500m``, ``1.5Gi``, ``2e3``, ``8``), or a plain number.
 
     Raises
     ------
@@ -40,16 +40,16 @@ def parse(value: str | int | float) -> Fraction:
         return Fraction(value)
     text = str(value)
     if len(text) > _MAX_LENGTH:
-        raise _no_quantity(value)
+        raise _invalid(value)
     amount = _amount(text)
     if amount is None:
-        raise _no_quantity(value)
+        raise _invalid(value)
     return amount
 
 
 @lru_cache(maxsize=4096)
 def _amount(text: str) -> Fraction | None:
-    """Return the amount, remembered: a cluster knows few amounts, and an exact fraction takes long to compute."""
+    """Return the amount; cached, because a cluster has few distinct amounts and exact fractions are slow."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None
@@ -59,10 +59,10 @@ def _amount(text: str) -> Fraction | None:
 
 
 def format(amount: Fraction, resource: str) -> str:
-    """Return a fraction in the notation people expect for a resource.
+    """Format a fraction in the usual notation of a resource.
 
-    Bytes use the largest binary suffix that divides them exactly; everything else is a plain number, or thousandths,
-    millionths or billionths where it is not whole.
+    Bytes use the largest binary suffix that divides them exactly. Other resources are plain numbers, or thousandths,
+    millionths or billionths if they are not whole.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def format(amount: Fraction, resource: str) -> str:
     return f"{ceil(amount * _NANO)}n"
 
 
-def _no_quantity(value: object) -> ValueError:
+def _invalid(value: object) -> ValueError:
     return ValueError(f"{value!r} is not a quantity (such as 500m, 2, 1.5Gi)")
 
 

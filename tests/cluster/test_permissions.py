@@ -18,7 +18,7 @@ from components.flow_control import flow_schemas, priority_levels
 from components.rbac import cluster_role, cluster_role_binding, role, role_binding, service_account_subject
 from tests.compatibility import servers
 from tests.kube.fake_api import eventually
-from trainyard.controller.certificate_controller import Issuer
+from trainyard.controller.certificate_controller import CertificateController
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, keys_fix, namespaced_rules
@@ -163,7 +163,7 @@ async def test_a_namespace_without_the_role_keeps_no_other_certificate_from_bein
         return metrics.registry.get_sample_value("trainyard_webhook_certificate_failing", labels)
 
     async with Client.from_kubeconfig(await kubeconfig(server, tmp_path)) as controller, server.client() as admin:
-        issuer = Issuer(controller, SETTINGS, metrics, patience=1)
+        issuer = CertificateController(controller, SETTINGS, metrics, sync_timeout=1)
         running = asyncio.create_task(issuer.run())
         own, foreign = issuer.loops[1:]
         await eventually(lambda: own.due and foreign.due and failing(FOREIGN), within=20)

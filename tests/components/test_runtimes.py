@@ -102,5 +102,5 @@ def test_only_a_released_version_is_replaced_when_its_spec_changes(monkeypatch: 
 
 @pytest.mark.parametrize("mirrors", [{"docker.io": ""}, {"": "a"}, {"docker.io": "https://a"}, {"a b": "c"}])
 def test_a_mirror_that_is_no_place_is_refused(mirrors: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"no registry|pattern"):
+    with pytest.raises(ValueError, match=r"not a registry|pattern"):
         RuntimeSettings(mirrors=mirrors)

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.kube.fake_api import FakeApi, eventually
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.adoption import adopt
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies
 from trainyard.controller.reconcile import Reconciler
-from trainyard.controller.take_over import take_over
 from trainyard.kube import EventRecorder, Informer
 from trainyard.policy.gate import Gate
 
@@ -73,21 +73,21 @@ class Controller:
     def __init__(self, api: FakeApi, clock: Clock, gate: Gate | None = None, *, record_seconds: float = 0.1) -> None:
         self.api = api
         self.client = api.client(patience=0)
-        self.view = ClusterView(self.client, namespaces=gate is not None)
-        policies = Policies(self.view, gate) if gate is not None else None
+        self.cache = ClusterCache(self.client, namespaces=gate is not None)
+        policies = Policies(self.cache, gate) if gate is not None else None
         self.events = EventRecorder(self.client, component="trainjob_controller", clock=clock)
         self.metrics = Metrics()
         reconciler = Reconciler(
-            self.client, self.view, self.events, policies=policies, clock=clock, record_seconds=record_seconds
+            self.client, self.cache, self.events, policies=policies, clock=clock, record_seconds=record_seconds
         )
-        self.manager = Manager(self.view, reconciler, self.metrics, workers=4)
+        self.manager = Manager(self.cache, reconciler, self.metrics, workers=4)
         self.tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        self.tasks = [asyncio.create_task(informer.run()) for informer in self.view.informers]
+        self.tasks = [asyncio.create_task(informer.run()) for informer in self.cache.informers]
         self.tasks.append(asyncio.create_task(self.events.run()))
-        await self.view.wait_settled()
-        await take_over(self.client, self.view)
+        await self.cache.wait_settled()
+        await adopt(self.client, self.cache)
         self.tasks.append(asyncio.create_task(self.manager.run()))
         await eventually(lambda: self.manager.queue.enabled)
 
@@ -108,7 +108,7 @@ class Controller:
         return self._current() and not (len(queue) or queue.processing or soon)
 
     def _current(self) -> bool:
-        return all(self._told(informer) for informer in self.view.informers)
+        return all(self._told(informer) for informer in self.cache.informers)
 
     def _told(self, informer: Informer) -> bool:
         path = informer.resource.path()

@@ -14,7 +14,7 @@ from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
 from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
-from trainyard.controller.start import chosen
+from trainyard.controller.start import with_flags
 from trainyard.problem import TrainyardError
 
 LOCAL = Listener(host="127.0.0.1", port=0)
@@ -194,7 +194,7 @@ def test_the_time_to_stop_holds_the_delay_and_the_requests_that_have_begun() -> 
     assert Configuration(shutdown_delay_seconds=5.5).termination_grace_seconds == 21
 
 
-async def test_a_lease_taken_by_somebody_else_ends_the_process(api: FakeApi) -> None:
+async def test_a_lease_acquired_by_another_process_ends_the_process(api: FakeApi) -> None:
     settings = configuration(
         webhooks=False,
         leader_election=LeaderElection(enabled=True, lease_seconds=3, renew_seconds=2, retry_seconds=0.02),
@@ -231,7 +231,7 @@ def test_a_wrong_configuration_names_every_field(tmp_path: Path) -> None:
 
 
 def test_flags_win_over_the_file() -> None:
-    found = chosen(
+    found = with_flags(
         Configuration(webhook=Listener(port=1)),
         webhooks=False,
         host="127.0.0.1",

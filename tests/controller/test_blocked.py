@@ -1,4 +1,4 @@
-"""What keeps a TrainJob from going on: told, counted, tried again; and its status is current all the same."""
+"""Blocked TrainJobs: events, metrics and retries; the status is updated nevertheless."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def messages(api: FakeApi) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("plural", ["configmaps", "podgroups", "jobsets"])
-async def test_a_refusal_of_any_object_is_told_counted_and_tried_again(
+async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
     api: FakeApi, plural: str, status: int, reason: str, message: str
 ) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
@@ -85,12 +85,12 @@ async def test_a_blocked_resume_counts_its_deadline_from_the_resume(api: FakeApi
         await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
 
 
-async def test_the_time_between_two_looks_grows_to_a_minute_and_no_further(api: FakeApi) -> None:
+async def test_the_retry_delay_grows_to_a_minute(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
         reconciler = process.manager._reconciler
-        waits = [(await reconciler.reconcile(KEY)).after for _ in range(20)]
+        waits = [(await reconciler.reconcile(KEY)).requeue_after for _ in range(20)]
         assert all(wait is not None and wait <= 60 for wait in waits)
         assert max(wait or 0 for wait in waits) > 25
         assert len(messages(api)) == 1, "the same message is recorded once a minute"
@@ -112,11 +112,11 @@ async def test_a_change_of_a_runtime_reaches_only_the_jobs_that_name_it(api: Fak
 async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     process = Controller(api, Clock())
-    tasks = [asyncio.create_task(informer.run()) for informer in process.view.informers]
-    await process.view.wait_settled()
+    tasks = [asyncio.create_task(informer.run()) for informer in process.cache.informers]
+    await process.cache.wait_settled()
     for number in range(20):
         api.put(TRAIN_JOBS, train_job(f"job-{number}"))
-    await eventually(lambda: len(process.view.train_jobs.store) == 20)
+    await eventually(lambda: len(process.cache.train_jobs.store) == 20)
     assert len(process.manager.queue) == 0
     assert process.manager.queue.delayed == 0
     for task in tasks:
@@ -126,7 +126,7 @@ async def test_nothing_is_queued_by_a_process_that_does_not_lead(api: FakeApi) -
     assert api.writes == []
 
 
-async def test_nothing_is_kept_of_jobs_that_are_gone(api: FakeApi) -> None:
+async def test_no_state_is_kept_of_deleted_jobs(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
@@ -134,7 +134,7 @@ async def test_nothing_is_kept_of_jobs_that_are_gone(api: FakeApi) -> None:
         api.remove(TRAIN_JOBS, "team", "job")
         await eventually(lambda: not process.manager.blocked())
         reconciler, queue = process.manager._reconciler, process.manager.queue
-        await eventually(lambda: not (reconciler._told or reconciler._refusals or queue.delayed or len(queue)))
+        await eventually(lambda: not (reconciler._last_events or reconciler._backoffs or queue.delayed or len(queue)))
 
 
 async def test_reports_of_progress_are_no_work(api: FakeApi) -> None:
@@ -190,7 +190,7 @@ async def test_a_restart_with_many_jobs_leaves_the_loop_to_others_after_each_job
 
         monkeypatch.setattr(reconciler, "reconcile", noted)
         task = asyncio.create_task(others())
-        for key in list(process.view.train_jobs.store.keys()):
+        for key in list(process.cache.train_jobs.store.keys()):
             process.manager.queue.add(key)
         await eventually(lambda: len(looked) >= 40)
         task.cancel()

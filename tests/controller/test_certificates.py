@@ -18,7 +18,7 @@ from tests.controller.harness import Clock
 from tests.kube.fake_api import FakeApi, error, eventually
 from tests.support import own_records
 from trainyard import pki
-from trainyard.controller.certificate_controller import Issuer
+from trainyard.controller.certificate_controller import CertificateController
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.serving import ServingCertificate
@@ -43,7 +43,7 @@ VOLCANO = Certificate(
 
 
 class Issuing:
-    def __init__(self, api: FakeApi, issuer: Issuer, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, api: FakeApi, issuer: CertificateController, clock: Clock, metrics: Metrics) -> None:
         self.api, self.issuer, self.clock, self.metrics = api, issuer, clock, metrics
 
     def failing(self, certificate: Certificate) -> float | None:
@@ -103,7 +103,9 @@ async def issuing(api: FakeApi, clock: Clock | None = None, *certificates: Certi
     clock = clock or Clock()
     async with api.client() as client:
         metrics = Metrics()
-        issuer = Issuer(client, configuration, metrics, clock=clock, backoff=lambda: Backoff(0.005, 0.02), patience=0.2)
+        issuer = CertificateController(
+            client, configuration, metrics, clock=clock, backoff=lambda: Backoff(0.005, 0.02), sync_timeout=0.2
+        )
         for informer in issuer.informers:
             informer._backoff = Backoff(0.005, 0.02)
         task = asyncio.create_task(issuer.run())
@@ -143,7 +145,7 @@ async def test_secrets_and_bundles_are_made_as_namespaces_and_webhooks_appear(ap
         assert len(api.writes) == writes
 
 
-async def test_a_bundle_that_somebody_removes_comes_back(api: FakeApi) -> None:
+async def test_a_removed_bundle_is_restored(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     name = "validator.trainer.kubeflow.org"
     api.put(VALIDATING, webhooks(name))
@@ -252,7 +254,7 @@ def pems(bundle: bytes) -> list[bytes]:
         "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/volcano-mutate",
     ],
 )
-async def test_what_refuses_one_certificate_keeps_no_other_from_being_made(
+async def test_what_rejects_one_certificate_keeps_no_other_from_being_made(
     api: FakeApi, refused: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for home in (OURS.namespace, VOLCANO.namespace):
@@ -274,7 +276,7 @@ async def test_what_refuses_one_certificate_keeps_no_other_from_being_made(
         )
         await eventually(lambda: state.failing(VOLCANO))
         assert state.failing(OURS) == 0
-        assert "volcano-system/volcano-admission-secret: 403 Forbidden: no Role allows this; again in" in caplog.text
+        assert "volcano-system/volcano-admission-secret: 403 Forbidden: no Role allows this; retry in" in caplog.text
         assert not any(record.exc_info for record in own_records(caplog))
         api.fault = None
         await eventually(
@@ -283,7 +285,7 @@ async def test_what_refuses_one_certificate_keeps_no_other_from_being_made(
         await eventually(lambda: state.failing(VOLCANO) == 0)
 
 
-async def test_while_a_bundle_is_refused_the_certificate_stays_until_it_expires(api: FakeApi) -> None:
+async def test_while_a_bundle_is_rejected_the_certificate_stays_until_it_expires(api: FakeApi) -> None:
     api.put(NAMESPACES, namespace("kubeflow-system"))
     name = "validator.trainer.kubeflow.org"
     api.put(VALIDATING, webhooks(name))

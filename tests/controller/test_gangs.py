@@ -52,7 +52,7 @@ async def test_a_coscheduling_gang_gets_its_pod_group_once(api: FakeApi) -> None
     assert len(api.writes) == 4
 
 
-async def test_a_lost_pod_group_of_a_running_coscheduling_gang_is_made_again(api: FakeApi) -> None:
+async def test_a_lost_pod_group_of_a_running_coscheduling_gang_is_recreated(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, gang_runtime(coscheduling={"scheduleTimeoutSeconds": 30}))
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
@@ -73,7 +73,7 @@ async def test_a_suspended_coscheduling_gang_follows_its_job(api: FakeApi) -> No
     assert groups(api)[0]["spec"]["minMember"] == 3
 
 
-async def test_a_pod_group_that_is_not_served_is_told_and_tried_again(api: FakeApi) -> None:
+async def test_a_pod_group_that_is_not_served_is_reported_and_retried(api: FakeApi) -> None:
     api.unserved.add("podgroups")
     api.put(CLUSTER_RUNTIMES, gang_runtime(coscheduling={"scheduleTimeoutSeconds": 30}))
     api.put(TRAIN_JOBS, train_job())
@@ -95,7 +95,7 @@ async def test_a_kai_gang_has_no_pod_group(api: FakeApi) -> None:
     assert not api.of("podgroups")
 
 
-async def test_a_topology_that_the_scheduler_ignores_is_refused_until_it_is_on(api: FakeApi) -> None:
+async def test_a_topology_that_the_scheduler_ignores_is_rejected_until_it_is_on(api: FakeApi) -> None:
     api.put(PLATFORMS, platform())
     api.put(CLUSTER_RUNTIMES, gang_runtime(volcano={"networkTopology": {"mode": "hard"}}))
     api.put(TRAIN_JOBS, train_job())
@@ -118,5 +118,5 @@ async def test_a_platform_that_fits_no_schema_is_passed_over(api: FakeApi) -> No
 
 async def test_the_configured_schedulers_are_what_contexts_say(api: FakeApi) -> None:
     configuration = Configuration(coscheduling_scheduler="default-scheduler", volcano_version="1.13.2")
-    context = Controller(configuration, api.connection)._view.context(train_job())
+    context = Controller(configuration, api.connection)._cache.context(train_job())
     assert (context.coscheduling_scheduler, context.volcano_version) == ("default-scheduler", "1.13.2")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.controller.job_sets import as_created, resume_patch, same_frozen, summary
+from trainyard.controller.job_sets import as_created, resume_patch, same_immutable_fields, summary
 
 Body = dict[str, Any]
 TRAIN_JOB = {"metadata": {"name": "job"}}
@@ -19,7 +19,7 @@ def job_set(**pod: Any) -> Body:
 
 
 def stored(rendered: Body, *, digest: bool = True) -> Body:
-    """Return a JobSet as the API server holds it, with defaults that nobody rendered."""
+    """Return a JobSet as stored by the API server, with defaults that were not rendered."""
     body = as_created(rendered, TRAIN_JOB)
     job = body["spec"]["replicatedJobs"][0]
     spec = job["template"]["spec"]
@@ -45,12 +45,12 @@ def stored(rendered: Body, *, digest: bool = True) -> Body:
     ],
 )
 def test_what_jobset_freezes_is_told_from_what_may_change(change: Body, same: bool, digest: bool) -> None:
-    assert same_frozen(job_set(**change), stored(job_set(), digest=digest)) is same
+    assert same_immutable_fields(job_set(**change), stored(job_set(), digest=digest)) is same
 
 
 def test_a_field_that_is_no_longer_rendered_differs_by_the_digest() -> None:
     before = stored(job_set(priorityClassName="high"))
-    assert not same_frozen(job_set(), before)
+    assert not same_immutable_fields(job_set(), before)
 
 
 def test_resuming_changes_what_may_change_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""Keys and host files of jobs: made once, before the pods that mount them, and never taken from somebody else."""
+"""Keys and host files of jobs: created once, before the pods that mount them, and never adopted from other owners."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_keys_stay_while_a_job_is_suspended_and_resumed_and_no_secret_is_r
     assert {accept for path, accept in api.accepts if path in reads} == {metadata_only}
 
 
-async def test_what_was_deleted_is_made_again_when_the_job_resumes(api: FakeApi) -> None:
+async def test_what_was_deleted_is_recreated_when_the_job_resumes(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job(suspend=True))
     async with controller(api) as process:
@@ -135,7 +135,7 @@ async def test_what_was_deleted_is_made_again_when_the_job_resumes(api: FakeApi)
 
 @pytest.mark.parametrize(("path", "kind", "name"), [(SECRETS, "Secret", SECRET), (CONFIG_MAPS, "ConfigMap", HOST_FILE)])
 @pytest.mark.parametrize("owned", [False, True])
-async def test_an_object_of_somebody_else_is_left_alone_and_named(
+async def test_a_foreign_object_is_left_unchanged_and_named(
     api: FakeApi, path: str, kind: str, name: str, owned: bool
 ) -> None:
     owners = [{"kind": "TrainJob", "name": "job", "uid": "former", "controller": True}] if owned else []

@@ -13,7 +13,7 @@ from tests.controller.harness import runtime, train_job
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.controller import lifecycle
 from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
-from trainyard.controller.lifecycle import Inputs, Observed, build_of, decide, needs_confirmation
+from trainyard.controller.lifecycle import Inputs, Observed, decide, needs_confirmation, required_build
 from trainyard.controller.ownership import TRAIN_JOB_LABEL
 from trainyard.controller.resources import POD_GROUPS
 from trainyard.controller.status import condition, finished
@@ -139,7 +139,7 @@ def test_there_are_thousands_of_combinations() -> None:
     assert len(ALL) > 2_000
 
 
-def test_a_running_job_set_of_a_suspended_job_is_stopped_whatever_else_is_known() -> None:
+def test_a_running_job_set_of_a_suspended_job_is_always_suspended() -> None:
     seen = 0
     for each in ALL:
         job_set = each.job_set
@@ -157,11 +157,11 @@ def test_what_ended_is_only_cleaned_up() -> None:
     for each in ALL:
         if finished(each.train_job):
             assert isinstance(decide(each), lifecycle.Finish | lifecycle.Nothing)
-            assert build_of(each) is None
-            assert each.wanted_status["conditions"] == each.train_job["status"]["conditions"] or each.suspended
+            assert required_build(each) is None
+            assert each.desired_status["conditions"] == each.train_job["status"]["conditions"] or each.suspended
 
 
-def test_a_job_set_is_created_only_where_none_was_recorded_or_a_remake_is() -> None:
+def test_a_job_set_is_created_only_where_none_was_recorded_or_a_recreation_is() -> None:
     for each in ALL:
         action = decide(each)
         if isinstance(action, lifecycle.Create) and not action.restore:
@@ -179,7 +179,7 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         remade = "remake" in (status.get("jobSet") or {})
         marked = (marked and not remade) or each.created is not None
         lost = each.job_set is None and marked and not finished(each.train_job)
-        failed = condition({"status": each.wanted_status}, "Failed")
+        failed = condition({"status": each.desired_status}, "Failed")
         if lost and each.confirmed_absent:
             assert failed is not None
             assert failed["reason"] == "JobSetMissing"
@@ -188,11 +188,11 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
         assert needs_confirmation(each) == (lost and not each.confirmed_absent)
 
 
-def test_a_job_set_is_deleted_only_when_a_remake_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
+def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
     seen = set()
     for each in ALL:
         action = decide(each)
-        if isinstance(action, lifecycle.Remake):
+        if isinstance(action, lifecycle.Recreate):
             recorded = "remake" in ((each.train_job.get("status") or {}).get("jobSet") or {})
             assert each.job_set is not None
             counts = each.job_set["status"]["replicatedJobsStatus"]
@@ -208,13 +208,13 @@ def test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back() -> None:
     for each in ALL:
         job_set = each.job_set
         if job_set is not None and (each.suspended or (not job_set["spec"]["suspend"] and each.pod_groups)):
-            assert build_of(each) is None
+            assert required_build(each) is None
 
 
 def test_every_patch_and_delete_is_of_one_incarnation() -> None:
     for each in ALL:
         match decide(each):
-            case lifecycle.Suspend(_, patch) | lifecycle.TakeOver(_, patch):
+            case lifecycle.Suspend(_, patch) | lifecycle.Adopt(_, patch):
                 assert patch["metadata"]["uid"] == JOB_SET_UID
             case lifecycle.Resume() as action:
                 assert action.patch["metadata"]["uid"] == JOB_SET_UID
@@ -236,16 +236,16 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("recorded", job_set="suspended", suspend=True), lifecycle.Nothing),
         (observed("recorded", job_set="suspended", given="rendered"), lifecycle.Resume),
         (observed("recorded", job_set="suspended", given="blocked"), lifecycle.Report),
-        (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Remake),
+        (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Recreate),
         (observed("recorded", job_set="frozen differently, with pods", given="rendered"), lifecycle.Resume),
-        (observed("remake", job_set="suspended"), lifecycle.Remake),
+        (observed("remake", job_set="suspended"), lifecycle.Recreate),
         (observed("remake", given="rendered"), lifecycle.Create),
         (observed("recorded", given="rendered"), lifecycle.Nothing),
         (observed("nothing", given="rendered", created=JOB_SET_UID), lifecycle.Nothing),
         (observed("recorded", job_set="leaving", suspend=True), lifecycle.Nothing),
-        (observed("counts", job_set="of upstream"), lifecycle.TakeOver),
+        (observed("counts", job_set="of upstream"), lifecycle.Adopt),
         (observed("counts", job_set="of upstream", suspend=True), lifecycle.Suspend),
-        (observed("counts", job_set="of upstream, suspended", suspend=True), lifecycle.TakeOver),
+        (observed("counts", job_set="of upstream, suspended", suspend=True), lifecycle.Adopt),
         (observed("recorded", job_set="running", gang=False, given="rendered"), lifecycle.Create),
         (observed("recorded", "complete", "ended"), lifecycle.Finish),
         (observed("recorded", "complete", "ended", gang=False), lifecycle.Nothing),

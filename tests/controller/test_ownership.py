@@ -1,4 +1,4 @@
-"""Whom an object belongs to: only a reference that OBJ-001 lets nobody else write makes it a TrainJob's."""
+"""Ownership: only an owner reference that OBJ-001 protects makes an object a TrainJob's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.controller.ownership import OccupiedError, require_owner
+from trainyard.controller.ownership import OwnershipConflictError, require_owner
 from trainyard.controller.resources import JOB_SETS
 
 TRAIN_JOB: dict[str, Any] = {"metadata": {"name": "job", "namespace": "team", "uid": "1"}}
@@ -28,7 +28,7 @@ def belongs(**changes: Any) -> None:
     require_owner(JOB_SETS, {"metadata": metadata}, TRAIN_JOB)
 
 
-def test_the_jobs_own_object_is_taken() -> None:
+def test_an_object_of_the_job_is_accepted() -> None:
     belongs()
 
 
@@ -43,5 +43,5 @@ def test_the_jobs_own_object_is_taken() -> None:
     ],
 )
 def test_an_object_with_another_or_a_forged_owner_is_not(changes: dict[str, Any]) -> None:
-    with pytest.raises(OccupiedError, match="not to this TrainJob"):
+    with pytest.raises(OwnershipConflictError, match="not to this TrainJob"):
         belongs(**changes)

@@ -1,4 +1,4 @@
-"""Policy decisions at both of the controller's gates: told precisely, asked before anything is made, never assumed."""
+"""Policy decisions in webhooks and reconciler: precise messages, before any write, never assumed."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ def messages(api: FakeApi) -> list[tuple[str, str]]:
     return [(event["reason"], event["message"]) for event in api.of("events")]
 
 
-async def test_a_violation_of_the_job_itself_is_refused_with_rule_path_and_fix(api: FakeApi) -> None:
+async def test_a_violation_of_the_job_itself_is_rejected_with_rule_path_and_fix(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     async with serving(api, gate(Decisions(TrainJob=[finding()]))) as server:
         answer = await server.review(VALIDATE, train_job())
     assert not answer["allowed"]
     assert answer["status"]["code"] == 403
-    assert answer["status"]["message"] == "TrainJob job is refused: QUE-002 spec.queue: not yours (use yours)"
+    assert answer["status"]["message"] == "TrainJob job is rejected: QUE-002 spec.queue: not yours (use yours)"
 
 
-async def test_a_violation_that_only_rendering_shows_is_refused_and_names_the_object(api: FakeApi) -> None:
+async def test_a_violation_that_only_rendering_shows_is_rejected_and_names_the_object(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     decisions = Decisions(JobSet=[finding("POD-001", path="spec.replicatedJobs[0]")])
     async with serving(api, gate(decisions)) as server:
@@ -147,7 +147,7 @@ async def test_warnings_are_told_once_and_short_and_audits_are_annotated(api: Fa
 
 
 @pytest.mark.parametrize("kind", ["trainjob", "clustertrainingruntime"])
-async def test_without_a_decision_the_request_is_refused(api: FakeApi, kind: str) -> None:
+async def test_without_a_decision_the_request_is_rejected(api: FakeApi, kind: str) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     decisions = Decisions()
     decisions.away = True
@@ -170,7 +170,7 @@ async def test_what_frees_an_object_needs_no_decision(api: FakeApi) -> None:
             assert (await server.review(VALIDATE, body, old))["allowed"]
 
 
-async def test_a_change_of_annotations_is_judged_but_nothing_is_rendered_for_it(api: FakeApi) -> None:
+async def test_a_change_of_annotations_is_reviewed_but_nothing_is_rendered_for_it(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     decisions = Decisions()
     old = train_job()
@@ -180,7 +180,7 @@ async def test_a_change_of_annotations_is_judged_but_nothing_is_rendered_for_it(
     assert [each["request"]["operation"] for each in decisions.asked] == ["UPDATE"]
 
 
-async def test_a_job_can_be_suspended_whatever_would_be_made_of_it(api: FakeApi) -> None:
+async def test_a_job_can_be_suspended_without_being_rendered(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     decisions = Decisions(JobSet=[finding()])
     async with serving(api, gate(decisions)) as server:
@@ -238,13 +238,13 @@ async def test_a_running_job_is_left_alone_and_can_be_held_back(api: FakeApi) ->
 
 
 @pytest.mark.parametrize("webhooks", [True, False])
-def test_without_a_policy_server_or_webhooks_policies_are_off_and_that_is_said_once(
+def test_without_a_policy_server_or_webhooks_policies_are_off_and_logged_once(
     webhooks: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = None if webhooks else PolicyServer(socket=Path("/s"), bundle=Path("/b"), revision="r")
     with caplog.at_level(logging.INFO):
         assert policy_client(Configuration(webhooks=webhooks, policy=server)) is None
-    assert [record.getMessage().startswith("policies are off here") for record in own_records(caplog)] == [True]
+    assert [record.getMessage().startswith("policies are off") for record in own_records(caplog)] == [True]
 
 
 def test_a_controller_does_not_start_beside_other_rules_than_it_was_given(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What TenantPolicies and the Platform say stands on Namespaces, whoever writes there."""
+"""Facts of TenantPolicies and the Platform are written to Namespaces; other changes are reverted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_without_a_tenant_policy_there_are_no_facts(api: FakeApi) -> None:
         await eventually(lambda: not held(api, "vision"))
 
 
-async def test_what_somebody_else_writes_is_taken_back(api: FakeApi) -> None:
+async def test_changes_by_other_clients_are_reverted(api: FakeApi) -> None:
     namespace(api, "vision")
     policy(api, "vision", VISION)
     async with running(api):
@@ -128,7 +128,7 @@ async def test_facts_stay_while_the_kind_is_not_served(api: FakeApi) -> None:
         await eventually(lambda: held(api, "vision") == tenant_facts({}))
 
 
-async def test_a_refused_write_is_tried_again_and_holds_up_nobody(api: FakeApi) -> None:
+async def test_a_rejected_write_is_retried_and_delays_no_other(api: FakeApi) -> None:
     refused: list[str] = []
 
     def fault(api: FakeApi, request: web.Request) -> web.StreamResponse | None:

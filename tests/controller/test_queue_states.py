@@ -98,7 +98,7 @@ async def test_a_queue_is_opened_when_it_is_not_named_any_more(api: FakeApi) -> 
         assert volcano.seen == ["CloseQueue vision", "OpenQueue vision"]
 
 
-async def test_a_queue_that_somebody_else_closed_stays_closed(api: FakeApi) -> None:
+async def test_a_queue_closed_by_another_client_stays_closed(api: FakeApi) -> None:
     queue(api, "vision", "Closed")
     queue(api, "language")
     platform(api, "language")

@@ -271,7 +271,7 @@ async def test_a_job_set_left_over_by_a_crash_at_the_deadline_is_deleted(api: Fa
 
 
 @pytest.mark.parametrize(("path", "kind"), [(JOB_SETS, "JobSet"), (POD_GROUPS, "PodGroup")])
-async def test_somebody_elses_object_is_refused_until_it_is_gone(api: FakeApi, path: str, kind: str) -> None:
+async def test_a_foreign_object_is_rejected_until_it_is_deleted(api: FakeApi, path: str, kind: str) -> None:
     foreign = {
         "apiVersion": "x/v1",
         "kind": kind,
@@ -291,7 +291,7 @@ async def test_somebody_elses_object_is_refused_until_it_is_gone(api: FakeApi, p
         await eventually(lambda: api.find("jobsets", "job", "team"))
 
 
-async def test_somebody_elses_snapshot_is_refused(api: FakeApi) -> None:
+async def test_a_foreign_snapshot_is_rejected(api: FakeApi) -> None:
     stored = api.put(
         CONFIG_MAPS,
         {
@@ -352,7 +352,7 @@ async def test_a_kind_of_runtime_that_does_not_exist_fails_the_job(api: FakeApi)
     assert api.writes == [STATUS]
 
 
-async def test_a_job_deleted_and_created_again_gets_objects_of_its_own(api: FakeApi) -> None:
+async def test_a_job_deleted_and_created_again_gets_new_objects(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime(gang=False))
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
@@ -368,7 +368,7 @@ async def test_a_job_deleted_and_created_again_gets_objects_of_its_own(api: Fake
     assert owner["uid"] == second["metadata"]["uid"]
 
 
-async def test_a_lost_pod_group_of_a_running_gang_is_made_again_and_the_job_set_left_alone(api: FakeApi) -> None:
+async def test_a_lost_pod_group_of_a_running_gang_is_recreated_and_the_job_set_left_alone(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
@@ -395,7 +395,7 @@ async def test_the_tenants_default_queue_is_used(api: FakeApi) -> None:
     assert api.find("podgroups", "job", "team")["spec"]["queue"] == "research"  # type: ignore[index]
 
 
-async def test_a_refused_apply_is_told_and_tried_again(api: FakeApi) -> None:
+async def test_a_rejected_apply_is_reported_and_retried(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
     refusals = 2
@@ -417,7 +417,7 @@ async def test_a_refused_apply_is_told_and_tried_again(api: FakeApi) -> None:
 async def test_kinds_that_appear_later_are_picked_up(api: FakeApi) -> None:
     api.unserved |= {"trainjobs", "clustertrainingruntimes", "jobsets", "podgroups"}
     async with controller(api) as process:
-        assert process.view.settled
+        assert process.cache.settled
         api.unserved.clear()
         api.put(CLUSTER_RUNTIMES, runtime())
         api.put(TRAIN_JOBS, train_job())

@@ -116,9 +116,9 @@ def test_a_job_set_is_recorded_and_one_that_is_lost_fails_the_job() -> None:
     assert [(entry["type"], entry["reason"]) for entry in lost["conditions"]] == [("Failed", "JobSetMissing")]
 
 
-def test_a_remake_that_is_recorded_allows_one_more_job_set() -> None:
+def test_a_recorded_recreation_allows_one_more_job_set() -> None:
     recorded = {"jobSet": {"uid": "job-set"}}
-    remade = job() | {"status": status.with_remake(recorded, "job-set", "why")}
+    remade = job() | {"status": status.with_recreation(recorded, "job-set", "why")}
     assert not status.awaits_job_set(remade)
     assert status.status_of(remade, job_set_with(), now=NOW)["jobSet"] == {"uid": "job-set", "remake": "why"}
     second = {"metadata": {"uid": "second"}, "status": {}}
@@ -137,8 +137,8 @@ def test_deadline_exceeded_fails_the_job_in_upstreams_words() -> None:
     assert types(status.status_of(job(activeDeadlineSeconds=7201), None, now=NOW)) == []
     found = status.status_of(job(activeDeadlineSeconds=7200), None, now=NOW)
     assert found["conditions"][0]["message"] == "TrainJob exceeded its active deadline"
-    assert status.overdue({"status": found})
-    assert not status.overdue({"status": {"conditions": [entry("Failed", "True")]}})
+    assert status.deadline_exceeded({"status": found})
+    assert not status.deadline_exceeded({"status": {"conditions": [entry("Failed", "True")]}})
 
 
 def test_what_training_code_reported_stays() -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 from tests.controller.harness import CLUSTER_RUNTIMES, CONFIG_MAPS, Clock, runtime, train_job
 from tests.kube.fake_api import FakeApi
 from trainyard import pki
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies
 from trainyard.controller.serving import _file
@@ -63,11 +63,11 @@ async def serving(api: FakeApi, gate: Gate | None = None) -> AsyncIterator[Serve
     with _file(pair.certificate + b"\n" + pair.key) as path:
         context.load_cert_chain(path)
     async with api.client() as client:
-        view = ClusterView(client, namespaces=gate is not None)
-        policies = Policies(view, gate) if gate is not None else None
-        tasks = [asyncio.create_task(informer.run()) for informer in view.informers]
-        await view.wait_settled()
-        admission = Admission(client, view, policies=policies, clock=Clock())
+        cache = ClusterCache(client, namespaces=gate is not None)
+        policies = Policies(cache, gate) if gate is not None else None
+        tasks = [asyncio.create_task(informer.run()) for informer in cache.informers]
+        await cache.wait_settled()
+        admission = Admission(client, cache, policies=policies, clock=Clock())
         runner = web.AppRunner(application(admission, Metrics()), shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
@@ -98,16 +98,16 @@ async def test_a_runtime_created_a_moment_ago_is_found_live(api: FakeApi) -> Non
         assert (await server.review(VALIDATE, train_job()))["allowed"]
 
 
-async def test_an_unknown_runtime_is_refused_in_words_that_help(api: FakeApi) -> None:
+async def test_an_unknown_runtime_is_rejected_with_a_fix(api: FakeApi) -> None:
     async with serving(api) as server:
         answer = await server.review(VALIDATE, train_job())
     assert not answer["allowed"]
     assert answer["status"]["code"] == 403
-    assert answer["status"]["message"].startswith("TrainJob job is refused: spec.runtimeRef: ")
+    assert answer["status"]["message"].startswith("TrainJob job is rejected: spec.runtimeRef: ")
     assert "must be created before the TrainJob is created" in answer["status"]["message"]
 
 
-async def test_a_wrong_type_is_refused_with_its_path(api: FakeApi) -> None:
+async def test_a_wrong_type_is_rejected_with_its_path(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     async with serving(api) as server:
         answer = await server.review(VALIDATE, train_job(trainer={"numNodes": "two"}))
@@ -125,7 +125,7 @@ async def test_a_deprecated_runtime_is_a_warning(api: FakeApi) -> None:
     assert "is deprecated" in answer["warnings"][0]
 
 
-async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_refused(api: FakeApi) -> None:
+async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_rejected(api: FakeApi) -> None:
     deleting = train_job(suspend=True)
     deleting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with serving(api) as server:
@@ -170,7 +170,7 @@ async def test_runtime_patches_get_the_time_they_changed(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
-async def test_runtimes_are_judged(api: FakeApi, kind: str) -> None:
+async def test_runtimes_are_validated(api: FakeApi, kind: str) -> None:
     good, bad = {**runtime(), "kind": kind}, {**runtime(), "kind": kind}
     bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
     bad = json.loads(json.dumps(bad))
@@ -182,7 +182,7 @@ async def test_runtimes_are_judged(api: FakeApi, kind: str) -> None:
     assert "replicas" in answer["status"]["message"]
 
 
-async def test_what_is_no_review_or_too_long_is_refused(api: FakeApi) -> None:
+async def test_an_invalid_or_too_large_review_is_rejected(api: FakeApi) -> None:
     async with serving(api) as server:
         for body in (
             b"",

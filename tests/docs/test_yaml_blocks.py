@@ -35,7 +35,7 @@ def test_documented_jobs_have_names_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: 1\na: 2\n", "there twice"),
+        ("a: 1\na: 2\n", "duplicate key"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: j, namespace: vision}\n"
          "spec: {runtimeRef: {name: nothing}}\n", "must be created before"),
         ("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {name: r}\n"

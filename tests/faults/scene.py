@@ -16,7 +16,7 @@ from tests.faults.history import History, conditions, violations
 from tests.faults.proxy import Proxy
 from tests.support import ROOT, awaited
 from trainyard.controller.resources import JOB_SETS, POD_GROUPS, TRAIN_JOBS, TRAINING_RUNTIMES
-from trainyard.controller.status import finished, records
+from trainyard.controller.status import finished, is_recorded
 from trainyard.kube import Resource
 from trainyard.kube.kinds import NAMESPACES
 
@@ -258,7 +258,7 @@ def _unrecorded(scene: Scene) -> list[str]:
         if metadata is None or metadata.get("deletionTimestamp") or finished(body):
             continue
         ours = any(owner["uid"] == body["metadata"]["uid"] for owner in metadata.get("ownerReferences") or ())
-        if ours and not records(body, {"metadata": metadata}):
+        if ours and not is_recorded(body, {"metadata": metadata}):
             found.append(body["metadata"]["name"])
     return found
 

@@ -93,9 +93,9 @@ async def test_throttling_is_waited_out_as_long_as_the_server_asks(api: FakeApi)
 async def test_throttling_beyond_patience_is_an_error(api: FakeApi) -> None:
     api.fault = lambda fake, request: error(429, "TooManyRequests", "later", Retry_After="60")
     async with api.client(patience=1) as client:
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as rejected:
             await client.create(CONFIG_MAPS, config_map("a"))
-    assert refused.value.retry_after == 60
+    assert rejected.value.retry_after == 60
 
 
 async def test_a_write_without_an_answer_is_not_repeated(api: FakeApi) -> None:
@@ -218,9 +218,9 @@ async def test_preconditions_name_the_incarnation_or_the_version(api: FakeApi) -
         step = [{"op": "replace", "path": "/data/x", "value": "3"}]
         await client.json_patch(CONFIG_MAPS, "a", step, uid=uid, **where)
         for patch in ({"uid": "another"}, {"resource_version": version}):
-            with pytest.raises(ApiError) as refused:
+            with pytest.raises(ApiError) as rejected:
                 await client.merge_patch(CONFIG_MAPS, "a", {"metadata": {"labels": {}}}, **patch, **where)
-            assert refused.value.conflict
+            assert rejected.value.conflict
             with pytest.raises(ApiError) as failed:
                 await client.json_patch(CONFIG_MAPS, "a", step, **patch, **where)
             assert (failed.value.status, failed.value.conflict) == (422, True)

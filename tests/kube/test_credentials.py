@@ -27,7 +27,7 @@ def config_map(name: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}}
 
 
-async def test_a_rotated_token_file_is_read_again_when_the_old_token_is_refused(api: FakeApi, tmp_path: Path) -> None:
+async def test_a_rotated_token_file_is_reloaded_when_the_old_token_is_rejected(api: FakeApi, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     config = kubeconfig(tmp_path, f"http://127.0.0.1:{api.port}", {"tokenFile": str(token)})
@@ -55,7 +55,7 @@ async def test_a_rotated_token_file_is_read_again_when_the_old_token_is_refused(
         ("https://api", {"certificate-authority": "/does/not/exist"}, {}, "unusable certificate"),
     ],
 )
-def test_connections_that_would_not_be_safe_are_refused(
+def test_insecure_connections_are_rejected(
     tmp_path: Path, server: str, cluster: dict[str, object], user: dict[str, object], said: str
 ) -> None:
     with pytest.raises(TrainyardError, match=said):
@@ -186,7 +186,7 @@ async def test_client_certificates_and_authorities_are_read_again_when_they_chan
             for half in (b"", pair.certificate[:300], pair.certificate):
                 certificate.write_bytes(half)
                 assert (await client.request("GET", "/api"))["user"] == "second"
-            assert "what was read before stays in use" in caplog.text
+            assert "the previous value stays in use" in caplog.text
             key.write_bytes(pair.key)
             assert (await client.request("GET", "/api"))["user"] == "third"
             ca.unlink()
@@ -213,7 +213,7 @@ async def test_files_are_looked_at_every_ten_seconds_only(tmp_path: Path) -> Non
         made += 1
         return path.read_text()
 
-    value = rotation.Rotated("it", [path], read, clock=lambda: now)
+    value = rotation.FileBacked("it", [path], read, clock=lambda: now)
     assert value.current() == "a"
     path.write_text("bb")
     now = 9.9
@@ -259,7 +259,7 @@ def test_credentials_are_infrastructure_and_never_a_finding_for_users() -> None:
         ({"client-certificate": "c.pem", "client-key": "locked"}, "unusable certificate"),
     ],
 )
-def test_a_client_certificate_that_is_unusable_at_the_start_is_told_at_once(
+def test_a_client_certificate_that_is_invalid_at_the_start_is_an_immediate_error(
     tmp_path: Path, user: dict[str, str], said: str
 ) -> None:
     now = datetime.datetime.now(datetime.UTC)

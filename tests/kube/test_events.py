@@ -79,7 +79,7 @@ async def test_an_event_the_server_forgot_is_written_again(api: FakeApi) -> None
     assert sorted(event["count"] for event in api.of("events")) == [1, 2]
 
 
-async def test_a_refused_event_is_given_up(api: FakeApi) -> None:
+async def test_a_rejected_event_is_dropped(api: FakeApi) -> None:
     api.fault = lambda fake, request: error(403, "Forbidden", "no")
     await write(api, "lost")
     assert api.of("events") == []
@@ -183,7 +183,7 @@ async def test_memory_is_bounded_however_many_events_wait(api: FakeApi, caplog: 
             recorder.warning(about(number), "Reason", "what happened")
         assert (len(recorder._pending), len(recorder._series), len(recorder._budgets)) == (50, 10, 10)
         assert recorder.dropped == 950
-        assert caplog.text.count("too many events") == 1
+        assert caplog.text.count("too many pending events") == 1
         api.fault = None
         await recorder.flush()
     assert len(api.of("events")) == 50

@@ -61,7 +61,7 @@ def script(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-async def test_a_token_is_kept_until_it_expires_and_renewed_ahead_by_nobody_who_waits(script: Plugin) -> None:
+async def test_a_token_is_cached_until_it_expires_and_renewed_ahead_in_the_background(script: Plugin) -> None:
     script.expiring("first", 600)
     plugin = script.made()
     assert (await plugin.current()).token == "first"
@@ -76,15 +76,15 @@ async def test_a_token_is_kept_until_it_expires_and_renewed_ahead_by_nobody_who_
     assert script.runs == 2
 
 
-async def test_a_token_without_an_expiry_is_kept_until_it_is_refused(script: Plugin) -> None:
+async def test_a_token_without_an_expiry_is_cached_until_it_is_rejected(script: Plugin) -> None:
     script.prints(token="first")
     plugin = script.made()
     first = await plugin.current()
     script.prints(token="second")
     script.clock.now += 1e9
     assert await plugin.current() is first
-    assert (await plugin.current(refused=first)).token == "second"
-    assert (await plugin.current(refused=first)).token == "second"
+    assert (await plugin.current(rejected=first)).token == "second"
+    assert (await plugin.current(rejected=first)).token == "second"
     assert script.runs == 2
 
 
@@ -93,11 +93,11 @@ async def test_a_cached_token_is_used_while_a_renewal_fails_and_it_has_not_expir
     plugin = script.made()
     first = await plugin.current()
     script.does("echo no network >&2; exit 3")
-    assert await plugin.current(refused=first) is first
+    assert await plugin.current(rejected=first) is first
     script.clock.now += 599
     assert await plugin.current() is first
     script.clock.now += 2
-    with pytest.raises(CredentialsError, match="ended with 3: no network"):
+    with pytest.raises(CredentialsError, match="exited with 3: no network"):
         await plugin.current()
     script.expiring("second", 600)
     assert (await plugin.current()).token == "second"
@@ -127,7 +127,7 @@ async def test_a_plugin_that_hangs_is_killed_with_what_it_started(script: Plugin
     pids = tmp_path / "pids"
     script.does(f"sleep 300 & echo $$ $! > {pids}; wait")
     started = time.monotonic()
-    with pytest.raises(CredentialsError, match=r"did not end within 0\.3 s"):
+    with pytest.raises(CredentialsError, match=r"timed out after 0\.3 s"):
         await script.made(timeout=0.3).current()
     assert time.monotonic() - started < 3
     for pid in map(int, pids.read_text().split()):
@@ -143,10 +143,10 @@ def _ended(pid: int) -> bool:
 
 async def test_a_plugin_without_end_of_output_fills_no_memory(script: Plugin) -> None:
     script.does("yes | head -c 50000000")
-    with pytest.raises(CredentialsError, match="more than 1048576 bytes"):
+    with pytest.raises(CredentialsError, match="exceeds 1048576 bytes"):
         await script.made().current()
     script.does("yes | head -c 50000000 >&2; exit 1")
-    with pytest.raises(CredentialsError, match="ended with 1") as failed:
+    with pytest.raises(CredentialsError, match="exited with 1") as failed:
         await script.made().current()
     assert len(str(failed.value)) < 1000
 
@@ -164,9 +164,9 @@ async def test_a_plugin_cannot_ask_anybody(script: Plugin) -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ("", "no ExecCredential"),
-        ("[]", "no ExecCredential"),
-        ('{"status": null}', "no ExecCredential"),
+        ("", "not an ExecCredential"),
+        ("[]", "not an ExecCredential"),
+        ('{"status": null}', "not an ExecCredential"),
         ('{"status": {}}', "neither a token nor"),
         ('{"status": {"token": 5}}', "must be strings"),
         ('{"status": {"clientCertificateData": "x"}}', "together"),

@@ -88,7 +88,7 @@ async def test_a_watch_resumes_where_it_was_cut_without_a_new_list(api: FakeApi)
     assert len(state.changes) == 4
 
 
-async def test_deletions_missed_behind_an_expired_version_are_told(api: FakeApi) -> None:
+async def test_deletions_missed_before_an_expired_version_are_delivered(api: FakeApi) -> None:
     api.put(PATH, config_map("stays"))
     api.put(PATH, config_map("goes"))
     async with running(api) as state:
@@ -174,7 +174,7 @@ async def test_a_silent_watch_is_cut_and_resumed(api: FakeApi) -> None:
         return response
 
     api._watch = silent  # type: ignore[method-assign]
-    async with running(api, lasting=lambda: 0, grace=0.05) as state:
+    async with running(api, timeout_seconds=lambda: 0, grace=0.05) as state:
         await eventually(lambda: streams >= 2)
         api.put(PATH, config_map("a"))
         await eventually(lambda: state.names() == ["a"])
@@ -208,7 +208,7 @@ async def test_events_survive_any_cut_of_the_bytes_and_truncated_lines_are_not_e
         assert state.names() == ["grüße"]
 
 
-async def test_repeated_and_late_events_are_told_once(api: FakeApi) -> None:
+async def test_repeated_and_late_events_are_delivered_once(api: FakeApi) -> None:
     def versioned(version: int, text: str) -> dict[str, Any]:
         item = config_map("a", text=text)
         item["metadata"]["resourceVersion"] = str(version)

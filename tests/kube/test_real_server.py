@@ -53,7 +53,7 @@ def made(resource: Resource, name: str, **data: Any) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "data": data}
 
 
-async def refused(request: Awaitable[Any]) -> ApiError:
+async def rejected(request: Awaitable[Any]) -> ApiError:
     with pytest.raises(ApiError) as error:
         await request
     return error.value
@@ -77,9 +77,9 @@ async def test_a_failed_precondition_of_any_write_is_a_conflict(server: servers.
                 client.replace(resource, changed),
                 client.apply(resource, changed, field_manager="test"),
             ):
-                assert (await refused(write)).conflict
+                assert (await rejected(write)).conflict
         absent = {**made(resource, "absent"), "metadata": {"name": "absent", "namespace": "default", "uid": "u"}}
-        assert (await refused(client.apply(resource, absent, field_manager="test"))).conflict
+        assert (await rejected(client.apply(resource, absent, field_manager="test"))).conflict
         await client.merge_patch(resource, name, {"data": {"x": "2"}}, uid=metadata["uid"], **where)
         assert await client.delete(resource, name, uid=metadata["uid"], **where)
 
@@ -87,7 +87,7 @@ async def test_a_failed_precondition_of_any_write_is_a_conflict(server: servers.
 async def test_an_object_that_is_too_large_is_recognized(server: servers.Server) -> None:
     async with server.client() as client:
         for size in (1_600_000, 2_500_000, 4_000_000):
-            error = await refused(client.create(FREE, made(FREE, "large", x="x" * size)))
+            error = await rejected(client.create(FREE, made(FREE, "large", x="x" * size)))
             assert error.too_large, error
 
 
@@ -106,7 +106,7 @@ async def test_an_object_nested_too_deeply_hides_no_other(server: servers.Server
 
 
 async def test_a_write_that_was_given_up_is_not_executed_later(server: servers.Server) -> None:
-    """A webhook that hangs holds the request; without a limit of its own the server would store it after 5 s."""
+    """A webhook that hangs holds the request; without its own limit the server would store it after 5 s."""
     accepted = asyncio.Event()
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -144,10 +144,10 @@ async def test_a_write_that_was_given_up_is_not_executed_later(server: servers.S
     hanging.close()
 
 
-async def test_a_quiet_watch_is_told_how_far_the_server_is_before_it_ends(server: servers.Server) -> None:
+async def test_a_quiet_watch_receives_a_bookmark_before_it_ends(server: servers.Server) -> None:
     """Bookmarks come once a minute and two seconds before the end; watches that last 36 s live on the latter."""
     async with server.client() as client:
-        informer = Informer(client, CONFIG_MAPS, label_selector="nobody=has", lasting=lambda: 5)
+        informer = Informer(client, CONFIG_MAPS, label_selector="nobody=has", timeout_seconds=lambda: 5)
         task = asyncio.create_task(informer.run())
         await informer.wait_synced()
         other = await client.create(CONFIG_MAPS, made(CONFIG_MAPS, "other"))
@@ -167,7 +167,11 @@ async def test_a_frozen_server_is_found_and_the_watch_resumed(server: servers.Se
     ]
     async with server.client(timeout=2.0) as client, server.client() as patient:
         informer = Informer(
-            client, CONFIG_MAPS, field_selector="metadata.name=frozen", backoff=Backoff(0.1, 0.5), lasting=lambda: 2
+            client,
+            CONFIG_MAPS,
+            field_selector="metadata.name=frozen",
+            backoff=Backoff(0.1, 0.5),
+            timeout_seconds=lambda: 2,
         )
         task = asyncio.create_task(informer.run())
         await informer.wait_synced()

@@ -17,7 +17,7 @@ PATH = "/api/v1/configmaps"
 
 
 class Proxy:
-    """A TCP proxy whose connections can fall silent for ever."""
+    """A TCP proxy whose connections can go dead without being closed."""
 
     def __init__(self, target: int) -> None:
         self.port = 0
@@ -82,7 +82,7 @@ def config_map(name: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def following(client: Client) -> AsyncIterator[Informer]:
-    informer = Informer(client, CONFIG_MAPS, backoff=Backoff(0.01, 0.05), lasting=lambda: 1, grace=0.3)
+    informer = Informer(client, CONFIG_MAPS, backoff=Backoff(0.01, 0.05), timeout_seconds=lambda: 1, grace=0.3)
     task = asyncio.create_task(informer.run())
     try:
         await informer.wait_synced()
@@ -96,7 +96,7 @@ async def following(client: Client) -> AsyncIterator[Informer]:
 def test_a_silent_watch_is_found_within_45_seconds(api: FakeApi) -> None:
     """Three times that was measured when watches waited for two bookmarks."""
     informer = Informer(api.client(), CONFIG_MAPS)
-    longest = max(informer._lasting() for _ in range(1000)) + informer._grace
+    longest = max(informer._timeout_seconds() for _ in range(1000)) + informer._grace
     assert longest + informer._backoff.next() < 45
 
 

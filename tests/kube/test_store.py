@@ -29,7 +29,7 @@ def test_managed_fields_are_not_kept() -> None:
 
 def test_an_own_write_is_read_at_once_and_its_echo_is_no_news() -> None:
     store = Store()
-    store.fold(body("a", 7))
+    store.record_write(body("a", 7))
     assert store.get("ns", "a") == body("a", 7)
     assert store.put(body("a", 7)) is None
 
@@ -39,9 +39,9 @@ def test_a_late_response_about_a_deleted_object_does_not_bring_it_back() -> None
     store.put(body("a", 5))
     store.remove(body("a", 6))
     store.observe(6)
-    assert store.fold(body("a", 5)) is None
+    assert store.record_write(body("a", 5)) is None
     assert store.get("ns", "a") is None
-    assert store.fold(body("a", 9)) is not None
+    assert store.record_write(body("a", 9)) is not None
 
 
 def test_a_repeated_deletion_does_not_remove_the_successor() -> None:
@@ -56,7 +56,7 @@ def test_a_repeated_deletion_does_not_remove_the_successor() -> None:
 def test_a_complete_list_removes_what_it_does_not_name_but_keeps_newer_own_writes() -> None:
     store = Store()
     store.put(body("old", 3))
-    store.fold(body("new", 12))
+    store.record_write(body("new", 12))
     changes = store.retain([], 10)
     assert [change.key[1] for change in changes] == ["old"]
     assert store.keys() == [("ns", "new")]
@@ -82,7 +82,7 @@ DELIVERY = st.tuples(st.booleans(), st.integers(0, 30))
 def test_any_order_of_delivery_ends_with_what_the_server_holds(
     steps: list[tuple[str, bool]], deliveries: list[tuple[bool, int]]
 ) -> None:
-    """Events come in order and may repeat; responses of own writes come at any time after their commit."""
+    """Events come in order and may repeat; responses to writes of this process come at any time after their commit."""
     history: list[tuple[bool, dict[str, Any]]] = []
     truth: dict[str, int] = {}
     for version, (name, delete) in enumerate(steps, 1):
@@ -109,7 +109,7 @@ def test_any_order_of_delivery_ends_with_what_the_server_holds(
         elif history:
             gone, item = history[number % len(history)]
             if not gone:
-                store.fold(dict(item))
+                store.record_write(dict(item))
     for index in range(told, len(history)):
         tell(index)
     held = {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in store}
@@ -141,7 +141,7 @@ POISON: list[Any] = [
 
 
 @pytest.mark.parametrize("poison", POISON)
-@pytest.mark.parametrize("method", ["put", "fold", "remove"])
+@pytest.mark.parametrize("method", ["put", "record_write", "remove"])
 def test_an_object_of_odd_shape_is_counted_and_skipped(poison: Any, method: str) -> None:
     store = Store({"label": lambda item: [item["metadata"]["labels"]["x"]]})
     getattr(store, method)(poison)
@@ -192,6 +192,6 @@ def test_what_kubectl_applied_last_is_not_kept_and_the_writer_keeps_his() -> Non
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "x"}
     response = body("a", 1, annotations=annotations, managedFields=[{"manager": "x"}])
     store = Store(transform=dict)
-    store.fold(response)
+    store.record_write(response)
     assert store.get("ns", "a") == body("a", 1, annotations={"mine": "x"})
     assert response["metadata"]["annotations"] == annotations

@@ -60,7 +60,7 @@ def test_default_is_proved_like_any_other_queue() -> None:
 def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:
     tenants = {"t": {"queues": ["default"]}}
     assert stack({"default": {"deserved": gpus(8)}}, tenants).leaf_queues == ("default",)
-    with pytest.raises(TrainyardError, match="no jobs can be in root") as raised:
+    with pytest.raises(TrainyardError, match="cannot have jobs") as raised:
         stack({**OWNED, "root": {"capability": gpus(8)}}, {"t": {"queues": ["root"]}})
     assert "use one of team" in str(raised.value)
 

@@ -87,11 +87,11 @@ def test_every_reference_that_does_not_resolve_is_listed() -> None:
         "queue 'b' is not declared",
         "declare it under queues or use one of a",
     )
-    assert "'c' is not among" in found["trainyard:tenants.one.defaultQueue"][0]
+    assert "'c' is not one of" in found["trainyard:tenants.one.defaultQueue"][0]
     assert "'urgent' is not declared" in found["trainyard:tenants.one.priorityClasses"][0]
     assert "namespace of the cluster" in found["trainyard:tenants.kube-system"][0]
     assert "namespace of the cluster" in found["trainyard:tenants.volcano-system"][0]
-    assert "belong to Kubernetes" in found["trainyard:priorityClasses.system-mine"][0]
+    assert "reserved for Kubernetes" in found["trainyard:priorityClasses.system-mine"][0]
 
 
 def test_a_tenant_takes_neither_compute_quota_nor_pod_security_labels() -> None:
@@ -150,7 +150,7 @@ def test_platform_namespaces_are_always_exempt() -> None:
     [
         ("config: {", "not valid YAML"),
         ("a: 1", "no config section"),
-        ("config:\n  trainyard:queues: {a: {}, a: {}}\n", "'a' is there twice"),
+        ("config:\n  trainyard:queues: {a: {}, a: {}}\n", "duplicate key 'a'"),
         ("config:\n  fabric: {}\n", "trainyard:fabric"),
         ("config:\n  trainyrad:fabric: {}\n", "did you mean trainyard:fabric?"),
         ("config:\n  kubernetes:namespace: x\n", "trainyard:cluster: required setting is missing"),

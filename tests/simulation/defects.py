@@ -11,7 +11,7 @@ from trainyard.controller import execution, job_sets, lifecycle, reconcile
 from trainyard.controller import status as statuses
 from trainyard.controller.execution import Effect, Executor
 from trainyard.controller.lifecycle import Observed
-from trainyard.controller.reconcile import Outcome, Reconciler
+from trainyard.controller.reconcile import Reconciler, Result
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, JOB_SETS
 from trainyard.kube import Object, WorkQueue, uid_of
 from trainyard.kube.store import Store
@@ -36,7 +36,7 @@ def _remake_unrecorded() -> Iterator[_Patch]:
     async def record(self: Reconciler, step: Any, action: Any) -> None:
         """The delete is enough."""
 
-    yield mock.patch.object(Reconciler, "_record_remake", record)
+    yield mock.patch.object(Reconciler, "_record_recreation", record)
 
 
 def _suspend_reads_the_snapshot() -> Iterator[_Patch]:
@@ -54,7 +54,7 @@ def _suspend_reads_the_snapshot() -> Iterator[_Patch]:
 
 def _forced_apply() -> Iterator[_Patch]:
     async def put(self: Executor, resource: Any, job: Object, body: Object, *, known: bool) -> list[str]:
-        self._view.fold(await self._client.apply(resource, body, field_manager=FIELD_MANAGER))
+        self._cache.record_write(await self._client.apply(resource, body, field_manager=FIELD_MANAGER))
         return [f"apply {resource.kind}"]
 
     yield mock.patch.object(Executor, "_put_pod_group", put)
@@ -65,7 +65,7 @@ def _owner_unchecked() -> Iterator[_Patch]:
 
 
 def _ttl_from_the_start() -> Iterator[_Patch]:
-    as_created, take_over = job_sets.as_created, lifecycle._take_over
+    as_created, adoption_patch = job_sets.as_created, lifecycle._adoption_patch
     ttl = "ttlSecondsAfterFinished"
 
     def with_ttl(rendered: Object, train_job: Object) -> Object:
@@ -74,10 +74,10 @@ def _ttl_from_the_start() -> Iterator[_Patch]:
         return {**body, "spec": {**body["spec"], **kept}}
 
     def leaving_ttl(job_set: Object, job: Object) -> Object | None:
-        return take_over({**job_set, "spec": {**job_set["spec"], ttl: None}}, job)
+        return adoption_patch({**job_set, "spec": {**job_set["spec"], ttl: None}}, job)
 
     yield mock.patch.object(execution, "as_created", with_ttl)
-    yield mock.patch.object(lifecycle, "_take_over", leaving_ttl)
+    yield mock.patch.object(lifecycle, "_adoption_patch", leaving_ttl)
 
 
 def _pod_group_stays() -> Iterator[_Patch]:
@@ -111,9 +111,9 @@ def _status_after_success_only() -> Iterator[_Patch]:
 def _refusals_wait_for_events() -> Iterator[_Patch]:
     failed = Reconciler._failed
 
-    def without_time(self: Reconciler, *arguments: Any) -> Outcome:
-        outcome = failed(self, *arguments)
-        return Outcome(blocked=outcome.blocked, writes=outcome.writes)
+    def without_time(self: Reconciler, *arguments: Any) -> Result:
+        result = failed(self, *arguments)
+        return Result(blocked=result.blocked, writes=result.writes)
 
     yield mock.patch.object(Reconciler, "_failed", without_time)
 

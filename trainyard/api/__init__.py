@@ -1,4 +1,4 @@
-"""The trainer API and Trainyard's own objects: models, names, shape rules, and the CRDs generated from them."""
+"""The trainer API and Trainyard's APIs: models, names, shape rules, and the CRDs generated from them."""
 
 from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesModel, LocalObjectReference, ObjectMeta
 from trainyard.api.gang_policy import PodGroupPolicy

@@ -1,4 +1,4 @@
-"""Base of all Kubernetes models: frozen, strict about types, lossless about unknown fields."""
+"""Base of all Kubernetes models: frozen, strictly typed, preserving unknown fields."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 Body = dict[str, Any]
-"""An embedded Kubernetes object that upstream takes from its core types: kept as it is."""
+"""Embedded Kubernetes object of a core type, preserved unchanged."""
 
 
 class KubernetesModel(BaseModel):
-    """A frozen part of a Kubernetes object.
+    """Frozen part of a Kubernetes object.
 
-    Unknown fields are kept, so that reading and writing an object loses nothing; :meth:`unknown_fields` names them.
+    Unknown fields are preserved when an object is read and written; :meth:`unknown_fields` lists them.
     """
 
     model_config = ConfigDict(
@@ -43,22 +43,22 @@ class KubernetesModel(BaseModel):
     )
 
     def body(self) -> Body:
-        """Return the object as it was given: by Kubernetes field name, nothing that was not set."""
+        """Return the object with Kubernetes field names and without unset fields."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
     @classmethod
     def from_body(cls, body: Body) -> Self:
-        """Read an object from its Kubernetes form.
+        """Parse a Kubernetes object.
 
         Raises
         ------
         pydantic.ValidationError
-            A field has the wrong type or is out of bounds.
+            If a field has the wrong type or is out of bounds.
         """
         return cls.model_validate(body)
 
     def unknown_fields(self, path: str = "") -> Iterator[str]:
-        """Yield the paths of fields that this API does not have; the API server drops them."""
+        """Yield the paths of unknown fields, which the API server prunes."""
         prefix = f"{path}." if path else ""
         for name in self.model_extra or ():
             yield f"{prefix}{name}"
@@ -81,27 +81,27 @@ def _within(bits: int) -> AfterValidator:
 
     def check(value: int) -> int:
         if not -limit <= value < limit:
-            raise ValueError(f"{value} does not fit into {bits} bits")
+            raise ValueError(f"{value} is not a {bits}-bit integer")
         return value
 
     return AfterValidator(check)
 
 
 Int32 = Annotated[int, _within(32), Field(json_schema_extra={"format": "int32"})]
-"""A number of 32 bits."""
+"""32-bit integer."""
 
 Int64 = Annotated[int, _within(64), Field(json_schema_extra={"format": "int64"})]
-"""A number of 64 bits."""
+"""64-bit integer."""
 
 IntOrString = Annotated[int | str, Field(json_schema_extra={"x-kubernetes-int-or-string": True})]
-"""A number or a word."""
+"""Integer or string."""
 
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""A moment as RFC 3339 text."""
+"""RFC 3339 time."""
 
 
 class ObjectMeta(KubernetesModel):
-    """Metadata of a stored object: what this project reads; the rest is kept."""
+    """Metadata of a stored object; fields that are not modeled are preserved."""
 
     model_config = ConfigDict(json_schema_extra={"x-trainyard-opaque": True})
 
@@ -113,7 +113,7 @@ class ObjectMeta(KubernetesModel):
     annotations: dict[str, str] | None = None
 
     def unknown_fields(self, path: str = "") -> Iterator[str]:
-        """Yield nothing: the API server owns the rest of an object's metadata."""
+        """Yield nothing: all metadata fields are known to the API server."""
         yield from ()
 
 
@@ -137,16 +137,16 @@ class LocalObjectReference(KubernetesModel):
 
 
 class Condition(KubernetesModel):
-    """One observation about the state of an object."""
+    """Condition of an object."""
 
     last_transition_time: Timestamp
-    """When the condition last changed from one status to another."""
+    """When the status of the condition last changed."""
     message: Annotated[str, Field(max_length=32768)]
-    """Details for a person."""
+    """Human-readable details."""
     observed_generation: Annotated[Int64, Field(ge=0)] | None = None
-    """Generation of the object that was observed."""
+    """Observed generation of the object."""
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
-    """One word for the reason of the last change."""
+    """CamelCase reason of the last transition."""
     status: Literal["True", "False", "Unknown"]
     """True, False or Unknown."""
     type: Annotated[
@@ -156,4 +156,4 @@ class Condition(KubernetesModel):
             pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
         ),
     ]
-    """What the condition is about."""
+    """Type of the condition."""

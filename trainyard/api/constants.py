@@ -1,4 +1,4 @@
-"""Names of the trainer API that users, the SDK, Kueue and dashboards rely on."""
+"""Names of the trainer API that users, the SDK, Kueue and dashboards depend on."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ PLATFORM_API_VERSION: Final = "trainyard.dev/v1alpha1"
 TENANT_POLICY_NAME: Final = "tenant"
 PLATFORM_NAME: Final = "platform"
 CONTROLLER_SERVICE: Final = "kubeflow-trainer-controller-manager"
-"""Name of the controller's Service, Deployment and ServiceAccount; upstream's."""
+"""Name of the controller's Service, Deployment and ServiceAccount, the same as upstream's."""
 
 JOB_SET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
 POD_GROUP_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
@@ -82,14 +82,14 @@ VOLCANO_SCHEDULER: Final = "volcano"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
-"""Volcano declares this key too and reads only the other; clients of older releases look for it."""
+"""Volcano declares this key too but reads only the other one; older clients read it."""
 TOPOLOGY_FEATURE: Final = "network-topology-aware"
-"""The scheduler plug-in that honours networkTopology."""
+"""Scheduler plug-in that implements networkTopology."""
 
 SYSTEM_PRIORITY_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 ANCESTOR_LABEL: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
-"""Label of a replicatedJob's Job template: which part of the TrainJob it takes."""
+"""Label of a replicatedJob's Job template: the part of the TrainJob that configures it."""
 TRAINER: Final = "trainer"
 DATASET_INITIALIZER: Final = "dataset-initializer"
 MODEL_INITIALIZER: Final = "model-initializer"
@@ -99,12 +99,12 @@ ANCESTOR_CONTAINERS: Final = {
     DATASET_INITIALIZER: DATASET_INITIALIZER,
     MODEL_INITIALIZER: MODEL_INITIALIZER,
 }
-"""The container each ancestor step configures."""
+"""Container that each ancestor step configures."""
 INITIALIZER_VOLUME: Final = "initializer"
 STORAGE_URI_ENV: Final = "STORAGE_URI"
 TRAINER_PORT: Final = 29500
 TORCHTUNE_MODEL_ANNOTATION: Final = "trainyard.dev/torchtune-model"
-"""Annotation of a runtime: the model it tunes, where its name does not say so."""
+"""Annotation of a runtime: the model to tune; default: derived from its name."""
 JOB_COMPLETION_INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, generated from the models and JobSet's own CRD."""
+"""CustomResourceDefinitions, generated from the models and JobSet's CRD."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def build(jobset_crd: Mapping[str, Any], *, descriptions: bool = False) -> list[
     jobset_crd
         JobSet's CustomResourceDefinition; the schema of ``spec.template.spec`` and of patched pod fields comes from it.
     descriptions
-        Whether ``kubectl explain`` shows the texts of JobSet's fields too; they make the CRDs four times as large. The
-        texts of our own fields are always there.
+        Whether to include the descriptions of JobSet's fields for ``kubectl explain``; they make the CRDs four times as
+        large. The descriptions of the modeled fields are always included.
     """
     parts = JobSetParts(jobset_crd, descriptions=descriptions)
     return [_definition(resource, parts) for resource in _RESOURCES]

@@ -1,4 +1,4 @@
-"""Gang policies: which scheduler places a TrainJob's pods together, and how."""
+"""Gang policies: the gang scheduler of a TrainJob and its parameters."""
 
 from __future__ import annotations
 

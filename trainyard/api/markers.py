@@ -1,4 +1,4 @@
-"""Schema annotations of models: Kubernetes list kinds, and schemas embedded from JobSet's CRD."""
+"""Schema annotations of models: Kubernetes list types, and schemas embedded from JobSet's CRD."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from trainyard.api.rules import IMMUTABLE, ShapeRule, validations
 __all__ = ["EMBED", "EnvList", "Image", "LongTexts", "Name", "atomic", "embedded", "list_map", "rules"]
 
 EMBED = "x-trainyard-embed"
-"""Placeholder key: the CRD builder replaces the schema by the named part of JobSet's CRD."""
+"""Placeholder key: the CRD builder replaces the schema with a part of JobSet's CRD."""
 
 
 def list_map(key: str, *, immutable: bool = False) -> dict[str, Any]:
-    """Return the extension of a list whose items are identified by one field."""
+    """Return the extension of a map list with one key."""
     extra: dict[str, Any] = {"x-kubernetes-list-map-keys": [key], "x-kubernetes-list-type": "map"}
     return {**extra, **validations(IMMUTABLE)} if immutable else extra
 
 
 def atomic() -> dict[str, Any]:
-    """Return the extension of a list that is replaced as a whole."""
+    """Return the extension of an atomic list."""
     return {"x-kubernetes-list-type": "atomic"}
 
 
 def rules(*items: ShapeRule) -> dict[str, Any]:
-    """Return the extension that carries CEL rules."""
+    """Return the extension with CEL rules."""
     return validations(*items)
 
 
 def embedded(part: str, *, immutable: bool = False, **bounds: Any) -> dict[str, Any]:
-    """Return the placeholder of a schema that comes from JobSet's CRD.
+    """Return the placeholder of a schema from JobSet's CRD.
 
     Parameters
     ----------
     part
         Name of the part, see :mod:`trainyard.api.crds`.
     immutable
-        Whether the field may not change.
+        Whether the field is immutable.
     bounds
         Schema keys that replace those of the part.
     """

@@ -1,4 +1,4 @@
-"""Machine learning policies: the framework of a runtime and its number of nodes."""
+"""Machine learning policies: framework and number of nodes of a runtime."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["MLPolicy"]
 
 
 class MLPolicy(ExtensiblePolicy):
-    """The framework and the number of nodes."""
+    """Framework and number of nodes."""
 
     registry: ClassVar[str] = "trainyard.render.frameworks:DECLARED"
 
     num_nodes: Annotated[Int32, Field(ge=1)] | None = None
-    """Number of training nodes when the TrainJob names none; 1 when absent."""
+    """Number of training nodes, unless the TrainJob sets it; default: 1."""
 
     @classmethod
     def exclusive(cls, names: tuple[str, ...]) -> ShapeRule:

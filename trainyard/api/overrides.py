@@ -1,6 +1,6 @@
-"""Overrides of the older API versions: podSpecOverrides (v2.0) and podTemplateOverrides (v2.1).
+"""Overrides of earlier API versions: podSpecOverrides (v2.0) and podTemplateOverrides (v2.1).
 
-Those versions bounded no list here, so none is bounded: what they accepted is accepted. Names must not be empty.
+Those versions did not limit list lengths, so they are not limited here. Names must not be empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Name = Annotated[str, Field(min_length=1)]
 
 
 class TargetJob(KubernetesModel):
-    """A replicatedJob that the runtime has."""
+    """A replicatedJob of the runtime."""
 
     name: _Name
     """Name of the replicatedJob."""
@@ -35,7 +35,7 @@ _Targets = Annotated[list[TargetJob], Field(json_schema_extra=atomic())]
 
 
 class ContainerOverride(KubernetesModel):
-    """Changes of one container that the runtime has."""
+    """Changes of one container of the runtime."""
 
     name: _Name
     """Name of the container in the runtime."""
@@ -51,12 +51,12 @@ _Containers = Annotated[list[ContainerOverride], Field(json_schema_extra=list_ma
 
 
 class PodSpecFields(KubernetesModel):
-    """Pod fields that both kinds of override may change."""
+    """Pod fields that both kinds of overrides may change."""
 
     service_account_name: str | None = None
-    """ServiceAccount the pods run as."""
+    """ServiceAccount of the pods."""
     node_selector: dict[str, str] | None = None
-    """Labels a node must have."""
+    """Required labels of nodes."""
     tolerations: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.tolerations"))] = None
     """Tolerations; they replace the runtime's."""
     volumes: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.volumes"))] = None
@@ -66,11 +66,11 @@ class PodSpecFields(KubernetesModel):
     containers: _Containers | None = None
     """Changes of containers, by name."""
     scheduling_gates: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.schedulingGates"))] = None
-    """Gates that keep the pods from being scheduled."""
+    """Scheduling gates of the pods."""
 
 
 class PodSpecOverride(PodSpecFields):
-    """Changes of the pods of some replicatedJobs, as Trainer v2.0 had them."""
+    """Changes of the pods of replicatedJobs (Trainer v2.0)."""
 
     target_jobs: _Targets
     """ReplicatedJobs to change."""
@@ -82,11 +82,11 @@ class PodTemplateSpecFields(PodSpecFields):
     affinity: Annotated[Body | None, Field(json_schema_extra=embedded("pod.affinity"))] = None
     """Affinity of the pods."""
     image_pull_secrets: Annotated[list[Body] | None, Field(json_schema_extra=embedded("pod.imagePullSecrets"))] = None
-    """Secrets to pull images with, merged by name."""
+    """Image pull Secrets, merged by name."""
 
 
 class PodTemplateOverride(KubernetesModel):
-    """Changes of the pod templates of some replicatedJobs, as Trainer v2.1 had them."""
+    """Changes of the pod templates of replicatedJobs (Trainer v2.1)."""
 
     target_jobs: _Targets
     """ReplicatedJobs to change."""

@@ -1,4 +1,4 @@
-"""Parse objects from text and plain data; every error becomes a finding with its path."""
+"""Parse objects from text and plain data; each error is a finding with its path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS: Mapping[tuple[str, str], type[KubernetesModel]] = {
     (PLATFORM_API_VERSION, "TenantPolicy"): TenantPolicy,
     (PLATFORM_API_VERSION, "Platform"): Platform,
 }
-"""The model of each (apiVersion, kind)."""
+"""Models by (apiVersion, kind)."""
 
 _FIXES = {
     "missing": "add it",
@@ -36,12 +36,12 @@ _FIXES = {
 
 
 def parse(model: type[_Model], body: Body) -> _Model:
-    """Read one object.
+    """Parse one object.
 
     Raises
     ------
     TrainyardError
-        The object does not fit its schema; ``problems`` lists every finding.
+        If the object does not match its schema; ``problems`` lists every finding.
     """
     try:
         return model.from_body(body)
@@ -54,7 +54,7 @@ def parse(model: type[_Model], body: Body) -> _Model:
 
 
 def problems_of(error: ValidationError) -> tuple[Problem, ...]:
-    """Return what a validation found, as paths of the Kubernetes object."""
+    """Return findings of a validation error, with paths in the Kubernetes object."""
     found: dict[str, Problem] = {}
     for entry in error.errors(include_url=False, include_context=False):
         path = _path(entry["loc"])

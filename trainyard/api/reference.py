@@ -19,14 +19,14 @@ __all__ = ["fields", "limits", "reference"]
 _INTRODUCTION = f"""\
 # API
 
-The fields of `trainer.kubeflow.org/v1alpha1` and `trainyard.dev/v1alpha1`, and what each release of Kubeflow Trainer
-({", ".join(RELEASES)}) had. A field that any release had is here. In the columns of the releases `✔` means the same
-limits as here, `–` that the release lacks the field, and anything else is what that release says. `[]` is an item of a
-list, `{{}}` a value of a mapping. A list *by name* holds every name once and is merged by it; a list without a key is
-replaced as a whole. Fields taken whole from Kubernetes or JobSet name their type and have the limits of the pinned
-JobSet release.
+The fields of `trainer.kubeflow.org/v1alpha1` and `trainyard.dev/v1alpha1`, compared with each release of Kubeflow
+Trainer ({", ".join(RELEASES)}). Fields of all releases are included. In the columns of the releases, `✔` means the same
+limits as here, `–` that the release lacks the field, and any other text is the limits of that release. `[]` is an item
+of a list, `{{}}` a value of a mapping. A list *by name* has unique names and is merged by name; a list without a key is
+replaced as a whole. Fields of Kubernetes or JobSet types show their type and have the limits of the pinned JobSet
+release.
 
-Written from the models by `python -m trainyard.api.reference`.
+Generated from the models by `python -m trainyard.api.reference`.
 """
 _PARTS: Final = {
     "spec": "JobSetSpec",
@@ -41,14 +41,14 @@ _PARTS: Final = {
     "pod.tolerations": "list of Toleration",
     "pod.volumes": "list of Volume, by name",
 }
-"""What the embedded parts of JobSet's schema are called."""
+"""Type names of the embedded parts of JobSet's schema."""
 _PART: Final = "x-trainyard-part"
 _HIDDEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _IMMUTABLE: Final = "self == oldSelf"
 
 
 class _Named:
-    """Stands for JobSet's CRD: each part is its name."""
+    """Placeholder of JobSet's CRD: each part is its type name."""
 
     def part(self, name: str) -> Body:
         return {"type": "object", _PART: _PARTS[name]}
@@ -89,7 +89,7 @@ def fields(model: type[KubernetesModel]) -> Iterator[Field]:
 
 
 def limits(schema: Mapping[str, Any]) -> str:
-    """Return default, bounds and rules of a schema in a few words, empty where there are none."""
+    """Return default, bounds and rules of a schema as text; empty: none."""
     return ", ".join(_limits(schema))
 
 

@@ -1,7 +1,7 @@
-"""Shape rules: the CEL rules of the CRDs, with the messages that every other gate repeats.
+"""Shape rules: the CEL rules of the CRDs, with messages shared by all gates.
 
-Each rule is said twice, as the API server's CEL expression and as a Python predicate, so that files are judged without
-an API server; a test holds both to the same verdicts.
+Each rule is a CEL expression for the API server and an equivalent Python predicate, to check files without an API
+server; a test verifies that both give the same results.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ class ShapeRule:
     Parameters
     ----------
     expression
-        CEL expression that must be true; ``self`` is the field that carries the rule.
+        CEL expression that must be true; ``self`` is the field with the rule.
     text
-        What is wrong when it is not.
+        Error message.
     id
-        Identifier of the rule; None for a rule taken over from upstream, whose message stays as users know it.
+        Rule id; None for upstream's rules, whose messages are unchanged.
     fix
-        What to change.
+        Fix.
     holds
-        The same condition in Python, for a value that fits its schema and has its defaults; None for a rule about
-        the change from one value to another.
+        The same condition in Python, for a defaulted value that matches its schema; None for transition rules.
     """
 
     expression: str
@@ -47,7 +46,7 @@ class ShapeRule:
 
     @property
     def message(self) -> str:
-        """Return the message of the API server; it starts with the id where there is one."""
+        """Return the message for the API server, prefixed with the id if any."""
         return f"{self.id}: {self.text}" if self.id else self.text
 
 
@@ -68,7 +67,7 @@ _KNOWN: dict[tuple[str, str], ShapeRule] = {}
 
 
 def validations(*rules: ShapeRule) -> dict[str, Any]:
-    """Return the schema extension that carries CEL rules; :func:`rule_of` reads it back."""
+    """Return the schema extension with CEL rules; :func:`rule_of` is its inverse."""
     _KNOWN.update({(rule.message, rule.expression): rule for rule in rules})
     return {"x-kubernetes-validations": [{"message": rule.message, "rule": rule.expression} for rule in rules]}
 
@@ -79,11 +78,11 @@ def known_rules() -> tuple[ShapeRule, ...]:
 
 
 def rule_of(entry: Mapping[str, str]) -> ShapeRule:
-    """Return the rule behind one entry of a schema's CEL rules.
+    """Return the rule of an entry of x-kubernetes-validations.
 
     Raises
     ------
     KeyError
-        The entry was not written by :func:`validations`.
+        If the entry was not created by :func:`validations`.
     """
     return _KNOWN[entry["message"], entry["rule"]]

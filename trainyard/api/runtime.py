@@ -1,4 +1,4 @@
-"""Training runtimes: the template, framework and gang policy that a platform team publishes."""
+"""Training runtimes: template, framework and gang policy published by a platform team."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ClusterTrainingRuntime", "JobSetTemplate", "Runtime", "RuntimeSpec",
 
 
 class JobSetTemplate(KubernetesModel):
-    """The JobSet a TrainJob becomes."""
+    """Template of a TrainJob's JobSet."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -29,7 +29,7 @@ class JobSetTemplate(KubernetesModel):
 
 
 class RuntimeSpec(KubernetesModel):
-    """What a runtime provides."""
+    """Specification of a runtime."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -42,7 +42,7 @@ class RuntimeSpec(KubernetesModel):
 
 
 class TrainingRuntime(KubernetesModel):
-    """A runtime of one namespace."""
+    """Runtime of a namespace."""
 
     api_version: Literal["trainer.kubeflow.org/v1alpha1"] = API_VERSION
     kind: Literal["TrainingRuntime"] = "TrainingRuntime"
@@ -52,7 +52,7 @@ class TrainingRuntime(KubernetesModel):
 
 
 class ClusterTrainingRuntime(KubernetesModel):
-    """A runtime for every namespace."""
+    """Runtime for all namespaces."""
 
     api_version: Literal["trainer.kubeflow.org/v1alpha1"] = API_VERSION
     kind: Literal["ClusterTrainingRuntime"] = "ClusterTrainingRuntime"
@@ -62,7 +62,7 @@ class ClusterTrainingRuntime(KubernetesModel):
 
 
 Runtime = TrainingRuntime | ClusterTrainingRuntime
-"""A runtime of either scope."""
+"""Runtime of either scope."""
 
 
 def shape_rules() -> Mapping[str, ShapeRule]:

@@ -1,4 +1,4 @@
-"""Runtime patches: what a TrainJob may change in the template of its runtime, and who changed it."""
+"""Runtime patches: changes of a runtime's template by a TrainJob, with their managers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class ContainerPatch(KubernetesModel):
-    """Changes of one container that the runtime has."""
+    """Changes of one container of the runtime."""
 
     name: Name
     """Name of the container in the runtime."""
@@ -47,11 +47,11 @@ class PodSpecPatch(KubernetesModel):
     """Changes of a pod specification."""
 
     service_account_name: Annotated[str | None, Field(max_length=253, json_schema_extra=rules(IMMUTABLE))] = None
-    """ServiceAccount the pods run as."""
+    """ServiceAccount of the pods."""
     termination_grace_period_seconds: Annotated[
         Annotated[Int64, Field(ge=0)] | None, Field(json_schema_extra=rules(IMMUTABLE))
     ] = None
-    """Seconds between the signal to stop and the kill."""
+    """Seconds between SIGTERM and SIGKILL."""
     volumes: Annotated[
         list[Body] | None, Field(max_length=128, json_schema_extra=embedded("pod.volumes", immutable=True))
     ] = None
@@ -63,13 +63,13 @@ class PodSpecPatch(KubernetesModel):
     image_pull_secrets: Annotated[
         list[Body] | None, Field(max_length=64, json_schema_extra=embedded("pod.imagePullSecrets", immutable=True))
     ] = None
-    """Secrets to pull images with, merged by name."""
+    """Image pull Secrets, merged by name."""
     security_context: Annotated[
         Body | None, Field(json_schema_extra=embedded("pod.securityContext", immutable=True))
     ] = None
     """Security settings of the pods."""
     node_selector: dict[str, str] | None = None
-    """Labels a node must have."""
+    """Required labels of nodes."""
     affinity: Annotated[Body | None, Field(json_schema_extra=embedded("pod.affinity"))] = None
     """Affinity of the pods."""
     tolerations: Annotated[list[Body] | None, Field(max_length=128, json_schema_extra=embedded("pod.tolerations"))] = (
@@ -79,7 +79,7 @@ class PodSpecPatch(KubernetesModel):
     scheduling_gates: Annotated[
         list[Body] | None, Field(max_length=16, json_schema_extra=embedded("pod.schedulingGates"))
     ] = None
-    """Gates that keep the pods from being scheduled."""
+    """Scheduling gates of the pods."""
 
 
 class PodTemplatePatch(KubernetesModel):
@@ -108,7 +108,7 @@ class JobTemplatePatch(KubernetesModel):
 
 
 class ReplicatedJobPatch(KubernetesModel):
-    """Changes of one replicatedJob that the runtime has."""
+    """Changes of one replicatedJob of the runtime."""
 
     name: Name
     """Name of the replicatedJob in the runtime."""
@@ -142,10 +142,10 @@ class TrainingRuntimeSpecPatch(KubernetesModel):
 
 
 class RuntimePatch(KubernetesModel):
-    """Changes one manager makes to the runtime for this TrainJob; later entries of the list win."""
+    """Changes of the runtime by one manager for this TrainJob; later entries take precedence."""
 
     manager: Annotated[Name, Field(json_schema_extra=rules(IMMUTABLE))]
-    """Who owns the patch, as a domain-prefixed path such as ``acme.io/team``."""
+    """Manager of the patch, a domain-prefixed path such as ``acme.io/team``."""
     time: Timestamp | None = None
     """When the patch last changed; set on admission."""
     training_runtime_spec: TrainingRuntimeSpecPatch | None = None

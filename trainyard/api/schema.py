@@ -21,21 +21,21 @@ _POD = ("replicatedJobs", "[]", "template", "spec", "template", "spec")
 
 
 class Parts(Protocol):
-    """Where embedded schemas come from."""
+    """Source of embedded schemas."""
 
     def part(self, name: str) -> Body:
         """Return a copy of one part, see :meth:`JobSetParts.part`."""
 
 
 class JobSetParts:
-    """Schemas that our CRDs share with JobSet's, read from its CRD.
+    """Schemas embedded from JobSet's CRD.
 
     Parameters
     ----------
     crd
         JobSet's CustomResourceDefinition.
     descriptions
-        Whether to keep JobSet's texts.
+        Whether to keep JobSet's descriptions.
     """
 
     def __init__(self, crd: Mapping[str, Any], *, descriptions: bool = True) -> None:
@@ -54,7 +54,7 @@ class JobSetParts:
         Raises
         ------
         KeyError
-            JobSet's CRD has no such part.
+            If JobSet's CRD has no such part.
         """
         scope, _, field = name.partition(".")
         steps = {"spec": (), "pod": (*_POD, field), "container": (*_POD, "containers", "[]", field)}[scope]
@@ -65,14 +65,14 @@ class JobSetParts:
 
 
 def structural_schema(model: type[KubernetesModel], parts: Parts) -> Body:
-    """Return the structural schema of a model, descriptions included."""
+    """Return the structural schema of a model with descriptions."""
     schema = model.model_json_schema(by_alias=True)
     converted: Body = _unshared(_Converter(schema.get("$defs", {}), parts).convert(schema))
     return converted
 
 
 def without_descriptions(schema: Body) -> Body:
-    """Return the schema without its texts; fields that are named description stay."""
+    """Return the schema without descriptions; properties named description are kept."""
     result: Body = {}
     for key, value in schema.items():
         if key == "description":
@@ -89,7 +89,7 @@ def without_descriptions(schema: Body) -> Body:
 
 
 def _unshared(value: Any) -> Any:
-    """Return a copy in which no part appears twice, so that YAML needs no anchors."""
+    """Return a deep copy without shared parts, so that YAML has no anchors."""
     if isinstance(value, dict):
         return {key: _unshared(inner) for key, inner in value.items()}
     return [_unshared(inner) for inner in value] if isinstance(value, list) else value

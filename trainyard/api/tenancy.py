@@ -1,4 +1,4 @@
-"""Trainyard's own objects: what a tenant may use, and what the platform offers."""
+"""Trainyard's APIs: TenantPolicy (limits of a tenant) and Platform (capabilities of the platform)."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ _Resource = Annotated[str, Field(min_length=1, max_length=317)]
 
 
 class TenantPolicySpec(KubernetesModel):
-    """What jobs of a namespace may use; a list that is absent or empty allows nothing."""
+    """What jobs of a namespace may use; an unset or empty list allows nothing."""
 
     model_config = ConfigDict(json_schema_extra=rules(_DEFAULT_QUEUE))
 
     queues: list[_Label] = Field(default=[], max_length=64, json_schema_extra=_SET)
     """Leaf queues."""
     default_queue: _Label | None = None
-    """Queue of a job that names none."""
+    """Queue of jobs without a queue."""
     runtimes: list[_Name] = Field(default=[], max_length=128, json_schema_extra=_SET)
-    """ClusterTrainingRuntimes; ``*`` for all."""
+    """ClusterTrainingRuntimes; ``*``: all."""
     priority_classes: list[_Name] = Field(default=[], max_length=64, json_schema_extra=_SET)
     """PriorityClasses."""
     service_accounts: list[_Name] = Field(default=[], max_length=128, json_schema_extra=_SET)
-    """ServiceAccounts the pods may run as."""
+    """ServiceAccounts that pods may use."""
     max_accelerators_per_job: Annotated[Int64, Field(ge=0)] | None = None
-    """Most accelerators of one job; no ceiling when absent."""
+    """Maximum number of accelerators of one job; default: unlimited."""
 
 
 class TenantPolicy(KubernetesModel):
-    """The limits of one tenant's namespace; the only object is named ``tenant``."""
+    """Limits of a tenant's namespace; a singleton named ``tenant``."""
 
     model_config = ConfigDict(json_schema_extra=rules(_TENANT_NAME))
 
@@ -73,16 +73,16 @@ class TenantPolicy(KubernetesModel):
 
 
 class Tier(KubernetesModel):
-    """One level of the fabric."""
+    """Tier of the fabric."""
 
     name: _Label
-    """Name of the level, such as rack."""
+    """Name of the tier, such as rack."""
     tier: Annotated[Int32, Field(ge=1)]
-    """Number of the level; 1 is closest to the nodes."""
+    """Number of the tier; 1 is closest to the nodes."""
 
 
 class StatusServer(KubernetesModel):
-    """Service that takes progress reports of training code."""
+    """Service that receives progress reports of training code."""
 
     service: _Label
     """Name of the Service."""
@@ -96,25 +96,25 @@ class PlatformSpec(KubernetesModel):
     """What the platform offers."""
 
     leaf_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
-    """Queues that take jobs."""
+    """Queues that jobs may use."""
     closed_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
-    """Queues that take no new jobs; the controller closes them, and opens what it closed when it is no longer here."""
+    """Queues that reject new jobs; the controller closes them, and reopens them when they are removed from the list."""
     retired_queues: list[_Label] = Field(default=[], max_length=1024, json_schema_extra=_SET)
-    """Those of the closed queues that were empty and are about to be removed."""
+    """Closed queues that were empty and will be removed."""
     accelerator_resources: list[_Resource] = Field(default=[], max_length=32, json_schema_extra=_SET)
     """Resource names of accelerators."""
     tiers: list[Tier] = Field(default=[], max_length=16, json_schema_extra=list_map("name"))
-    """Levels of the fabric."""
+    """Tiers of the fabric."""
     scheduler_features: list[_Label] = Field(default=[], max_length=64, json_schema_extra=_SET)
-    """Scheduler features that are on."""
+    """Enabled scheduler features."""
     exempt_namespaces: list[_Label] = Field(default=[], max_length=256, json_schema_extra=_SET)
-    """Namespaces that tenant rules do not bind."""
+    """Namespaces exempt from tenant rules."""
     status_server: StatusServer | None = None
-    """Where training code reports its progress; unset: nowhere."""
+    """Server for progress reports of training code; unset: disabled."""
 
 
 class Platform(KubernetesModel):
-    """What the platform offers; the only object is named ``platform``."""
+    """Capabilities of the platform; a singleton named ``platform``."""
 
     model_config = ConfigDict(json_schema_extra=rules(_PLATFORM_NAME))
 

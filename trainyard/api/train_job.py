@@ -1,4 +1,4 @@
-"""The TrainJob: what a data scientist submits."""
+"""TrainJob: the training job that a data scientist submits."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _name(train_job: Any) -> str:
 
 
 class RuntimeRef(KubernetesModel):
-    """The runtime a TrainJob runs on."""
+    """Reference to the runtime of a TrainJob."""
 
     name: Name
     """Name of the runtime."""
@@ -96,10 +96,10 @@ class RuntimeRef(KubernetesModel):
 
 
 class InitializerSource(KubernetesModel):
-    """Where a dataset or a model comes from."""
+    """Source of a dataset or model."""
 
     storage_uri: Annotated[str | None, Field(max_length=2048, json_schema_extra=rules(_URI))] = None
-    """Address of the data, such as ``hf://user/dataset``."""
+    """URI of the data, such as ``hf://user/dataset``."""
     env: EnvList | None = None
     """Environment variables of the initializer container."""
     secret_ref: LocalObjectReference | None = None
@@ -116,7 +116,7 @@ class Initializer(KubernetesModel):
 
 
 class Trainer(KubernetesModel):
-    """What the training nodes run; it wins over the runtime."""
+    """Configuration of the training nodes; takes precedence over the runtime."""
 
     image: Image | None = None
     """Container image."""
@@ -129,13 +129,13 @@ class Trainer(KubernetesModel):
     num_nodes: Annotated[Int32, Field(ge=1)] | None = None
     """Number of training nodes."""
     resources_per_node: Annotated[Body | None, Field(json_schema_extra=embedded("container.resources"))] = None
-    """Compute of one node; each key wins over the runtime's."""
+    """Compute resources per node; each key takes precedence over the runtime's."""
     num_proc_per_node: Annotated[IntOrString | None, Field(json_schema_extra=rules(_PROCESSES))] = None
-    """Training processes on one node; auto, cpu and gpu are resolved on admission and never stored."""
+    """Training processes per node; auto, cpu and gpu are resolved on admission and never stored."""
 
 
 class TrainJobSpec(KubernetesModel):
-    """What a TrainJob asks for."""
+    """Specification of a TrainJob."""
 
     runtime_ref: Annotated[RuntimeRef, Field(json_schema_extra=rules(IMMUTABLE))]
     """The runtime."""
@@ -144,96 +144,96 @@ class TrainJobSpec(KubernetesModel):
     trainer: Annotated[Trainer | None, Field(json_schema_extra=rules(IMMUTABLE))] = None
     """What the training nodes run."""
     labels: dict[str, str] | None = None
-    """Labels of the JobSet; they win over the runtime's."""
+    """Labels of the JobSet; they take precedence over the runtime's."""
     annotations: dict[str, str] | None = None
-    """Annotations of the JobSet; they win over the runtime's."""
+    """Annotations of the JobSet; they take precedence over the runtime's."""
     pod_spec_overrides: Annotated[list[PodSpecOverride] | None, Field(json_schema_extra=atomic())] = None
-    """Changes of pods as Trainer v2.0 had them; applied before podTemplateOverrides."""
+    """Changes of pods (Trainer v2.0); applied before podTemplateOverrides."""
     pod_template_overrides: Annotated[list[PodTemplateOverride] | None, Field(json_schema_extra=atomic())] = None
-    """Changes of pod templates as Trainer v2.1 had them; applied before runtimePatches."""
+    """Changes of pod templates (Trainer v2.1); applied before runtimePatches."""
     runtime_patches: Annotated[
         list[RuntimePatch] | None, Field(max_length=16, json_schema_extra=list_map("manager"))
     ] = None
-    """Changes of the runtime for this job, one entry a manager; later entries win."""
+    """Changes of the runtime for this job, one entry per manager; later entries take precedence."""
     suspend: bool = False
-    """Whether the job is held back."""
+    """Whether the job is suspended."""
     active_deadline_seconds: Annotated[
         Annotated[Int64, Field(ge=1)] | None, Field(json_schema_extra=rules(IMMUTABLE))
     ] = None
-    """Seconds the job may run before it fails; counted from the last resume."""
+    """Seconds that the job may run before it fails, starting at the last resume."""
     managed_by: Annotated[str, Field(max_length=253, json_schema_extra=rules(_MANAGED_BY, IMMUTABLE))] = (
         MANAGED_BY_TRAINER
     )
-    """Controller that is in charge of the job."""
+    """Controller that manages the job."""
 
 
 class JobStatus(KubernetesModel):
-    """Pods of one replicatedJob by state."""
+    """Job counts of one replicatedJob by state."""
 
     name: Name
     """Name of the replicatedJob."""
     ready: Annotated[Int32, Field(ge=0)]
-    """Jobs whose pods are ready."""
+    """Number of Jobs whose pods are ready."""
     succeeded: Annotated[Int32, Field(ge=0)]
-    """Jobs that succeeded."""
+    """Number of Jobs that succeeded."""
     failed: Annotated[Int32, Field(ge=0)]
-    """Jobs that failed."""
+    """Number of Jobs that failed."""
     active: Annotated[Int32, Field(ge=0)]
-    """Jobs with running pods."""
+    """Number of Jobs with running pods."""
     suspended: Annotated[Int32, Field(ge=0)]
-    """Jobs that are held back."""
+    """Number of suspended Jobs."""
 
 
 class Metric(KubernetesModel):
-    """One figure the training code reports."""
+    """Metric reported by the training code."""
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
-    """Name of the figure."""
+    """Name of the metric."""
     value: Annotated[str, Field(min_length=1, max_length=64)]
-    """Its value."""
+    """Value of the metric."""
 
 
 class TrainerStatus(KubernetesModel):
-    """What the training code reports about its progress."""
+    """Progress reported by the training code."""
 
     model_config = ConfigDict(json_schema_extra=rules(_REPORTED))
 
     progress_percentage: Annotated[Int32, Field(ge=0, le=100)] | None = None
     """Progress in percent."""
     estimated_remaining_seconds: Annotated[Int32, Field(ge=0)] | None = None
-    """Seconds left."""
+    """Estimated remaining seconds."""
     metrics: Annotated[list[Metric] | None, Field(max_length=256, json_schema_extra=atomic())] = None
-    """Figures."""
+    """Metrics."""
     last_updated_time: Timestamp | None = None
-    """When it was reported."""
+    """Time of the report."""
 
 
 class JobSetRecord(KubernetesModel):
-    """The JobSet that carries the TrainJob out, recorded so that no second one is created."""
+    """The JobSet of the TrainJob, recorded so that it is never created twice."""
 
     uid: Annotated[str, Field(min_length=1, max_length=64)]
-    """Uid of the JobSet."""
+    """UID of the JobSet."""
     remake: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    """Why this JobSet is deleted and created again; unset once the new one exists."""
+    """Why this JobSet is being recreated; unset when the new JobSet exists."""
 
 
 class TrainJobStatus(KubernetesModel):
-    """What became of a TrainJob."""
+    """Status of a TrainJob."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     conditions: Annotated[list[Condition] | None, Field(max_length=8, json_schema_extra=list_map("type"))] = None
-    """Suspended, Complete and Failed."""
+    """Conditions Suspended, Complete and Failed."""
     jobs_status: Annotated[list[JobStatus] | None, Field(max_length=100, json_schema_extra=list_map("name"))] = None
-    """Pods by replicatedJob."""
+    """Job counts by replicatedJob."""
     trainer_status: TrainerStatus | None = None
-    """Progress, as the training code reports it."""
+    """Progress reported by the training code."""
     job_set: JobSetRecord | None = None
-    """The JobSet that was created for the TrainJob; once recorded, a lost JobSet fails the TrainJob."""
+    """The JobSet of the TrainJob; if a recorded JobSet is missing, the TrainJob fails."""
 
 
 class TrainJob(KubernetesModel):
-    """A training job: which runtime, how many nodes, which code."""
+    """Training job: runtime, number of nodes and code."""
 
     model_config = ConfigDict(json_schema_extra=rules(_NAME_LABEL, _NAME_LENGTH))
 
@@ -241,6 +241,6 @@ class TrainJob(KubernetesModel):
     kind: Literal["TrainJob"] = "TrainJob"
     metadata: ObjectMeta = ObjectMeta()
     spec: TrainJobSpec | None = None
-    """What the job asks for."""
+    """Specification of the job."""
     status: TrainJobStatus | None = None
-    """What became of it."""
+    """Status of the job."""

@@ -1,6 +1,6 @@
 """API server validation beyond types: defaults, CEL rules, list keys and immutability.
 
-Compiled from the very schemas that become the CRDs. Parts that come from JobSet's CRD are left to the API server.
+Compiled from the schemas of the CRDs. Parts embedded from JobSet's CRD are validated only by the API server.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["decoded", "violations"]
 
 _ABSENT: Final = object()
 _ROOT: Final = "metadata.name"
-"""Where a rule of the whole object points: all of them are about the name."""
+"""Path of rules of the whole object, all of which check the name."""
 
 
 def decoded(model: type[KubernetesModel], body: Body) -> Body:
-    """Return a copy of an object as the API server reads it: without nulls, and with the defaults of its schema.
+    """Return a copy of an object as decoded by the API server: without nulls, with the defaults of its schema.
 
-    Works on plain data and passes on whatever is malformed.
+    Malformed values are returned unchanged.
     """
     result: Body = _decoded(_compiled(model), body)
     return result
 
 
 def violations(model: type[KubernetesModel], body: Body, old: Body | None = None) -> Iterator[Problem]:
-    """Yield what the API server would refuse although every type and bound is right.
+    """Yield the violations that the API server would reject, apart from types and bounds.
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def violations(model: type[KubernetesModel], body: Body, old: Body | None = None
     body
         An object that :func:`trainyard.api.parse` accepts.
     old
-        The stored object, on an update. As on the API server, what may not change may still appear and go as a whole.
+        The stored object, on an update. As in the API server, immutable fields may still be added and removed.
     """
     before = _ABSENT if old is None else decoded(model, old)
-    yield from _judged(_compiled(model), decoded(model, body), before, "")
+    yield from _violations(_compiled(model), decoded(model, body), before, "")
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class _Node:
     distinct: bool = False
 
 
-class _Nothing:
-    """Stands for JobSet's CRD where only our own part of the schema matters."""
+class _EmptyParts:
+    """Placeholder of JobSet's CRD, whose parts are not validated here."""
 
     def part(self, name: str) -> Body:
         return {}
@@ -68,7 +68,7 @@ class _Nothing:
 
 @cache
 def _compiled(model: type[KubernetesModel]) -> _Node:
-    return _node(structural_schema(model, _Nothing()))
+    return _node(structural_schema(model, _EmptyParts()))
 
 
 def _node(schema: Mapping[str, Any]) -> _Node:
@@ -106,7 +106,7 @@ def _decoded(node: _Node, value: Any) -> Any:
 _PLAIN: Final = _Node()
 
 
-def _judged(node: _Node, value: Any, old: Any, path: str) -> Iterator[Problem]:
+def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Problem]:
     for rule in node.rules:
         if rule.holds and not rule.holds(value):
             yield Problem(path or _ROOT, rule.text, rule.fix, rule.id)
@@ -120,12 +120,12 @@ def _judged(node: _Node, value: Any, old: Any, path: str) -> Iterator[Problem]:
         for name, inner in node.fields.items():
             if name in value:
                 label = f"{path}.{name}" if path else name
-                yield from _judged(inner, value[name], before.get(name, _ABSENT), label)
+                yield from _violations(inner, value[name], before.get(name, _ABSENT), label)
     elif isinstance(value, list):
-        yield from _judged_list(node, value, old, path)
+        yield from _list_violations(node, value, old, path)
 
 
-def _judged_list(node: _Node, value: list[Any], old: Any, path: str) -> Iterator[Problem]:
+def _list_violations(node: _Node, value: list[Any], old: Any, path: str) -> Iterator[Problem]:
     before = {_key(node, item): item for item in old} if isinstance(old, list) else {}
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -136,11 +136,11 @@ def _judged_list(node: _Node, value: list[Any], old: Any, path: str) -> Iterator
             seen.add(key)
         if node.item:
             counterpart = before.get(key, _ABSENT) if key is not None else _ABSENT
-            yield from _judged(node.item, item, counterpart, f"{path}[{index}]")
+            yield from _violations(node.item, item, counterpart, f"{path}[{index}]")
 
 
 def _key(node: _Node, item: Any) -> str | None:
-    """Return what identifies an item, None where its list may hold it twice."""
+    """Return the key of an item, or None if its list allows duplicates."""
     if node.key and isinstance(item, dict):
         item = item.get(node.key)
     return item if (node.key or node.distinct) and isinstance(item, str) else None

@@ -1,6 +1,6 @@
-"""API of each upstream release, and the deliberate differences from the last one.
+"""Fields of each upstream release, and deliberate differences from the latest one.
 
-Read from the CRDs of the releases; a test compares these tables with them.
+A test compares these tables with the CRDs of the releases.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from trainyard.api.ml_policy import MLPolicy
 __all__ = ["DIFFERENCES", "RELEASES", "TRAIN_JOB", "Difference", "added", "releases_of", "runtime"]
 
 RELEASES: Final = ("v2.0", "v2.1", "v2.2", "v2.3")
-"""The releases of Kubeflow Trainer whose API this one contains."""
+"""Supported releases of the Kubeflow Trainer API."""
 
 Table = Mapping[str, tuple[str, ...]]
-"""What each release says of a field: its limits, ``=`` for ours, nothing where it lacks the field."""
+"""Limits of a field by release: text, ``=`` (the same as here), or empty (no such field)."""
 
 _NONE: Final = "no limits"
 _NEVER: Final = ("",) * len(RELEASES)
@@ -29,7 +29,7 @@ _UNTIL_V2_1: Final = (_NONE, _NONE, "=", "=")
 
 @dataclass(frozen=True)
 class Difference:
-    """A deliberate difference between our schema and upstream's.
+    """A deliberate difference from upstream's schema.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class Difference:
 
 
 def releases_of(table: Table, path: str) -> tuple[str, ...]:
-    """Return what each release says of a field.
+    """Return the limits of a field by release.
 
-    A field that the table does not list is in the releases that have the field above it, with our limits.
+    A field missing in the table exists in the releases that have its parent, with the same limits as here.
     """
     found = table.get(path)
     if found is not None:
@@ -143,7 +143,9 @@ _RUNTIME: Final[Table] = {
 }
 """Fields of a runtime that a release of upstream has, and what it lacks of them."""
 
-_BOUND: Final = "0 and negative numbers make jobs that complete at once without pods, or that no API server accepts"
+_BOUND: Final = (
+    "with 0 or a negative number, a job completes at once without pods, or the API server rejects its objects"
+)
 _VALIDATIONS: Final = frozenset({"x-kubernetes-validations"})
 _MINIMUM: Final = frozenset({"minimum"})
 _LEAST_LENGTH: Final = frozenset({"minLength"})
@@ -156,7 +158,7 @@ DIFFERENCES: Final[Mapping[str, tuple[Difference, ...]]] = {
             "spec.trainer.numProcPerNode",
             frozenset({"anyOf", "format", "type", "x-kubernetes-int-or-string"}) | _VALIDATIONS,
             "v2.0 and v2.1 accept auto, cpu and gpu; admission replaces them, so that only numbers of 1 or more are "
-            "stored, which clients of v2.2 and later can read (#3809)",
+            "stored, which clients of v2.2 and later can decode (#3809)",
         ),
         Difference("spec.podSpecOverrides[].initContainers[].name", _LEAST_LENGTH, _NAME),
         Difference("spec.podSpecOverrides[].containers[].name", _LEAST_LENGTH, _NAME),
@@ -166,54 +168,56 @@ DIFFERENCES: Final[Mapping[str, tuple[Difference, ...]]] = {
         Difference(
             "spec.mlPolicy",
             _VALIDATIONS,
-            "MLP-001 covers our further frameworks too; MLP-002 is the rule that v2.0 and v2.1 had for elasticPolicy",
+            "MLP-001 covers the additional frameworks too; MLP-002 is the elasticPolicy rule of v2.0 and v2.1",
         ),
         Difference("spec.mlPolicy.numNodes", _MINIMUM, f"{_BOUND} (#3809)"),
         Difference(
             "spec.mlPolicy.torch.numProcPerNode",
             frozenset({"default"}) | _VALIDATIONS,
-            "absent means auto, so nothing is written into a runtime of v2.3; the number must fit into 32 bits",
+            "unset means auto, so runtimes of v2.3 are not changed; the number must be a 32-bit integer",
         ),
         Difference("spec.mlPolicy.torch.elasticPolicy", _VALIDATIONS, "MLP-003: such a job could never start"),
-        Difference("spec.mlPolicy.torch.elasticPolicy.maxRestarts", _MINIMUM, "fewer than no restarts do not exist"),
+        Difference(
+            "spec.mlPolicy.torch.elasticPolicy.maxRestarts", _MINIMUM, "a negative number of restarts is invalid"
+        ),
         Difference("spec.mlPolicy.torch.elasticPolicy.minNodes", _MINIMUM, _BOUND),
         Difference("spec.mlPolicy.torch.elasticPolicy.maxNodes", _MINIMUM, _BOUND),
         Difference(
             "spec.mlPolicy.torch.elasticPolicy.metrics[]",
             frozenset({"x-kubernetes-preserve-unknown-fields"}),
-            "a MetricSpec is kept as it is; the autoscaling API judges it",
+            "MetricSpecs are preserved; the autoscaling API validates them",
         ),
         Difference("spec.mlPolicy.torch.elasticPolicy.metrics[].type", _LEAST_LENGTH, "no metric has an empty type"),
         Difference("spec.mlPolicy.mpi.numProcPerNode", _MINIMUM, f"{_BOUND} (#3809)"),
         Difference(
             "spec.mlPolicy.mpi.mpiImplementation",
             frozenset({"enum"}),
-            "Intel MPI and MPICH work here (#1807)",
+            "Intel MPI and MPICH are supported (#1807)",
         ),
-        Difference("spec.mlPolicy.mpi.sshAuthMountPath", _LEAST_LENGTH, "no API server accepts an empty mount path"),
+        Difference("spec.mlPolicy.mpi.sshAuthMountPath", _LEAST_LENGTH, "API servers reject an empty mount path"),
         Difference(
             "spec.podGroupPolicy",
             _VALIDATIONS,
-            "PGP-001: upstream says so in a comment only, makes two PodGroups, and no scheduler places the gang",
+            "PGP-001: upstream has only a comment, creates two PodGroups, and no scheduler places the gang",
         ),
         Difference(
-            "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds", _MINIMUM, "nobody waits less than no time"
+            "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds", _MINIMUM, "a negative timeout is invalid"
         ),
         Difference(
             "spec.podGroupPolicy.volcano.networkTopology",
             _VALIDATIONS,
-            "PGP-002: a tier is given by number or by name; the number's default 1 does not count beside a name",
+            "PGP-002: a tier is set by number or name; the number's default 1 is ignored if a name is set",
         ),
         Difference(
             "spec.podGroupPolicy.volcano.networkTopology.highestTierAllowed",
             _MINIMUM,
-            "Volcano's PodGroup refuses negative numbers",
+            "Volcano's PodGroup rejects negative numbers",
         ),
     ),
 }
-"""Schema keys that differ from v2.3, or from the last release that had the field, by kind."""
+"""Schema keys that differ from v2.3, or from the last release with the field, by kind."""
 
-_FORMER: Final = "a field of a former release is accepted and means what it meant"
+_FORMER: Final = "a field of an earlier release, accepted with its original meaning"
 
 _ADDED: Final[Mapping[str, Mapping[str, str]]] = {
     "TrainJob": {
@@ -221,12 +225,12 @@ _ADDED: Final[Mapping[str, Mapping[str, str]]] = {
         "spec.labels": _FORMER,
         "spec.podSpecOverrides": _FORMER,
         "spec.podTemplateOverrides": _FORMER,
-        "status.jobSet": "a lost JobSet is told from one that was never created",
+        "status.jobSet": "distinguishes a deleted JobSet from one that was never created",
     },
     "runtimes": {
-        "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}: here it works (#2903)",
+        "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}, and working (#2903)",
         "spec.mlPolicy.torch.numProcPerNode": _FORMER,
-        "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano can name tiers since 1.15",
+        "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano supports tier names since 1.15",
     },
 }
 """Fields that v2.3 lacks, by kind, but for those of plug-ins."""

@@ -1,4 +1,4 @@
-"""One controller process: its parts, their start order and their shutdown."""
+"""Controller process: its components, their start order and their shutdown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from trainyard.controller.certificate_controller import Issuer
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.adoption import adopt
+from trainyard.controller.certificate_controller import CertificateController
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.health import health_application, metrics_application
 from trainyard.controller.manager import Manager
@@ -29,7 +30,6 @@ from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
 from trainyard.controller.servers import Servers
 from trainyard.controller.serving import ServingCertificate
-from trainyard.controller.take_over import take_over
 from trainyard.controller.trainer_status import (
     AuthorityUpdater,
     StatusServer,
@@ -59,14 +59,14 @@ _FLUSH_SECONDS = 2.0
 
 
 class Controller:
-    """One replica.
+    """One replica of the controller.
 
     Parameters
     ----------
     configuration
-        What to do and where to listen.
+        Configuration file contents.
     connection
-        The API server.
+        Address and credentials of the API server.
     """
 
     def __init__(self, configuration: Configuration, connection: Connection) -> None:
@@ -75,12 +75,12 @@ class Controller:
         self._metrics = Metrics()
         self._client = Client(connection, user_agent="trainyard-controller", observe=self._metrics.observe_request)
         self._stopping = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._skip_delay = asyncio.Event()
         self._failure: Exception | None = None
-        self._reconciles = False
+        self._reconciling = False
         self._elector = self._make_elector() if configuration.elects else None
         self._writer = fenced = self._client.fenced(self._elector.remaining) if self._elector else self._client
-        known = RenderContext(
+        context = RenderContext(
             coscheduling_scheduler=configuration.coscheduling_scheduler, volcano_version=configuration.volcano_version
         )
         self._decisions = policy_client(configuration)
@@ -90,43 +90,47 @@ class Controller:
             secret, namespace = configuration.serving_secret, configuration.namespace
             self._serving = ServingCertificate(self._client, name=secret, namespace=namespace)
         authority = partial(authority_of, self._serving.informer) if self._serving is not None else None
-        self._view = ClusterView(self._client, known, namespaces=gate is not None, authority=authority)
-        self._policies = Policies(self._view, gate) if gate is not None else None
+        self._cache = ClusterCache(self._client, context, namespaces=gate is not None, authority=authority)
+        self._policies = Policies(self._cache, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         self._metrics.watch_events(self._events)
-        reconciler = Reconciler(fenced, self._view, self._events, policies=self._policies)
-        self._manager = Manager(self._view, reconciler, self._metrics, workers=configuration.workers)
-        self._queue_states = QueueStates(fenced, self._view.platforms, namespace=configuration.namespace)
-        runtimes = (self._view.training_runtimes, self._view.cluster_training_runtimes)
+        reconciler = Reconciler(fenced, self._cache, self._events, policies=self._policies)
+        self._manager = Manager(self._cache, reconciler, self._metrics, workers=configuration.workers)
+        self._queue_states = QueueStates(fenced, self._cache.platforms, namespace=configuration.namespace)
+        runtimes = (self._cache.training_runtimes, self._cache.cluster_training_runtimes)
         self._finalizers = RuntimeFinalizers(fenced, runtimes)
-        self._policy_facts = PolicyFacts(fenced, self._view.tenant_policies, self._view.platforms)
-        self._issuer = Issuer(fenced, configuration, self._metrics) if configuration.webhooks else None
+        self._policy_facts = PolicyFacts(fenced, self._cache.tenant_policies, self._cache.platforms)
+        self._certificates = (
+            CertificateController(fenced, configuration, self._metrics) if configuration.webhooks else None
+        )
         self._authorities: AuthorityUpdater | None = None
         if self._serving is not None:
-            self._authorities = AuthorityUpdater(fenced, self._view, self._serving.informer)
+            self._authorities = AuthorityUpdater(fenced, self._cache, self._serving.informer)
         if self._serving is not None:
             self._metrics.serving_certificate_expiry.set_function(self._serving.expiry)
-        self._metrics.watch_informers([*self._followed(), *(self._issuer.informers if self._issuer else ())])
+        self._metrics.watch_informers(
+            [*self._replica_informers(), *(self._certificates.informers if self._certificates else ())]
+        )
 
     @property
     def ports(self) -> Mapping[str, int]:
-        """Port by name of the servers that listen."""
+        """Ports of the listening servers by name."""
         return self._servers.ports
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End in order: hand over leadership, serve on for the shutdown delay, finish requests.
+        """Shut down gracefully: release the lease, serve webhooks for the shutdown delay, finish open requests.
 
         Parameters
         ----------
         at_once
-            Whether to leave out the delay; also what a second call does.
+            Whether to skip the delay; implied by a second call.
         """
         if at_once or self._stopping.is_set():
-            self._hurried.set()
+            self._skip_delay.set()
         self._stopping.set()
 
     def ready(self) -> bool:
-        """Return whether `/readyz` says ok."""
+        """Return whether `/readyz` succeeds."""
         return all(check() for check in self._checks().values())
 
     async def run(self) -> None:
@@ -135,7 +139,7 @@ class Controller:
         Raises
         ------
         TrainyardError
-            If leadership was lost or an address cannot be listened on.
+            If leadership was lost or a server cannot listen on its address.
         """
         try:
             async with AsyncExitStack() as resources:
@@ -145,12 +149,12 @@ class Controller:
                 resources.push_async_callback(self._servers.close)
                 await self._servers.start("health", health_application(self._checks()), self.configuration.health)
                 async with asyncio.TaskGroup() as group:
-                    background = [group.create_task(informer.run()) for informer in self._followed()]
-                    background.append(group.create_task(self._tune()))
+                    background = [group.create_task(informer.run()) for informer in self._replica_informers()]
+                    background.append(group.create_task(self._freeze_caches()))
                     background.append(group.create_task(self._listen()))
                     leading = group.create_task(self._lead())
                     await self._stopping.wait()
-                    await asyncio.gather(self._hand_over(leading), self._serve_on())
+                    await asyncio.gather(self._release_leadership(leading), self._serve_during_shutdown())
                     await self._servers.close()
                     for task in background:
                         task.cancel()
@@ -161,15 +165,15 @@ class Controller:
         _LOG.info("stopped")
 
     async def _lead(self) -> None:
-        """Lead when it is this replica's turn; an error ends the process in order, for it also serves webhooks."""
+        """Acquire the lease and run as leader; an error shuts down gracefully, as the process also serves webhooks."""
         try:
             if self._elector is None:
-                await self._act()
+                await self._run_leader()
                 return
             await self._elector.acquire()
             async with asyncio.TaskGroup() as group:
                 holding = group.create_task(self._elector.hold())
-                await self._act()
+                await self._run_leader()
                 holding.cancel()
         except Exception as error:
             self._failure = error
@@ -177,77 +181,77 @@ class Controller:
         finally:
             self._stopping.set()
 
-    async def _act(self) -> None:
-        """Do what one replica at a time does, until the manager is stopped."""
+    async def _run_leader(self) -> None:
+        """Run the leader's controllers until the manager is stopped."""
         async with asyncio.TaskGroup() as group:
-            helpers = [
+            controllers = [
                 group.create_task(each.run())
                 for each in (self._events, self._queue_states, self._policy_facts, self._finalizers)
             ]
-            if self._issuer is not None:
-                helpers.append(group.create_task(self._issuer.run()))
+            if self._certificates is not None:
+                controllers.append(group.create_task(self._certificates.run()))
             if self._authorities is not None:
-                helpers.append(group.create_task(self._authorities.run()))
-            await self._view.wait_settled()
-            await take_over(self._writer, self._view)
-            self._reconciles = True
+                controllers.append(group.create_task(self._authorities.run()))
+            await self._cache.wait_settled()
+            await adopt(self._writer, self._cache)
+            self._reconciling = True
             await self._manager.run()
             try:
                 async with asyncio.timeout(_FLUSH_SECONDS):
                     await self._events.flush()
             except TimeoutError:
-                _LOG.warning("some events were not written")
-            for helper in helpers:
-                helper.cancel()
+                _LOG.warning("pending events were not written before the shutdown")
+            for controller_task in controllers:
+                controller_task.cancel()
 
-    async def _hand_over(self, leading: asyncio.Task[None]) -> None:
-        """Finish what was begun and release the lease: another replica leads while this one still serves."""
+    async def _release_leadership(self, leading: asyncio.Task[None]) -> None:
+        """Finish running reconciliations and release the lease: another replica leads while this one still serves."""
         self._manager.stop()
-        if self._reconciles:
+        if self._reconciling:
             await asyncio.wait((leading,), timeout=_DRAIN_SECONDS)
         leading.cancel()
         await asyncio.wait((leading,))
         if self._elector is not None:
             await self._elector.release()
 
-    async def _serve_on(self) -> None:
-        """Serve until no API server or proxy sends requests to this replica any more."""
+    async def _serve_during_shutdown(self) -> None:
+        """Serve webhooks until no API server or proxy sends requests to this replica."""
         if "webhook" not in self.ports:
             return
         self._servers.drain()
-        _LOG.info("serving webhooks for %g s more", self.configuration.shutdown_delay_seconds)
+        _LOG.info("serving webhooks for another %g s", self.configuration.shutdown_delay_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.configuration.shutdown_delay_seconds):
-                await self._hurried.wait()
+                await self._skip_delay.wait()
 
     async def _listen(self) -> None:
-        """Serve metrics and, once there is a certificate, admission requests."""
+        """Serve metrics and, after the certificate is loaded, admission requests."""
         tls: ssl.SSLContext | None = None
         if self._serving is not None:
             await self._serving.loaded.wait()
             tls = self._serving.context
-            admission = application(Admission(self._client, self._view, policies=self._policies), self._metrics)
+            admission = application(Admission(self._client, self._cache, policies=self._policies), self._metrics)
             self._status_server().mount(admission)
             await self._servers.start("webhook", admission, self.configuration.webhook, tls)
         await self._servers.start("metrics", metrics_application(self._metrics), self.configuration.metrics, tls)
 
-    def _followed(self) -> Sequence[Informer]:
-        """Return the informers of every replica, the leader or not."""
-        return (*self._view.informers, *((self._serving.informer,) if self._serving is not None else ()))
+    def _replica_informers(self) -> Sequence[Informer]:
+        """Return the informers that run on all replicas."""
+        return (*self._cache.informers, *((self._serving.informer,) if self._serving is not None else ()))
 
     def _status_server(self) -> StatusServer:
         tokens, writer = TokenReviewer(self._client), StatusWriter(self._client)
-        return StatusServer(self._view, tokens, writer, self._metrics, clock=time.monotonic)
+        return StatusServer(self._cache, tokens, writer, self._metrics, clock=time.monotonic)
 
-    async def _tune(self) -> None:
-        """Exempt the caches from garbage collection: a full one takes a second with 50,000 TrainJobs."""
+    async def _freeze_caches(self) -> None:
+        """Exempt the caches from garbage collection: a full collection takes a second with 50,000 TrainJobs."""
         gc.collect()
-        await self._view.wait_settled()
+        await self._cache.wait_settled()
         gc.freeze()
 
     def _checks(self) -> dict[str, Callable[[], bool]]:
         checks: dict[str, Callable[[], bool]] = {
-            "caches": lambda: self._view.settled,
+            "caches": lambda: self._cache.settled,
             "not stopping": lambda: not self._stopping.is_set(),
         }
         if self._serving is not None:
@@ -276,7 +280,7 @@ def run(configuration: Configuration, connection: Connection) -> None:
     Raises
     ------
     TrainyardError
-        If it cannot go on; the process should exit.
+        If the controller failed; the process should exit.
     """
 
     async def main() -> None:
@@ -291,12 +295,12 @@ def run(configuration: Configuration, connection: Connection) -> None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the failure behind a group of them, as an error for the user where it is foreseen."""
+    """Return the cause of an exception group, as a user-facing error if it is an expected one."""
     leaves = list(_leaves(error))
     for leaf in leaves:
         if isinstance(leaf, LeadershipLostError | FencedError):
             return TrainyardError(
-                f"leadership was lost: {leaf}", fix="Nothing: another replica leads, this one restarts"
+                f"leadership was lost: {leaf}", fix="None required: another replica leads, this one restarts"
             )
     return next((leaf for leaf in leaves if isinstance(leaf, TrainyardError)), leaves[0])
 

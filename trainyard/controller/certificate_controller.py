@@ -1,4 +1,4 @@
-"""Webhook certificates, the leader's side: issue, renew and publish each, independently of the others."""
+"""Certificate controller (leader only): issue, renew and publish each webhook certificate independently."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from trainyard.controller.certificates import (
     bundle_patch,
     certificate_data,
     certificate_due,
+    is_valid,
     same_data,
     secret,
-    serves,
 )
 from trainyard.controller.configuration import Certificate, Configuration
 from trainyard.controller.metrics import Metrics
@@ -32,7 +32,7 @@ from trainyard.controller.resources import (
 )
 from trainyard.kube import ApiError, Backoff, Change, Client, FencedError, Informer, Object, Resource, TransportError
 
-__all__ = ["Issuer", "Loop"]
+__all__ = ["CertificateController", "Loop"]
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
@@ -41,18 +41,18 @@ Clock = Callable[[], datetime.datetime]
 
 
 class Loop:
-    """Repeats one step: when it is due, when something changed, and with backoff after an error.
+    """Repeat a step when it is due, after a change, and with backoff after an error.
 
     Parameters
     ----------
     name
-        Namespace and name of the Secret that the step keeps.
+        Namespace and name of the Secret.
     informers
-        What the step reads. It begins when they are synced, or after ``patience`` seconds without them.
+        Inputs of the step. The loop starts when they are synced, at the latest after ``sync_timeout`` seconds.
     step
-        Does the work; returns when it is due again.
+        Reconciles the Secret; returns when it is due again.
     failing
-        1 while the last attempt failed.
+        1 if the last attempt failed.
     """
 
     def __init__(
@@ -64,32 +64,32 @@ class Loop:
         failing: Gauge,
         clock: Clock,
         backoff: Backoff,
-        patience: float,
+        sync_timeout: float,
     ) -> None:
         self.changed = asyncio.Event()
         self.due: datetime.datetime | None = None
-        """Time of the next step; None: one is under way."""
+        """Time of the next step; None while a step runs."""
         self._name = name
         self._informers = informers
         self._step = step
         self._failing = failing
         self._clock = clock
         self._backoff = backoff
-        self._patience = patience
+        self._sync_timeout = sync_timeout
 
     async def run(self) -> None:
-        """Work until cancelled.
+        """Run until cancelled.
 
         Raises
         ------
         FencedError
-            If this process no longer leads.
+            If this process is no longer the leader.
         """
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._sync_timeout):
                 await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
         except TimeoutError:
-            _LOG.warning("certificate %s: something it depends on cannot be watched; it is kept without", self._name)
+            _LOG.warning("certificate %s: informers are not synced; continuing with direct reads", self._name)
         while True:
             self.changed.clear()
             self.due = await self._attempt()
@@ -107,9 +107,9 @@ class Loop:
         except Exception as error:
             self._failing.set(1)
             wait = self._backoff.next()
-            foreseen = isinstance(error, ApiError | TransportError)
+            expected = isinstance(error, ApiError | TransportError)
             _LOG.warning(
-                "certificate %s: %s; again in %.1f s", self._name, error, wait, exc_info=None if foreseen else error
+                "certificate %s: %s; retry in %.1f s", self._name, error, wait, exc_info=None if expected else error
             )
             return self._clock() + datetime.timedelta(seconds=wait)
         self._failing.set(0)
@@ -117,28 +117,28 @@ class Loop:
         return due
 
 
-class Issuer:
-    """Keeps certificate Secrets and caBundles as the configuration says.
+class CertificateController:
+    """Reconcile certificate Secrets and caBundles with the configuration.
 
-    Everything is decided from what is stored, so it may be stopped between any two writes. Each certificate has a loop
-    of its own: a namespace that refuses its Secret, or a webhook configuration that refuses its bundle, delays no other
-    certificate. Bundles go out before certificates, a minute before where an authority has a predecessor: an API server
-    trusts a new authority before any webhook server uses it.
+    All decisions depend only on stored objects, so the controller can be stopped between any two writes. Each
+    certificate has its own loop: a rejected write of one Secret or webhook configuration does not delay other
+    certificates. caBundles are updated before certificates, by a minute if the authority has a predecessor, so that
+    API servers trust a new authority before any webhook server uses it.
 
     Parameters
     ----------
     client
         Fenced API client.
     configuration
-        Names the certificates.
+        Lists the certificates.
     metrics
-        Reports when certificates expire, and which fail.
+        Expiry times and failures of certificates.
     clock
         Wall clock (UTC).
     backoff
-        Returns the waiting after failures, one for each certificate.
-    patience
-        Seconds to wait for informers at the start; what cannot be watched then is read directly.
+        Factory of the backoff of each certificate.
+    sync_timeout
+        Seconds to wait for informers at the start; objects of unsynced informers are read directly.
     """
 
     def __init__(
@@ -149,41 +149,41 @@ class Issuer:
         *,
         clock: Clock = lambda: datetime.datetime.now(datetime.UTC),
         backoff: Callable[[], Backoff] = lambda: Backoff(0.2, 30.0),
-        patience: float = 5.0,
+        sync_timeout: float = 5.0,
     ) -> None:
         self._client = client
         self._configuration = configuration
         self._metrics = metrics
         self._clock = clock
         self._backoff = backoff
-        self._patience = patience
-        self._trusted: Authority | None = None
-        self._rotating = asyncio.Lock()
-        homes = {configuration.namespace, *(entry.namespace for entry in configuration.certificates)}
-        self._namespaces = {home: _named(client, NAMESPACES, home) for home in sorted(homes)}
-        self._authority = _named(client, SECRETS, configuration.authority_secret, configuration.namespace)
+        self._sync_timeout = sync_timeout
+        self._current_authority: Authority | None = None
+        self._authority_lock = asyncio.Lock()
+        namespaces = {configuration.namespace, *(entry.namespace for entry in configuration.certificates)}
+        self._namespaces = {name: _informer_of(client, NAMESPACES, name) for name in sorted(namespaces)}
+        self._authority = _informer_of(client, SECRETS, configuration.authority_secret, configuration.namespace)
         own = configuration.namespace, configuration.serving_secret
         entries = sorted(configuration.certificates, key=lambda entry: (entry.namespace, entry.secret) != own)
-        self._secrets = {entry: _named(client, SECRETS, entry.secret, entry.namespace) for entry in entries}
+        self._secrets = {entry: _informer_of(client, SECRETS, entry.secret, entry.namespace) for entry in entries}
         self._webhooks = (Informer(client, MUTATING_WEBHOOKS), Informer(client, VALIDATING_WEBHOOKS))
         self._authority_loop = self._loop(
-            configuration.namespace, configuration.authority_secret, [self._authority], self._keep_authority
+            configuration.namespace, configuration.authority_secret, [self._authority], self._reconcile_authority
         )
-        self._authority.subscribe(_waking(self._authority_loop, [configuration.authority_secret]))
+        self._authority.subscribe(_trigger(self._authority_loop, [configuration.authority_secret]))
         self._certificate_loops = [self._certificate_loop(entry) for entry in entries]
 
     @property
     def informers(self) -> Sequence[Informer]:
-        """What has to run beside it."""
+        """Informers that `run` starts."""
         return *self._namespaces.values(), self._authority, *self._secrets.values(), *self._webhooks
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """The authority's loop, the trainer's own certificate's, and those of the others."""
+        """Loops of the authority, the controller's own certificate and the other certificates."""
         return self._authority_loop, *self._certificate_loops
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         if not self._configuration.certificates:
             return
         async with asyncio.TaskGroup() as group:
@@ -206,30 +206,30 @@ class Issuer:
             failing=self._metrics.certificate_failing.labels(f"{namespace}/{name}"),
             clock=self._clock,
             backoff=self._backoff(),
-            patience=self._patience,
+            sync_timeout=self._sync_timeout,
         )
-        self._namespaces[namespace].subscribe(_waking(loop, [namespace]))
+        self._namespaces[namespace].subscribe(_trigger(loop, [namespace]))
         return loop
 
     def _certificate_loop(self, entry: Certificate) -> Loop:
-        announced = [(informer, names) for informer, names in self._announced(entry) if names]
-        informers = [self._secrets[entry], *(informer for informer, _ in announced)]
-        loop = self._loop(entry.namespace, entry.secret, informers, lambda: self._keep_certificate(entry))
-        self._secrets[entry].subscribe(_waking(loop, [entry.secret]))
-        for informer, names in announced:
-            informer.subscribe(_waking(loop, names))
+        webhooks = [(informer, names) for informer, names in self._webhook_configurations(entry) if names]
+        informers = [self._secrets[entry], *(informer for informer, _ in webhooks)]
+        loop = self._loop(entry.namespace, entry.secret, informers, lambda: self._reconcile_certificate(entry))
+        self._secrets[entry].subscribe(_trigger(loop, [entry.secret]))
+        for informer, names in webhooks:
+            informer.subscribe(_trigger(loop, names))
         return loop
 
-    def _announced(self, entry: Certificate) -> Sequence[tuple[Informer, Sequence[str]]]:
-        """Return the webhook configurations that have to trust a certificate."""
+    def _webhook_configurations(self, entry: Certificate) -> Sequence[tuple[Informer, Sequence[str]]]:
+        """Return the webhook configurations that use a certificate, by informer."""
         mutating, validating = self._webhooks
         return (
             (mutating, sorted(entry.mutating_webhook_configurations)),
             (validating, sorted(entry.validating_webhook_configurations)),
         )
 
-    async def _keep_authority(self) -> datetime.datetime:
-        async with self._rotating:
+    async def _reconcile_authority(self) -> datetime.datetime:
+        async with self._authority_lock:
             return await self._rotate()
 
     async def _rotate(self) -> datetime.datetime:
@@ -241,70 +241,72 @@ class Issuer:
         data = authority_data(authority)
         if not same_data(stored, data):
             await self._write(self._authority, secret(settings.authority_secret, settings.namespace, data, stored))
-        if authority != self._trusted:
-            self._trusted = authority
+        if authority != self._current_authority:
+            self._current_authority = authority
             for loop in self._certificate_loops:
                 loop.changed.set()
         return authority.due()
 
-    async def _keep_certificate(self, entry: Certificate) -> datetime.datetime:
+    async def _reconcile_certificate(self, entry: Certificate) -> datetime.datetime:
         now = self._clock()
-        if self._trusted is not None and self._trusted.due() <= now:
-            # Its own loop reports the error.
+        if self._current_authority is not None and self._current_authority.due() <= now:
+            # The authority's loop reports the error.
             with contextlib.suppress(ApiError, TransportError):
-                await self._keep_authority()
-        authority = self._trusted
+                await self._reconcile_authority()
+        authority = self._current_authority
         if authority is None or not self._exists(entry.namespace):
             return now + _CHECK_AT_LEAST
-        refused = await self._announce(entry, authority)
+        failure = await self._publish_bundle(entry, authority)
         informer = self._secrets[entry]
         stored = await self._stored(informer, entry.secret, entry.namespace)
-        if not (refused and serves(stored, entry, authority, now=now)):
+        if not (failure and is_valid(stored, entry, authority, now=now)):
             data = certificate_data(stored, entry, authority, now=now)
             if not same_data(stored, data):
                 stored = await self._write(informer, secret(entry.secret, entry.namespace, data, stored))
             expiry = pki.expires(data["tls.crt"]).timestamp()
             self._metrics.certificate_expiry.labels(f"{entry.namespace}/{entry.secret}").set(expiry)
-        if refused is not None:
-            raise refused
+        if failure is not None:
+            raise failure
         return certificate_due(stored, entry, authority) or now
 
-    async def _announce(self, entry: Certificate, authority: Authority) -> Exception | None:
-        """Write the bundle into each webhook configuration; return an error if there was one."""
-        refused: Exception | None = None
-        for informer, names in self._announced(entry):
+    async def _publish_bundle(self, entry: Certificate, authority: Authority) -> Exception | None:
+        """Write the caBundle into each webhook configuration; return the last error."""
+        failure: Exception | None = None
+        for informer, names in self._webhook_configurations(entry):
             for name in names:
                 try:
-                    await self._trust(informer, name, authority)
+                    await self._patch_bundle(informer, name, authority)
                 except (ApiError, TransportError) as error:
-                    _LOG.warning("%s %s does not get its caBundle: %s", informer.resource.kind, name, error)
-                    refused = error
-        return refused
+                    _LOG.warning("%s %s: caBundle not updated: %s", informer.resource.kind, name, error)
+                    failure = error
+        return failure
 
-    async def _trust(self, informer: Informer, name: str, authority: Authority) -> None:
+    async def _patch_bundle(self, informer: Informer, name: str, authority: Authority) -> None:
         stored = await self._stored(informer, name)
         operations = bundle_patch(stored, authority.bundle) if stored is not None else []
         if operations:
             resource = informer.resource
-            informer.fold(await self._client.json_patch(resource, name, operations, field_manager=_FIELD_MANAGER))
-            _LOG.info("%s %s trusts the webhook authority", resource.kind, name)
+            informer.record_write(
+                await self._client.json_patch(resource, name, operations, field_manager=_FIELD_MANAGER)
+            )
+            _LOG.info("%s %s: caBundle updated", resource.kind, name)
 
     async def _stored(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
-        """Return an object, asking the API server where it cannot be watched."""
+        """Return an object from the cache or, if its informer is not synced, from the API server."""
         if informer.synced:
             return informer.store.get(namespace, name)
         return await self._client.find(informer.resource, name, namespace=namespace or None)
 
     async def _write(self, informer: Informer, body: Object) -> Object:
-        # What was read is replaced at the version that was read; where nothing was, nothing is taken from others.
-        known = "resourceVersion" in body["metadata"]
-        stored = await self._client.apply(SECRETS, body, field_manager=_FIELD_MANAGER, force=known)
-        informer.fold(stored)
+        # Force only with the resourceVersion that was read; a new Secret must not take fields from other managers.
+        exists = "resourceVersion" in body["metadata"]
+        stored = await self._client.apply(SECRETS, body, field_manager=_FIELD_MANAGER, force=exists)
+        informer.record_write(stored)
         _LOG.info("Secret %s/%s written", body["metadata"]["namespace"], body["metadata"]["name"])
         return stored
 
     def _exists(self, namespace: str) -> bool:
-        """Whether a namespace may be written to; where it cannot be watched, the write shows it."""
+        """Whether a namespace exists and is not being deleted; assumed if its informer is not synced."""
         informer = self._namespaces[namespace]
         if not informer.synced:
             return True
@@ -312,8 +314,8 @@ class Issuer:
         return body is not None and not body["metadata"].get("deletionTimestamp")
 
 
-def _waking(loop: Loop, names: Container[str]) -> Callable[[Change], None]:
-    """Return a handler that has a loop look again when an object of one of these names changes."""
+def _trigger(loop: Loop, names: Container[str]) -> Callable[[Change], None]:
+    """Return a handler that triggers a loop when an object with one of the names changes."""
 
     def handler(change: Change) -> None:
         if change.key[1] in names:
@@ -322,5 +324,5 @@ def _waking(loop: Loop, names: Container[str]) -> Callable[[Change], None]:
     return handler
 
 
-def _named(client: Client, resource: Resource, name: str, namespace: str | None = None) -> Informer:
+def _informer_of(client: Client, resource: Resource, name: str, namespace: str | None = None) -> Informer:
     return Informer(client, resource, namespace=namespace, field_selector=f"metadata.name={name}")

@@ -1,6 +1,6 @@
 """Webhook certificates: one authority, one certificate per webhook server, and caBundles.
 
-Pure: what should be, given what is stored. `trainyard.controller.certificate_controller` writes it.
+Pure functions from stored to desired state; `trainyard.controller.certificate_controller` does the I/O.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from trainyard.kube import Object, uid_of
 __all__ = [
     "AUTHORITY_LIFETIME",
     "CERTIFICATE_LIFETIME",
-    "SETTLING",
+    "PUBLICATION_DELAY",
     "Authority",
     "authority_data",
     "authority_of",
     "bundle_patch",
     "certificate_data",
     "certificate_due",
+    "is_valid",
     "new_authority",
     "same_data",
     "secret",
-    "serves",
 ]
 
 AUTHORITY_LIFETIME = datetime.timedelta(days=730)
 CERTIFICATE_LIFETIME = datetime.timedelta(days=90)
-SETTLING = datetime.timedelta(minutes=1)
-"""How long a new authority is announced before it signs: every API server learns of it by a watch of its own."""
+PUBLICATION_DELAY = datetime.timedelta(minutes=1)
+"""Delay between the publication of a new authority and its first signature: each API server watches caBundles."""
 _CERTIFICATE, _KEY, _BUNDLE, _PREVIOUS = "tls.crt", "tls.key", "ca.crt", "previous.crt"
 
 
 @dataclass(frozen=True)
 class Authority:
-    """The certificate authority and its predecessor, for as long as a certificate of it may be in use."""
+    """The certificate authority, and its predecessor while certificates signed by it may be in use."""
 
     current: pki.KeyPair
     previous: bytes = b""
 
     @property
     def bundle(self) -> bytes:
-        """Whom to trust: the current authority, then the previous one."""
+        """CA bundle: the current authority, then the previous one."""
         return self.current.certificate + self.previous
 
     def due(self) -> datetime.datetime:
-        """Return when something about the authority has to change."""
+        """Return when the authority is due for renewal or its predecessor expires."""
         times = [pki.renewal_due(self.current.certificate)]
         if self.previous:
             times.append(pki.expires(self.previous))
         return min(times)
 
     def renewed(self, *, now: datetime.datetime) -> Authority:
-        """Return what the authority should be now: itself, or its successor after two thirds of its life."""
+        """Return the authority that should be in use now: its successor after two thirds of its lifetime."""
         previous = self.previous if self.previous and pki.expires(self.previous) > now else b""
         if now < pki.renewal_due(self.current.certificate):
             return Authority(self.current, previous)
@@ -72,87 +72,87 @@ class Authority:
 
 
 def new_authority(*, now: datetime.datetime) -> pki.KeyPair:
-    """Make an authority of webhook certificates."""
+    """Create an authority for webhook certificates."""
     return pki.authority(f"trainyard-webhooks-{now:%Y%m%d%H%M%S}", now=now, lifetime=AUTHORITY_LIFETIME)
 
 
 def authority_of(stored: Object | None, *, now: datetime.datetime) -> Authority:
-    """Return the authority that should be: the stored one, its successor, or a first one.
+    """Return the desired authority: the stored one, its successor, or the first one.
 
     Parameters
     ----------
     stored
-        The authority's Secret, None where there is none.
+        Secret of the authority; None: missing.
     now
-        The time.
+        Current time.
     """
     data = _data(stored)
     pair = pki.KeyPair(data.get(_CERTIFICATE, b""), data.get(_KEY, b""))
-    if not _usable(pair):
+    if not _is_pair(pair):
         return Authority(new_authority(now=now))
     previous = data.get(_PREVIOUS, b"")
     return Authority(pair, previous if _parsed(previous) is not None else b"").renewed(now=now)
 
 
 def authority_data(authority: Authority) -> dict[str, bytes]:
-    """Return the contents of the authority's Secret."""
+    """Return the data of the authority's Secret."""
     data = {_CERTIFICATE: authority.current.certificate, _KEY: authority.current.key, _BUNDLE: authority.bundle}
     return data | ({_PREVIOUS: authority.previous} if authority.previous else {})
 
 
-def certificate_due(stored: Object | None, wanted: Certificate, authority: Authority) -> datetime.datetime | None:
-    """Return when a stored certificate is to be renewed, None where it must be made at once.
+def certificate_due(stored: Object | None, desired: Certificate, authority: Authority) -> datetime.datetime | None:
+    """Return when a stored certificate is due for renewal; None if it must be issued now.
 
     Parameters
     ----------
     stored
-        Its Secret, None where there is none.
-    wanted
-        Names it has to be for.
+        Secret of the certificate; None: missing.
+    desired
+        Desired certificate with its subject alternative names.
     authority
-        Who has to have signed it; what its predecessor signed will do until the new one has settled.
+        Required issuer; certificates of its predecessor are accepted until the publication delay has passed.
     """
     data = _data(stored)
     pair = pki.KeyPair(data.get(_CERTIFICATE, b""), data.get(_KEY, b""))
     certificate = _parsed(pair.certificate)
-    if certificate is None or not _usable(pair) or _names(certificate) != _wanted_names(wanted):
+    if certificate is None or not _is_pair(pair) or _names(certificate) != _desired_names(desired):
         return None
     if _issued_by(certificate, authority.current.certificate):
         return pki.renewal_due(pair.certificate)
     if _issued_by(certificate, authority.previous):
-        return min(pki.made(authority.current.certificate) + SETTLING, pki.expires(pair.certificate))
+        return min(pki.issued(authority.current.certificate) + PUBLICATION_DELAY, pki.expires(pair.certificate))
     return None
 
 
 def certificate_data(
-    stored: Object | None, wanted: Certificate, authority: Authority, *, now: datetime.datetime
+    stored: Object | None, desired: Certificate, authority: Authority, *, now: datetime.datetime
 ) -> dict[str, bytes]:
-    """Return what a Secret should hold: the stored certificate while it will do, else a new one."""
+    """Return the desired data of a Secret: the stored certificate if it is not due, or else a new one."""
     data = _data(stored)
-    due = certificate_due(stored, wanted, authority)
+    due = certificate_due(stored, desired, authority)
     if due is not None and now < due:
         return {_CERTIFICATE: data[_CERTIFICATE], _KEY: data[_KEY], _BUNDLE: authority.bundle}
-    names = [*wanted.dns_names, *wanted.ip_addresses, wanted.secret]
+    names = [*desired.dns_names, *desired.ip_addresses, desired.secret]
     pair = pki.issue(
         authority.current,
         names[0],
         now=now,
         lifetime=CERTIFICATE_LIFETIME,
-        dns_names=wanted.dns_names,
-        ip_addresses=wanted.ip_addresses,
+        dns_names=desired.dns_names,
+        ip_addresses=desired.ip_addresses,
         server=True,
     )
     return {_CERTIFICATE: pair.certificate, _KEY: pair.key, _BUNDLE: authority.bundle}
 
 
-def serves(stored: Object | None, wanted: Certificate, authority: Authority, *, now: datetime.datetime) -> bool:
-    """Return whether the stored certificate is still good for its server: for its names, trusted and not expired."""
-    good = certificate_due(stored, wanted, authority) is not None
-    return good and now < pki.expires(_data(stored)[_CERTIFICATE])
+def is_valid(stored: Object | None, desired: Certificate, authority: Authority, *, now: datetime.datetime) -> bool:
+    """Return whether the stored certificate is valid for its server: matching names, trusted, not expired."""
+    trusted = certificate_due(stored, desired, authority) is not None
+    return trusted and now < pki.expires(_data(stored)[_CERTIFICATE])
 
 
 def secret(name: str, namespace: str, data: Mapping[str, bytes], stored: Object | None = None) -> Object:
-    """Return a Secret to apply: over the version that is stored, whose type cannot change and is kept."""
+    """Return a Secret to apply, with the stored resourceVersion as precondition and the stored immutable type."""
     version = {"resourceVersion": stored["metadata"]["resourceVersion"]} if stored is not None else {}
     labels = {"app.kubernetes.io/managed-by": "trainyard"}
     return {
@@ -165,12 +165,12 @@ def secret(name: str, namespace: str, data: Mapping[str, bytes], stored: Object 
 
 
 def same_data(stored: Object | None, data: Mapping[str, bytes]) -> bool:
-    """Return whether a Secret holds exactly this."""
+    """Return whether the data of a Secret equals ``data``."""
     return stored is not None and _data(stored) == dict(data)
 
 
 def bundle_patch(configuration: Object, bundle: bytes) -> list[dict[str, Any]]:
-    """Return the JSON patch that makes a webhook configuration trust a bundle; empty where it does."""
+    """Return the JSON patch that sets the caBundles of a webhook configuration; empty if they are up to date."""
     text = base64.b64encode(bundle).decode()
     operations: list[dict[str, Any]] = []
     for index, webhook in enumerate(configuration.get("webhooks") or ()):
@@ -210,8 +210,8 @@ def _issued_by(certificate: x509.Certificate, authority: bytes) -> bool:
     return True
 
 
-def _usable(pair: pki.KeyPair) -> bool:
-    """Whether certificate and key can be read and belong together."""
+def _is_pair(pair: pki.KeyPair) -> bool:
+    """Whether certificate and key are valid and match."""
     certificate = _parsed(pair.certificate)
     if certificate is None:
         return False
@@ -231,5 +231,5 @@ def _names(certificate: x509.Certificate) -> tuple[frozenset[str], frozenset[str
     return frozenset(found.get_values_for_type(x509.DNSName)), addresses
 
 
-def _wanted_names(wanted: Certificate) -> tuple[frozenset[str], frozenset[str]]:
-    return frozenset(wanted.dns_names), frozenset(str(ipaddress.ip_address(text)) for text in wanted.ip_addresses)
+def _desired_names(desired: Certificate) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(desired.dns_names), frozenset(str(ipaddress.ip_address(text)) for text in desired.ip_addresses)

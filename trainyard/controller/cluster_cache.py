@@ -1,4 +1,4 @@
-"""Cache of the cluster: the informers, and what rendering reads from them."""
+"""Cluster cache: the informers, and the render context built from them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, vers
 from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext, StatusServer, context_of
 
-__all__ = ["ClusterView"]
+__all__ = ["ClusterCache"]
 
 _LOG = logging.getLogger(__name__)
 _RETRY, _OPTIONAL_RETRY = 2.0, 30.0
 """Longest wait, in seconds, for a resource that is not served yet."""
 
 
-class ClusterView:
+class ClusterCache:
     """The informers of one controller process.
 
     Parameters
@@ -38,12 +38,12 @@ class ClusterView:
     client
         API client.
     base
-        What every context says, whatever is watched.
+        Base of every render context.
     namespaces
-        Whether namespaces are watched too: policies ask for their labels.
+        Whether to watch namespaces, whose labels policies need.
     authority
-        Returns the certificates that the status server's is checked against, None while they are not known; None where
-        this process serves no status, whatever the Platform says.
+        Returns the CA bundle of the status server, None while it is not known; None if this process does not run the
+        status server, regardless of the Platform.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class ClusterView:
 
     @property
     def owned(self) -> Sequence[Informer]:
-        """TrainJobs and what is made for them."""
+        """Informers of TrainJobs and their children."""
         return (self.train_jobs, *self.children)
 
     @property
     def inputs(self) -> Sequence[Informer]:
-        """What a TrainJob is rendered from, beside itself."""
+        """Informers of the other inputs of rendering."""
         return (
             self.training_runtimes,
             self.cluster_training_runtimes,
@@ -103,81 +103,81 @@ class ClusterView:
 
     @property
     def serves_status(self) -> bool:
-        """Whether training code can report its progress to this process."""
+        """Whether this process accepts progress reports of training code."""
         return self._status_server() is not None
 
     @property
     def settled(self) -> bool:
-        """Whether every kind that is served is completely known."""
+        """Whether all informers are settled."""
         return all(informer.settled for informer in self.informers)
 
     async def wait_settled(self) -> None:
-        """Wait until every kind that is served is completely known."""
+        """Wait until all informers are settled."""
         await asyncio.gather(*(informer.wait_settled() for informer in self.informers))
 
     @property
     def children(self) -> Sequence[Informer]:
-        """JobSets and PodGroups of TrainJobs."""
+        """Informers of JobSets and PodGroups of TrainJobs."""
         return (self.job_sets, *self.pod_groups)
 
     def job_set(self, train_job: Object) -> Object | None:
-        """Return the JobSet of a TrainJob as it is kept in memory, None where there is none of its own."""
-        return _own(self.job_sets, train_job)
+        """Return the cached summary of the JobSet that a TrainJob owns, or None."""
+        return _owned(self.job_sets, train_job)
 
     def pod_groups_of(self, train_job: Object) -> tuple[tuple[Resource, Object], ...]:
-        """Return the PodGroups of a TrainJob with their resources."""
-        found = ((informer.resource, _own(informer, train_job)) for informer in self.pod_groups)
+        """Return the PodGroups that a TrainJob owns, with their resources."""
+        found = ((informer.resource, _owned(informer, train_job)) for informer in self.pod_groups)
         return tuple((resource, body) for resource, body in found if body is not None)
 
-    def foreign(self, body: Object, train_job: Object) -> None:
-        """Check that no foreign object is known under the name of one that is to be created.
+    def require_no_conflict(self, body: Object, train_job: Object) -> None:
+        """Check that no cached object of another owner has the name of an object to be created.
 
         Raises
         ------
-        OccupiedError
-            If there is one.
+        OwnershipConflictError
+            If such an object exists.
         """
         for informer in self.children:
             if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
-                held = informer.store.get(*_key(train_job))
-                if held is not None:
-                    require_owner(informer.resource, held, train_job)
+                stored = informer.store.get(*_key(train_job))
+                if stored is not None:
+                    require_owner(informer.resource, stored, train_job)
 
-    def fold(self, body: Object) -> None:
-        """Take in what the API server answered to a write of a child."""
+    def record_write(self, body: Object) -> None:
+        """Store the response of a write of a child."""
         for informer in self.children:
             if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
-                informer.fold(body)
+                informer.record_write(body)
 
     def runtime(self, train_job: Object) -> Runtime | None:
-        """Return the runtime a TrainJob names, None where it is not known.
+        """Return the runtime that a TrainJob references from the cache, or None.
 
         Raises
         ------
         TrainyardError
-            If the stored runtime does not fit its schema.
+            If the stored runtime does not match its schema.
         """
-        informer, namespace, name = self._where(train_job)
+        informer, namespace, name = self._runtime_informer(train_job)
         body = informer.store.get(namespace, name) if informer is not None else None
         return None if body is None else self._parse(body)
 
-    async def live_runtime(self, train_job: Object) -> Runtime | None:
-        """Return the runtime a TrainJob names, asking the API server where it is not known yet."""
-        informer, namespace, name = self._where(train_job)
+    async def find_runtime(self, train_job: Object) -> Runtime | None:
+        """Return the runtime that a TrainJob references from the cache or, if not cached, from the API server."""
+        informer, namespace, name = self._runtime_informer(train_job)
         if informer is None or not name:
             return None
-        body = await self.known(informer, name, namespace)
+        body = await self.find(informer, name, namespace)
         return None if body is None else self._parse(body)
 
-    async def known(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
-        """Return an object, asking the API server where it is not known yet."""
+    async def find(self, informer: Informer, name: str, namespace: str = "") -> Object | None:
+        """Return an object from the cache or, if not cached, from the API server."""
         body = informer.store.get(namespace, name)
         if body is None:
             body = await self._client.find(informer.resource, name, namespace=namespace or None)
         return body
 
     def context(self, train_job: Object) -> RenderContext:
-        """Return what rendering a TrainJob needs to know of the cluster."""
+        """Return the render context of a TrainJob."""
         metadata = train_job["metadata"]
         namespace = metadata.get("namespace") or "default"
         policy = self.tenant_policies.store.get(namespace, TENANT_POLICY_NAME)
@@ -185,7 +185,7 @@ class ClusterView:
         known = self.priority_classes.store.keys() if self.priority_classes.synced else None
         job_set = self.job_sets.store.get(namespace, metadata.get("name") or "")
         return replace(
-            self._offered(),
+            self._platform_context(),
             default_queue=queue,
             priority_classes=None if known is None else frozenset(name for _, name in known),
             active_replicated_jobs=active_replicated_jobs(job_set),
@@ -193,20 +193,20 @@ class ClusterView:
         )
 
     def _status_server(self) -> StatusServer | None:
-        server = self._offered().status_server
+        server = self._platform_context().status_server
         if server is None or self._authority is None:
             return None
         return replace(server, authority=self._authority())
 
-    def _offered(self) -> RenderContext:
-        """Return the context of the Platform object; it is read once for each version."""
+    def _platform_context(self) -> RenderContext:
+        """Return the context derived from the Platform object, computed once per version."""
         body = self.platforms.store.get("", PLATFORM_NAME)
         identity = (uid_of(body), version_of(body)) if body is not None else None
         if self._platform[0] != identity:
             self._platform = identity, context_of(_platform(body), self._base)
         return self._platform[1]
 
-    def _where(self, train_job: Object) -> tuple[Informer | None, str, str]:
+    def _runtime_informer(self, train_job: Object) -> tuple[Informer | None, str, str]:
         group, kind, name = runtime_reference(train_job)
         if group == GROUP and kind == CLUSTER_TRAINING_RUNTIME:
             return self.cluster_training_runtimes, "", name
@@ -230,7 +230,7 @@ def _platform(body: Object | None) -> Platform | None:
     try:
         return None if body is None else parse(Platform, body)
     except TrainyardError as error:
-        _LOG.warning("the Platform object is not used: %s", error)
+        _LOG.warning("the Platform object is invalid and ignored: %s", error)
         return None
 
 
@@ -245,7 +245,7 @@ def _labels_only(body: Object) -> Object:
     return kept
 
 
-def _own(informer: Informer, train_job: Object) -> Object | None:
+def _owned(informer: Informer, train_job: Object) -> Object | None:
     body = informer.store.get(*_key(train_job))
     return body if body is not None and owns(train_job, body) else None
 

@@ -1,4 +1,4 @@
-"""The controller's configuration file."""
+"""Configuration file of the controller."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
 SERVING_SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - a name
 CERTIFICATE_AUTHORITY_SECRET = "trainyard-webhook-ca"  # noqa: S105 - a name
 WEBHOOK_TIMEOUT_SECONDS = 10
-"""Time the API server waits for a webhook; requests that have begun get as much when the process stops."""
-_TO_SPARE_SECONDS = 5
+"""Timeout of webhook calls; also the time for open requests to finish at shutdown."""
+_MARGIN_SECONDS = 5
 
 
 class _Model(BaseModel):
@@ -38,62 +38,62 @@ class _Model(BaseModel):
 
 
 class Listener(_Model):
-    """Where a server listens."""
+    """Listen address of a server."""
 
     host: str = Field(default="0.0.0.0", description="Address to listen on")  # noqa: S104 - a pod's own address
     port: int = Field(ge=0, le=65535, description="Port; 0 picks a free one")
 
 
 class Certificate(_Model):
-    """One webhook server's certificate: the Secret it is kept in and who has to trust it."""
+    """Certificate of a webhook server: its Secret and the webhook configurations that get its caBundle."""
 
     secret: str = Field(min_length=1, description="Name of the Secret (keys tls.crt, tls.key, ca.crt)")
     namespace: str = Field(min_length=1, description="Namespace of the Secret")
-    dns_names: tuple[str, ...] = Field(default=(), description="DNS names the certificate is for")
-    ip_addresses: tuple[str, ...] = Field(default=(), description="IP addresses the certificate is for")
+    dns_names: tuple[str, ...] = Field(default=(), description="DNS names of the certificate")
+    ip_addresses: tuple[str, ...] = Field(default=(), description="IP addresses of the certificate")
     mutating_webhook_configurations: tuple[str, ...] = Field(
-        default=(), description="Configurations that get the caBundle"
+        default=(), description="MutatingWebhookConfigurations that get the caBundle"
     )
     validating_webhook_configurations: tuple[str, ...] = Field(
-        default=(), description="Configurations that get the caBundle"
+        default=(), description="ValidatingWebhookConfigurations that get the caBundle"
     )
 
 
 class LeaderElection(_Model):
-    """The Lease that says which replica acts."""
+    """Leader election by a Lease."""
 
     enabled: bool | None = Field(
-        default=None, description="Default: on, but off without webhooks (one process in the foreground)"
+        default=None, description="Elect a leader; unset: enabled, except without webhooks (one foreground process)"
     )
     lease: str = Field(
-        default="trainer.kubeflow.org", description="Name of the Lease; shared with upstream's controller"
+        default="trainer.kubeflow.org", description="Name of the Lease, the same as of upstream's controller"
     )
-    lease_seconds: float = Field(default=15, gt=0, description="Time after which others may take over")
+    lease_seconds: float = Field(default=15, gt=0, description="Lease duration")
     renew_seconds: float = Field(
-        default=10, gt=0, description="Time after which the leader gives up when it cannot renew"
+        default=10, gt=0, description="Renew deadline: the leader stops when it has not renewed for this time"
     )
-    retry_seconds: float = Field(default=2, gt=0, description="Time between attempts")
+    retry_seconds: float = Field(default=2, gt=0, description="Retry period")
 
 
 class PolicyServer(_Model):
-    """The policy server beside the controller, which judges TrainJobs, runtimes and the objects made of them."""
+    """Policy server (OPA) that reviews TrainJobs, runtimes and the rendered objects."""
 
-    socket: Path = Field(description="Unix socket of the server")
-    bundle: Path = Field(description="Archive of the rules that the server has; its content is checked at the start")
-    revision: str = Field(min_length=1, description="Revision of these rules; answers from others do not count")
-    settings: PolicySettings = Field(default=PolicySettings(), description="States, parameters and exemptions of rules")
-    exempt_namespaces: tuple[str, ...] = Field(default=(), description="Namespaces of the platform")
+    socket: Path = Field(description="Unix socket of the policy server")
+    bundle: Path = Field(description="Bundle of rules loaded by the policy server; verified at the start")
+    revision: str = Field(min_length=1, description="Revision of the bundle; decisions of other revisions are rejected")
+    settings: PolicySettings = Field(default=PolicySettings(), description="Rule states, parameters and exemptions")
+    exempt_namespaces: tuple[str, ...] = Field(default=(), description="Platform namespaces, exempt from tenant rules")
     told: tuple[str, ...] = Field(
         default=(),
-        description="Rules that the API server judges too: it warns of the object itself, the webhook not again",
+        description="Rules that the API server evaluates too: the webhook omits their warnings, which would repeat",
     )
     timeout_seconds: float = Field(
-        default=5, gt=0, le=8, description="Time for one decision; less than the API server waits for the webhook"
+        default=5, gt=0, le=8, description="Timeout of one decision, shorter than the webhook timeout"
     )
 
 
 class Configuration(_Model):
-    """What one controller process does and where it listens."""
+    """Configuration of a controller process."""
 
     namespace: str = Field(
         default="kubeflow-system", description="Namespace of the controller, its Lease and its Secrets"
@@ -101,16 +101,16 @@ class Configuration(_Model):
     webhook: Listener = Field(default=Listener(port=9443), description="Admission webhook server (TLS)")
     health: Listener = Field(default=Listener(port=8081), description="/healthz and /readyz")
     metrics: Listener = Field(
-        default=Listener(port=8443), description="/metrics; TLS with the webhook certificate where there is one"
+        default=Listener(port=8443), description="/metrics; TLS with the webhook certificate, if there is one"
     )
-    workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
+    workers: int = Field(default=16, ge=1, le=256, description="Concurrent reconciliations of TrainJobs")
     webhooks: bool = Field(default=True, description="Serve admission webhooks and manage certificates")
     shutdown_delay_seconds: float = Field(
         default=8,
         ge=0,
         le=60,
-        description="Time for which webhooks are served after SIGTERM, not ready any more: until every API server and "
-        "proxy has learned of it",
+        description="Time for which webhooks are served after SIGTERM while the pod is not ready, so that all API "
+        "servers and proxies remove it from their endpoints",
     )
     serving_secret: str = Field(
         default=SERVING_SECRET, description="Secret of the controller's own serving certificate"
@@ -118,20 +118,22 @@ class Configuration(_Model):
     authority_secret: str = Field(
         default=CERTIFICATE_AUTHORITY_SECRET, description="Secret of the certificate authority"
     )
-    certificates: tuple[Certificate, ...] = Field(default=(), description="Certificates the leader makes and renews")
+    certificates: tuple[Certificate, ...] = Field(
+        default=(), description="Certificates that the leader issues and renews"
+    )
     policy: PolicyServer | None = Field(
-        default=None, description="Policy server that webhooks and reconcile loop ask; without one, policies are off"
+        default=None, description="Policy server of webhooks and reconciler; unset: policies are off"
     )
     leader_election: LeaderElection = Field(default=LeaderElection(), description="Leader election")
     coscheduling_scheduler: str = Field(
         default=COSCHEDULING_SCHEDULER,
         min_length=1,
-        description="Scheduler that runs the coscheduling plug-in, for gangs whose runtime names none",
+        description="Scheduler with the coscheduling plug-in, the default of gangs whose runtime sets none",
     )
     volcano_version: str | None = Field(
         default=None,
         pattern=r"^v?\d+\.\d+",
-        description="Version of Volcano where it is not one that is installed here",
+        description="Version of a Volcano that this platform did not install",
     )
 
     @property
@@ -142,8 +144,8 @@ class Configuration(_Model):
 
     @property
     def termination_grace_seconds(self) -> int:
-        """Time between SIGTERM and SIGKILL: the delay, the requests that have begun, and some to spare."""
-        return math.ceil(self.shutdown_delay_seconds) + WEBHOOK_TIMEOUT_SECONDS + _TO_SPARE_SECONDS
+        """Seconds between SIGTERM and SIGKILL: shutdown delay, open requests, and a margin."""
+        return math.ceil(self.shutdown_delay_seconds) + WEBHOOK_TIMEOUT_SECONDS + _MARGIN_SECONDS
 
     @classmethod
     def load(cls, path: Path) -> Configuration:
@@ -152,7 +154,7 @@ class Configuration(_Model):
         Raises
         ------
         TrainyardError
-            With every wrong field, if the file is not a valid configuration.
+            If the file is invalid; lists every invalid field.
         """
         document = load(read_text(path), f"configuration {path}", fix="Write it with `trainyard up`") or {}
         try:
@@ -164,6 +166,6 @@ class Configuration(_Model):
             ) from error
 
     def as_yaml(self) -> str:
-        """Return the file that `load` reads."""
+        """Return the YAML that `load` reads."""
         body = self.model_dump(by_alias=True, exclude_defaults=True, mode="json")
         return yaml.safe_dump(body, sort_keys=True)

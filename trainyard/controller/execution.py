@@ -1,7 +1,6 @@
-"""Execute the decisions of `trainyard.controller.lifecycle`: creates by POST, changes by patch with the uid.
+"""Execute the decisions of `trainyard.controller.lifecycle`: create by POST, change by patch with the uid.
 
-Nothing is ever applied with force, and what exists under a name is never taken over because it is there: its owner
-reference is read past the cache first.
+No write forces ownership of fields, and an existing object is used only after a quorum read of its owner reference.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass, replace
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED, SNAPSHOT_SUFFIX
 from trainyard.controller import lifecycle
 from trainyard.controller.attachments import ATTACHED, Attachments
-from trainyard.controller.cluster_cache import ClusterView
-from trainyard.controller.job_sets import as_created, take_over_patch
+from trainyard.controller.cluster_cache import ClusterCache
+from trainyard.controller.job_sets import adoption_patch, as_created
 from trainyard.controller.keys import generate
 from trainyard.controller.lifecycle import Action, Inputs, Observed
 from trainyard.controller.ownership import TRAIN_JOB_LABEL, labeled, require_owner
@@ -30,19 +29,19 @@ from trainyard.kube import ApiError, Client, Object, Resource, uid_of
 from trainyard.problem import Problem
 from trainyard.render import Rejected, key_kind, render
 
-__all__ = ["Effect", "Executor", "RefusedError"]
+__all__ = ["Effect", "Executor", "RejectedError"]
 
 _CREATED = "create JobSet"
 _POD_GROUPS = {(resource.api_version, resource.kind): resource for resource in GANG_OBJECTS}
 
 
-class RefusedError(Exception):
-    """Nothing was created because of something that the user or the platform has to change.
+class RejectedError(Exception):
+    """No object was created because of errors that the user or the platform team has to fix.
 
     Parameters
     ----------
     problems
-        What is wrong.
+        Errors.
     reason
         Reason of the event.
     """
@@ -55,105 +54,105 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Effect:
-    """What carrying out an action changed.
+    """Effect of an executed action.
 
     Parameters
     ----------
     writes
-        What was written, for the log.
-    again
-        Whether there is more to decide at once.
+        Writes, for the log.
+    requeue
+        Whether to decide the next action immediately.
     snapshot_exists
-        Whether the TrainJob has a snapshot that has to be rendered with.
+        Whether the TrainJob has a snapshot, which rendering must use.
     created
         Whether the JobSet was created.
-    note
-        What the user has to know, empty for nothing.
+    warning
+        Warning for the user; empty: none.
     """
 
     writes: tuple[str, ...] = ()
-    again: bool = False
+    requeue: bool = False
     snapshot_exists: bool = False
     created: bool = False
-    note: str = ""
+    warning: str = ""
 
 
 class Executor:
-    """Carries out actions.
+    """Execute actions.
 
     Parameters
     ----------
     client
         Fenced API client.
-    view
-        The informers, which learn of every answer.
+    cache
+        Cluster cache, updated with the response of every write.
     policies
-        Judges what is about to be created; None where policies are off.
+        Policies of rendered objects; None: policies are off.
     """
 
-    def __init__(self, client: Client, view: ClusterView, policies: Policies | None) -> None:
+    def __init__(self, client: Client, cache: ClusterCache, policies: Policies | None) -> None:
         self._client = client
-        self._view = view
+        self._cache = cache
         self._policies = policies
         self._attachments = Attachments(client)
 
     async def execute(self, observed: Observed, action: Action) -> Effect:
-        """Carry out one action.
+        """Execute one action.
 
         Raises
         ------
-        RefusedError, OccupiedError
-            If nothing was created because of something outside this process that has to change.
+        RejectedError, OwnershipConflictError
+            If no object was created because of errors outside this process.
         ApiError, TransportError, DecisionUnavailableError
-            If a write failed; the same action is decided again.
+            If a write failed; retry.
         FencedError
-            If this process no longer leads.
+            If this process is no longer the leader.
         """
         match action:
             case lifecycle.Suspend(job_set, patch):
                 await self._patch_job_set(job_set, patch)
-                return Effect(("suspend JobSet",), again=True)
-            case lifecycle.TakeOver(job_set, patch):
+                return Effect(("suspend JobSet",), requeue=True)
+            case lifecycle.Adopt(job_set, patch):
                 await self._patch_job_set(job_set, patch)
-                return Effect(("take over JobSet",), again=True)
+                return Effect(("adopt JobSet",), requeue=True)
             case lifecycle.Create():
                 return await self._create(observed, action)
             case lifecycle.Resume():
                 return await self._resume(observed, action)
-            case lifecycle.Remake(job_set, _):
+            case lifecycle.Recreate(job_set, _):
                 await self._delete(JOB_SETS, job_set, propagation="Foreground")
-                return Effect(("delete JobSet to remake it",))
+                return Effect(("delete JobSet to recreate it",))
             case lifecycle.Finish():
                 return await self._finish(action)
             case lifecycle.Report(problems, reason):
-                raise RefusedError(problems, reason)
+                raise RejectedError(problems, reason)
             case lifecycle.Nothing():
                 return Effect()
 
     async def _create(self, observed: Observed, action: lifecycle.Create) -> Effect:
         job, inputs, writes = observed.train_job, action.inputs, []
         for body in action.objects:
-            self._view.foreign(body, job)
-        await self._judge(job, inputs, action.objects)
+            self._cache.require_no_conflict(body, job)
+        await self._check_policies(job, inputs, action.objects)
         snapshot, *others = _snapshot_first(action.objects)
         if not inputs.from_snapshot:
             if not await create_snapshot(self._client, snapshot):
-                return Effect(again=True, snapshot_exists=True)
+                return Effect(requeue=True, snapshot_exists=True)
             writes.append("create ConfigMap")
         first, found = not inputs.from_snapshot, False
         for body in others:
             if body["kind"] != JOB_SETS.kind:
                 writes += await self._put(observed, inputs, body, first=first)
             elif not action.restore:
-                made = await self._create_job_set(job, body)
-                writes += made
-                found = made != [_CREATED]
-        # A JobSet that was there already may be suspended, or run, against what the TrainJob says.
-        return Effect(tuple(writes), again=found, created=not action.restore)
+                job_set_writes = await self._create_job_set(job, body)
+                writes += job_set_writes
+                found = job_set_writes != [_CREATED]
+        # The suspend field of a JobSet that already existed may differ from the TrainJob's.
+        return Effect(tuple(writes), requeue=found, created=not action.restore)
 
     async def _resume(self, observed: Observed, action: lifecycle.Resume) -> Effect:
         job, writes = observed.train_job, []
-        await self._judge(job, action.inputs, action.objects)
+        await self._check_policies(job, action.inputs, action.objects)
         snapshot, *others = _snapshot_first(action.objects)
         if not action.inputs.from_snapshot and await create_snapshot(self._client, snapshot):
             writes.append("create ConfigMap")
@@ -161,7 +160,7 @@ class Executor:
             if body["kind"] != JOB_SETS.kind:
                 writes += await self._put(observed, action.inputs, body, first=False)
         await self._patch_job_set(action.job_set, action.patch)
-        return Effect((*writes, "resume JobSet"), note=action.unchanged)
+        return Effect((*writes, "resume JobSet"), warning=action.unchanged)
 
     async def _finish(self, action: lifecycle.Finish) -> Effect:
         writes = []
@@ -176,13 +175,13 @@ class Executor:
             writes.append(f"delete {resource.kind}")
         return Effect(tuple(writes))
 
-    async def _judge(self, job: Object, inputs: Inputs, objects: Sequence[Object]) -> None:
-        """Ask the policies about what is about to be created."""
+    async def _check_policies(self, job: Object, inputs: Inputs, objects: Sequence[Object]) -> None:
+        """Check the objects to be created against the policies."""
         if self._policies is None:
             return
-        ruling = await self._policies.judge("CREATE", job, runtime=inputs.runtime, made=objects)
+        ruling = await self._policies.review("CREATE", job, runtime=inputs.runtime, rendered=objects)
         if ruling.denials:
-            raise RefusedError(ruling.denials, POLICY_DENIED)
+            raise RejectedError(ruling.denials, POLICY_DENIED)
 
     async def _put(self, observed: Observed, inputs: Inputs, body: Object, *, first: bool) -> list[str]:
         job = observed.train_job
@@ -198,22 +197,22 @@ class Executor:
         metadata = body["metadata"]
         if not known:
             try:
-                self._view.fold(await self._client.create(resource, body, field_manager=FIELD_MANAGER))
+                self._cache.record_write(await self._client.create(resource, body, field_manager=FIELD_MANAGER))
             except ApiError as error:
                 if not _exists(error):
-                    raise _explained(error, resource) from error
+                    raise _as_rejection(error, resource) from error
             else:
                 return [f"create {resource.kind}"]
         stored = await self._owned(resource, job)
         changed = {name: value for name, value in body["spec"].items() if stored.get("spec", {}).get(name) != value}
         if not changed and (stored["metadata"].get("labels") or {}).items() >= metadata["labels"].items():
-            self._view.fold(stored)
+            self._cache.record_write(stored)
             return []
         patch = {"metadata": {"uid": uid_of(stored), "labels": metadata["labels"]}, "spec": changed}
-        answer = await self._client.merge_patch(
+        stored = await self._client.merge_patch(
             resource, metadata["name"], patch, namespace=metadata["namespace"], field_manager=FIELD_MANAGER
         )
-        self._view.fold(answer)
+        self._cache.record_write(stored)
         return [f"patch {resource.kind}"]
 
     async def _create_job_set(self, job: Object, body: Object) -> list[str]:
@@ -221,25 +220,25 @@ class Executor:
             stored = await self._client.create(JOB_SETS, as_created(body, job), field_manager=FIELD_MANAGER)
         except ApiError as error:
             if not _exists(error):
-                raise _explained(error, JOB_SETS) from error
+                raise _as_rejection(error, JOB_SETS) from error
             stored = await self._owned(JOB_SETS, job)
             if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
-                await self._patch_job_set(stored, take_over_patch(stored, job))
-                return ["take over JobSet"]
-            self._view.fold(stored)
+                await self._patch_job_set(stored, adoption_patch(stored, job))
+                return ["adopt JobSet"]
+            self._cache.record_write(stored)
             return []
-        self._view.fold(stored)
+        self._cache.record_write(stored)
         return [_CREATED]
 
     async def _owned(self, resource: Resource, job: Object) -> Object:
-        """Return an object of a TrainJob, read past the cache.
+        """Return an object of a TrainJob, read from the API server.
 
         Raises
         ------
-        OccupiedError
+        OwnershipConflictError
             If it has another owner.
         ApiError
-            With status 404 if it is gone meanwhile; try again.
+            With status 404 if it was deleted meanwhile; retry.
         """
         stored = await self._client.get(resource, job["metadata"]["name"], namespace=job["metadata"]["namespace"])
         require_owner(resource, stored, job)
@@ -250,10 +249,10 @@ class Executor:
         stored = await self._client.merge_patch(
             JOB_SETS, metadata["name"], patch, namespace=metadata["namespace"], field_manager=FIELD_MANAGER
         )
-        self._view.fold(stored)
+        self._cache.record_write(stored)
 
     async def _delete(self, resource: Resource, body: Object, *, propagation: str = "Background") -> None:
-        """Delete this incarnation of an object."""
+        """Delete an object with its uid as precondition."""
         metadata = body["metadata"]
         await self._client.delete(
             resource, metadata["name"], namespace=metadata["namespace"], uid=uid_of(body), propagation=propagation
@@ -261,7 +260,7 @@ class Executor:
 
 
 def _snapshot_first(objects: Sequence[Object]) -> list[Object]:
-    """Return the rendered objects in order, the snapshot of the runtime first."""
+    """Return the rendered objects with the runtime snapshot first."""
     snapshot = next(body for body in objects if _is_snapshot(body))
     return [snapshot, *(body for body in objects if body is not snapshot)]
 
@@ -271,7 +270,7 @@ def _is_snapshot(body: Object) -> bool:
 
 
 def _with_keys(body: Object, inputs: Inputs) -> Object:
-    """Return a Secret as it is rendered with new keys."""
+    """Return the Secret rendered with new keys."""
     if inputs.train_job is None or inputs.runtime is None:
         return body
     kind = key_kind(inputs.runtime)
@@ -279,15 +278,15 @@ def _with_keys(body: Object, inputs: Inputs) -> Object:
         return body
     result = render(inputs.train_job, inputs.runtime, replace(inputs.context, keys=generate(kind)))
     objects = () if isinstance(result, Rejected) else result.objects
-    return next(made for made in objects if (made["kind"], made["metadata"]) == (body["kind"], body["metadata"]))
+    return next(each for each in objects if (each["kind"], each["metadata"]) == (body["kind"], body["metadata"]))
 
 
-def _explained(error: ApiError, resource: Resource) -> Exception:
-    """Return a kind that is not served as a refusal, any other error as it is."""
+def _as_rejection(error: ApiError, resource: Resource) -> Exception:
+    """Return a RejectedError if the kind is not served, or else the error itself."""
     if not error.not_found or error.message.startswith("namespaces "):
         return error
-    what = f"{resource.kind} of {resource.api_version} is not served"
-    return RefusedError((Problem("", what, "install its CustomResourceDefinition"),))
+    message = f"{resource.kind} of {resource.api_version} is not served"
+    return RejectedError((Problem("", message, "install its CustomResourceDefinition"),))
 
 
 def _exists(error: ApiError) -> bool:

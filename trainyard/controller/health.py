@@ -11,11 +11,11 @@ from trainyard.controller.metrics import Metrics
 __all__ = ["Checks", "health_application", "metrics_application"]
 
 Checks = Mapping[str, Callable[[], bool]]
-"""What has to be true to be ready, by the words that say what is missing."""
+"""Readiness conditions by name; the names of false ones are in the response."""
 
 
 def health_application(checks: Checks) -> web.Application:
-    """Return /healthz (the event loop turns) and /readyz (everything in ``checks`` is true)."""
+    """Return an application with /healthz (the event loop runs) and /readyz (all checks are true)."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -33,7 +33,7 @@ def health_application(checks: Checks) -> web.Application:
 
 
 def metrics_application(metrics: Metrics) -> web.Application:
-    """Return /metrics."""
+    """Return an application with /metrics."""
 
     async def scrape(_: web.Request) -> web.Response:
         return web.Response(body=metrics.text(), headers={"Content-Type": metrics.content_type})

@@ -1,8 +1,8 @@
 """The JobSet of a TrainJob: its cached form, its creation, and its mutable fields.
 
-JobSet lets a JobSet change its ``suspend`` and ``ttlSecondsAfterFinished`` at any time and, while it is suspended,
-labels, annotations, nodeSelector, tolerations and schedulingGates of pod templates; everything else is frozen
-(``pkg/webhooks/jobset_webhook.go``, ``ValidateUpdate``, JobSet 0.12).
+A JobSet's ``suspend`` and ``ttlSecondsAfterFinished`` are mutable at any time. While it is suspended, labels,
+annotations, nodeSelector, tolerations and schedulingGates of its pod templates are mutable too. All other fields of
+the spec are immutable (``pkg/webhooks/jobset_webhook.go``, ``ValidateUpdate``, JobSet 0.12).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = [
     "FROZEN_DIGEST",
     "TTL_ANNOTATION",
     "active_replicated_jobs",
+    "adoption_patch",
     "as_created",
     "finish_patch",
     "resume_patch",
-    "same_frozen",
+    "same_immutable_fields",
     "summary",
     "suspend_patch",
-    "take_over_patch",
 ]
 
 FROZEN_DIGEST: Final = "trainyard.dev/frozen-digest"
-"""Annotation: digest of the fields that JobSet makes immutable, as they were rendered."""
+"""Annotation: digest of the rendered immutable fields."""
 TTL_ANNOTATION: Final = "trainyard.dev/ttl-seconds-after-finished"
-"""Annotation: the runtime's ttlSecondsAfterFinished, set on the JobSet once the TrainJob's end is recorded."""
+"""Annotation: the runtime's ttlSecondsAfterFinished, set in the JobSet's spec after the TrainJob has finished."""
 
 _TTL: Final = "ttlSecondsAfterFinished"
 _MUTABLE_METADATA: Final = ("labels", "annotations")
@@ -41,7 +41,7 @@ _MUTABLE_POD_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def summary(body: Object) -> Object:
-    """Return what the controller keeps of a JobSet in memory; total, whatever the CRD admitted."""
+    """Return the part of a JobSet that the controller caches; never raises, whatever the CRD admitted."""
     metadata = body["metadata"]
     annotations = _mapping(metadata.get("annotations"))
     labels = _mapping(metadata.get("labels"))
@@ -75,10 +75,10 @@ def active_replicated_jobs(job_set: Object | None) -> tuple[str, ...]:
 
 
 def as_created(rendered: Object, train_job: Object) -> Object:
-    """Return a rendered JobSet as it is created.
+    """Return the JobSet to create from a rendered one.
 
-    Its time to live becomes an annotation: JobSet's controller would delete the JobSet by it before its end is recorded
-    on the TrainJob. A digest of the frozen part says later whether a new rendering differs.
+    ttlSecondsAfterFinished becomes an annotation, because JobSet's controller could delete the JobSet before its end
+    is recorded in the TrainJob's status. A digest of the immutable fields detects later changes of the rendering.
     """
     body = labeled(rendered, train_job)
     spec = {name: value for name, value in body["spec"].items() if name != _TTL}
@@ -89,14 +89,14 @@ def as_created(rendered: Object, train_job: Object) -> Object:
 
 
 def suspend_patch(job_set: Object) -> Object:
-    """Return the merge patch that stops a JobSet, this incarnation only."""
+    """Return the merge patch that suspends a JobSet, with its uid as precondition."""
     return {"metadata": {"uid": uid_of(job_set)}, "spec": {"suspend": True}}
 
 
-def take_over_patch(job_set: Object, train_job: Object) -> Object:
-    """Return the merge patch that makes a JobSet of another controller one of ours.
+def adoption_patch(job_set: Object, train_job: Object) -> Object:
+    """Return the merge patch that adopts a JobSet of another controller or version.
 
-    The label brings it into the watch; its time to live waits in an annotation until its end is recorded.
+    The label adds it to the watch; ttlSecondsAfterFinished moves to an annotation until the TrainJob has finished.
     """
     metadata: Object = {"uid": uid_of(job_set), "labels": {TRAIN_JOB_LABEL: train_job["metadata"]["name"]}}
     patch: Object = {"metadata": metadata}
@@ -108,23 +108,23 @@ def take_over_patch(job_set: Object, train_job: Object) -> Object:
 
 
 def finish_patch(job_set: Object) -> Object | None:
-    """Return the merge patch that lets JobSet delete a JobSet after its time to live, None where it has none."""
-    wanted = _mapping(job_set["metadata"].get("annotations")).get(TTL_ANNOTATION, "")
-    if job_set["spec"].get(_TTL) is not None or not str(wanted).isdecimal():
+    """Return the merge patch that sets ttlSecondsAfterFinished; None if it is unset or already applied."""
+    desired = _mapping(job_set["metadata"].get("annotations")).get(TTL_ANNOTATION, "")
+    if job_set["spec"].get(_TTL) is not None or not str(desired).isdecimal():
         return None
-    return {"metadata": {"uid": uid_of(job_set)}, "spec": {_TTL: min(int(wanted), 2**31 - 1)}}
+    return {"metadata": {"uid": uid_of(job_set)}, "spec": {_TTL: min(int(desired), 2**31 - 1)}}
 
 
-def same_frozen(rendered: Object, stored: Object) -> bool:
-    """Return whether a rendering leaves the frozen part of a stored JobSet as it is.
+def same_immutable_fields(rendered: Object, stored: Object) -> bool:
+    """Return whether a rendered JobSet has the same immutable fields as the stored one.
 
-    Decided by the digest of what was rendered before; for a JobSet without one, by whether everything that is rendered
-    stands in the stored JobSet (defaults of JobSet and Kubernetes are no difference).
+    Compares the digest of the previous rendering. Without a digest, the rendered fields must be a subset of the stored
+    ones, so that defaults of JobSet and Kubernetes are not differences.
     """
     before = _mapping(stored["metadata"].get("annotations")).get(FROZEN_DIGEST)
     if before is not None:
         return bool(before == _digest(rendered["spec"]))
-    return _within(_frozen(rendered["spec"]), _frozen(stored["spec"]))
+    return _is_subset(_immutable_fields(rendered["spec"]), _immutable_fields(stored["spec"]))
 
 
 def resume_patch(rendered: Object, stored: Object, train_job: Object, *, changes: bool) -> Object:
@@ -133,11 +133,11 @@ def resume_patch(rendered: Object, stored: Object, train_job: Object, *, changes
     Parameters
     ----------
     rendered
-        The JobSet as it is rendered now.
+        The rendered JobSet.
     stored
-        The whole JobSet, as it was read; the patch holds for this version only.
+        The complete stored JobSet; its resourceVersion is a precondition of the patch.
     changes
-        Whether what JobSet lets change follows the rendering.
+        Whether to update the mutable fields to the rendered ones.
     """
     metadata: Object = {"uid": uid_of(stored), "resourceVersion": stored["metadata"]["resourceVersion"]}
     patch: Object = {"metadata": metadata, "spec": {"suspend": False}}
@@ -152,27 +152,27 @@ def resume_patch(rendered: Object, stored: Object, train_job: Object, *, changes
 
 
 def _with_mutable_parts(stored: Object, rendered: Object) -> list[Object]:
-    wanted = {job["name"]: job["template"]["spec"]["template"] for job in rendered["replicatedJobs"]}
-    return [_with_pod_parts(job, wanted.get(job["name"])) for job in stored["replicatedJobs"]]
+    desired = {job["name"]: job["template"]["spec"]["template"] for job in rendered["replicatedJobs"]}
+    return [_with_pod_parts(job, desired.get(job["name"])) for job in stored["replicatedJobs"]]
 
 
-def _with_pod_parts(job: Object, wanted: Object | None) -> Object:
-    if wanted is None:
+def _with_pod_parts(job: Object, desired: Object | None) -> Object:
+    if desired is None:
         return job
     template = job["template"]
     pods = template["spec"]["template"]
-    metadata = _replaced(_mapping(pods.get("metadata")), _mapping(wanted.get("metadata")), _MUTABLE_METADATA)
-    spec = _replaced(_mapping(pods.get("spec")), _mapping(wanted.get("spec")), _MUTABLE_POD_FIELDS)
+    metadata = _replaced(_mapping(pods.get("metadata")), _mapping(desired.get("metadata")), _MUTABLE_METADATA)
+    spec = _replaced(_mapping(pods.get("spec")), _mapping(desired.get("spec")), _MUTABLE_POD_FIELDS)
     pods = {**pods, "spec": spec, **({"metadata": metadata} if metadata else {})}
     return {**job, "template": {**template, "spec": {**template["spec"], "template": pods}}}
 
 
-def _replaced(stored: Mapping[str, Any], wanted: Mapping[str, Any], names: Sequence[str]) -> Object:
+def _replaced(stored: Mapping[str, Any], desired: Mapping[str, Any], names: Sequence[str]) -> Object:
     kept = {name: value for name, value in stored.items() if name not in names}
-    return kept | {name: wanted[name] for name in names if wanted.get(name)}
+    return kept | {name: desired[name] for name in names if desired.get(name)}
 
 
-def _frozen(spec: Object) -> Object:
+def _immutable_fields(spec: Object) -> Object:
     kept = {name: value for name, value in spec.items() if name not in ("suspend", _TTL, "replicatedJobs")}
     jobs: list[Object] = []
     for job in _sequence(spec.get("replicatedJobs")):
@@ -193,23 +193,23 @@ def _without(body: Mapping[str, Any], names: Sequence[str]) -> Object:
 
 
 def _digest(spec: Object) -> str:
-    text = orjson.dumps(_frozen(spec), option=orjson.OPT_SORT_KEYS)
+    text = orjson.dumps(_immutable_fields(spec), option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
-def _within(wanted: Any, stored: Any) -> bool:
-    """Whether every value of ``wanted`` stands in ``stored``; empty values equal absent ones."""
-    if wanted in (None, {}, [], "", False):
+def _is_subset(desired: Any, stored: Any) -> bool:
+    """Whether ``desired`` is a subset of ``stored``; empty values equal unset ones."""
+    if desired in (None, {}, [], "", False):
         return stored in (None, {}, [], "", False) or isinstance(stored, dict | list)
-    if isinstance(wanted, dict):
-        return isinstance(stored, dict) and all(_within(value, stored.get(name)) for name, value in wanted.items())
-    if isinstance(wanted, list):
+    if isinstance(desired, dict):
+        return isinstance(stored, dict) and all(_is_subset(value, stored.get(name)) for name, value in desired.items())
+    if isinstance(desired, list):
         return (
             isinstance(stored, list)
-            and len(wanted) == len(stored)
-            and all(_within(one, other) for one, other in zip(wanted, stored, strict=True))
+            and len(desired) == len(stored)
+            and all(_is_subset(one, other) for one, other in zip(desired, stored, strict=True))
         )
-    return bool(wanted == stored) or str(wanted) == str(stored)
+    return bool(desired == stored) or str(desired) == str(stored)
 
 
 def _pod_templates(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

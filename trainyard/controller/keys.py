@@ -1,7 +1,6 @@
 """Keys of a job, generated once: SSH keys of MPI jobs, CurveZMQ keys of Flux jobs.
 
-They are random, unlike everything else about a job, so they are made here and not while rendering. They go into a
-Secret and nowhere else.
+Rendering is deterministic and keys are random, so they are generated here. They are stored only in a Secret.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _TO_Z85: Final = bytes.maketrans(_RFC_1924, _Z85)
 
 
 def generate(kind: str) -> dict[str, str]:
-    """Return new keys as the values of a Secret by their name in it.
+    """Return new keys as the data of a Secret.
 
     Parameters
     ----------
     kind
-        ``ssh`` (ECDSA P-521) or ``curve`` (a CurveZMQ certificate), as a framework declares it.
+        ``ssh`` (ECDSA P-521) or ``curve`` (a CurveZMQ certificate), declared by the framework.
     """
     return _GENERATORS[kind]()
 
@@ -54,7 +53,7 @@ def _curve() -> dict[str, str]:
 
 
 def _z85(data: bytes) -> str:
-    """Return ZeroMQ's base 85: that of RFC 1924 in four-byte groups, with other digits."""
+    """Encode in ZeroMQ's base 85: RFC 1924 in four-byte groups, with another alphabet."""
     return base64.b85encode(data).translate(_TO_Z85).decode()
 
 

@@ -1,4 +1,4 @@
-"""Level-triggered loop of the leader's other tasks: step until done, then wait for a change."""
+"""Level-triggered loop of the leader's other controllers: step until done, then wait for a change."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import NoReturn
 
 from trainyard.kube import Backoff
 
-__all__ = ["keep"]
+__all__ = ["run_level_triggered"]
 
 
-async def keep(step: Callable[[], Awaitable[bool]], changed: asyncio.Event, backoff: Backoff) -> NoReturn:
-    """Run a step again after each change, and after a backoff while it has not done all; until cancelled.
+async def run_level_triggered(
+    step: Callable[[], Awaitable[bool]], changed: asyncio.Event, backoff: Backoff
+) -> NoReturn:
+    """Run a step after each change, and with backoff while it is not done; until cancelled.
 
     Parameters
     ----------
     step
-        Does what is missing; returns whether nothing is left.
+        Reconciles; returns whether it is done.
     changed
-        Set when something changes; cleared before each step.
+        Set on a change; cleared before each step.
     backoff
-        Waiting while something is left.
+        Delays while the step is not done.
     """
     while True:
         changed.clear()

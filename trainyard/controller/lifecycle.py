@@ -1,11 +1,11 @@
-"""TrainJob lifecycle: decide the next step purely from the observed state; no clock, no I/O, no history.
+"""TrainJob lifecycle: decide the next action as a pure function of the observed state; no clock, no I/O, no history.
 
-Three properties hold by the order of the cases below:
+The order of the cases guarantees three properties:
 
-- Stopping needs nothing but the stored JobSet: `Suspend` comes before everything that renders.
-- What ended never starts again: once the end is recorded on the TrainJob only `Finish` is left, and a JobSet that was
-  recorded and is gone ends the TrainJob (`JobSetMissing`) instead of being created a second time.
-- A JobSet is deleted to be made again only after that was recorded (`Remake`).
+- Suspending requires only the stored JobSet: `Suspend` precedes all actions that render.
+- A finished TrainJob never restarts: after its end is recorded in the status, only `Finish` is possible. If a recorded
+  JobSet is missing, the TrainJob fails (`JobSetMissing`) instead of creating it a second time.
+- A JobSet is deleted to be recreated only after that is recorded in the status (`Recreate`).
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from trainyard.render import Rejected, RenderContext, render
 
 __all__ = [
     "Action",
+    "Adopt",
     "Build",
     "Create",
     "Finish",
     "Inputs",
     "Nothing",
     "Observed",
-    "Remake",
+    "Recreate",
     "Report",
     "Resume",
     "Suspend",
-    "TakeOver",
-    "build_of",
     "decide",
+    "is_managed",
     "needs_confirmation",
-    "reconciled",
+    "required_build",
 ]
 
-_FROZEN_CHANGED: Final = "the rendered JobSet differs in fields that JobSet does not change"
+_IMMUTABLE_CHANGED: Final = "the rendered JobSet differs in immutable fields"
 
 
 class Build(StrEnum):
-    """What a TrainJob has to be rendered for."""
+    """Purpose of rendering a TrainJob."""
 
     CREATE = "Create"
     RESUME = "Resume"
@@ -56,22 +56,22 @@ class Build(StrEnum):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What rendering needs beside the cache, or why it is not available.
+    """Inputs of rendering, or the errors that prevent it.
 
     Parameters
     ----------
     train_job
-        The TrainJob as a model; None where it does not fit its schema.
+        The parsed TrainJob; None if it does not match its schema.
     runtime
-        The runtime to render with.
+        The parsed runtime.
     from_snapshot
         Whether the runtime comes from the TrainJob's snapshot.
     context
-        What the cluster adds.
+        Render context of the cluster.
     problems
-        Why there is no runtime.
+        Errors, if TrainJob or runtime is None.
     job_set
-        For a resume: the whole stored JobSet.
+        The complete stored JobSet, for a resume.
     """
 
     train_job: TrainJob | None = None
@@ -84,26 +84,26 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Observed:
-    """One TrainJob and what is known of its objects.
+    """Observed state of one TrainJob and its objects.
 
     Parameters
     ----------
     train_job
         The TrainJob as stored.
     now
-        The time (UTC).
+        Current time (UTC).
     job_set
-        Its JobSet as `job_sets.summary` keeps it; None where the cache has none that belongs to it.
+        Summary (`job_sets.summary`) of the JobSet that it owns; None if it is not cached.
     confirmed_absent
-        Whether a read past the cache found no such JobSet either.
+        Whether a read from the API server found no such JobSet either.
     pod_groups
-        PodGroups that belong to it, with their resources.
+        PodGroups that it owns, with their resources.
     inputs
-        What rendering needs; None where it was not asked for or could not be read.
-    records
-        Whether the API server keeps the record of the JobSet: without it a JobSet is never deleted to be made again.
+        Inputs of rendering; None if not required.
+    record_supported
+        Whether the API server stores status.jobSet; without it, a JobSet is never deleted to be recreated.
     created
-        uid of the JobSet that this process created and has not recorded yet.
+        uid of the JobSet that this process created and has not yet recorded in the status.
     """
 
     train_job: Object
@@ -112,42 +112,42 @@ class Observed:
     confirmed_absent: bool = False
     pod_groups: tuple[tuple[Resource, Object], ...] = ()
     inputs: Inputs | None = None
-    records: bool = True
+    record_supported: bool = True
     created: str | None = None
 
     @property
     def awaits_job_set(self) -> bool:
-        """Return whether a JobSet was created and is not to be created again."""
+        """Whether a JobSet was created and must not be created again."""
         return self.created is not None or statuses.awaits_job_set(self.train_job)
 
     @property
     def suspended(self) -> bool:
-        """Return whether the TrainJob is to be held back."""
+        """Whether the TrainJob is suspended."""
         return bool((self.train_job.get("spec") or {}).get("suspend"))
 
     @property
-    def wanted_status(self) -> dict[str, Any]:
-        """Return the status that the TrainJob should have."""
+    def desired_status(self) -> dict[str, Any]:
+        """Desired status of the TrainJob."""
         missing = self.confirmed_absent and self.awaits_job_set
         return statuses.status_of(self.train_job, self.job_set, now=self.now, missing=missing)
 
 
 @dataclass(frozen=True)
 class Nothing:
-    """There is nothing to do."""
+    """No action is required."""
 
 
 @dataclass(frozen=True)
 class Suspend:
-    """Stop the JobSet by one patch."""
+    """Suspend the JobSet by one patch."""
 
     job_set: Object
     patch: Object
 
 
 @dataclass(frozen=True)
-class TakeOver:
-    """Make the JobSet of another controller, or of an earlier version, one of ours."""
+class Adopt:
+    """Adopt a JobSet that another controller or an earlier version created."""
 
     job_set: Object
     patch: Object
@@ -155,16 +155,16 @@ class TakeOver:
 
 @dataclass(frozen=True)
 class Create:
-    """Create the objects that are missing.
+    """Create missing objects.
 
     Parameters
     ----------
     objects
-        The rendered objects, in the order in which they are created.
+        Rendered objects in order of creation.
     inputs
-        What they were rendered from.
+        Inputs of rendering.
     restore
-        Whether the JobSet runs and only its gang was lost.
+        Whether the JobSet is running and only its PodGroup is missing.
     """
 
     objects: tuple[Object, ...]
@@ -174,7 +174,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Resume:
-    """Start a suspended JobSet.
+    """Resume a suspended JobSet.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ class Resume:
     job_set
         The stored JobSet.
     patch
-        What to change in it.
+        Merge patch of the JobSet.
     unchanged
-        What the rendering would change and JobSet does not: the JobSet resumes as it is; empty where nothing is lost.
+        Why rendered changes cannot be applied and the JobSet resumes unchanged; empty if all changes are applied.
     """
 
     objects: tuple[Object, ...]
@@ -196,8 +196,8 @@ class Resume:
 
 
 @dataclass(frozen=True)
-class Remake:
-    """Record why, then delete the suspended JobSet; a later step creates it again."""
+class Recreate:
+    """Record the reason, then delete the suspended JobSet; a later action creates it again."""
 
     job_set: Object
     reason: str
@@ -205,14 +205,14 @@ class Remake:
 
 @dataclass(frozen=True)
 class Finish:
-    """Clean up after a TrainJob whose end is recorded.
+    """Clean up after a finished TrainJob.
 
     Parameters
     ----------
     delete
         Objects to delete, with their resources.
     patch
-        What lets JobSet delete the JobSet after its time to live.
+        Merge patch that sets the JobSet's ttlSecondsAfterFinished.
     """
 
     job_set: Object | None
@@ -223,12 +223,12 @@ class Finish:
 
 @dataclass(frozen=True)
 class Report:
-    """Tell the user why nothing is created; it is tried again within a minute.
+    """Report errors that prevent the creation; retried within a minute.
 
     Parameters
     ----------
     problems
-        What is wrong.
+        Errors.
     reason
         Reason of the event.
     """
@@ -237,14 +237,14 @@ class Report:
     reason: str = RESOURCES_CREATION_FAILED
 
 
-Action = Nothing | Suspend | TakeOver | Create | Resume | Remake | Finish | Report
+Action = Nothing | Suspend | Adopt | Create | Resume | Recreate | Finish | Report
 
 
 def needs_confirmation(observed: Observed) -> bool:
-    """Return whether it matters that the JobSet is really gone, and not only from the cache."""
+    """Return whether the absence of the JobSet has to be confirmed by a read from the API server."""
     job = observed.train_job
     return (
-        reconciled(job)
+        is_managed(job)
         and not statuses.finished(job)
         and observed.job_set is None
         and observed.awaits_job_set
@@ -252,16 +252,16 @@ def needs_confirmation(observed: Observed) -> bool:
     )
 
 
-def build_of(observed: Observed) -> Build | None:
-    """Return what the TrainJob has to be rendered for, None where it need not be rendered."""
+def required_build(observed: Observed) -> Build | None:
+    """Return for what the TrainJob has to be rendered, or None."""
     job, job_set = observed.train_job, observed.job_set
-    if not reconciled(job) or statuses.finished(job) or statuses.finished({"status": observed.wanted_status}):
+    if not is_managed(job) or statuses.finished(job) or statuses.finished({"status": observed.desired_status}):
         return None
     if job_set is None:
         return None if observed.awaits_job_set else Build.CREATE
-    if job_set["metadata"].get("deletionTimestamp") or statuses.remake_of(job) == uid_of(job_set):
+    if job_set["metadata"].get("deletionTimestamp") or statuses.pending_recreation(job) == uid_of(job_set):
         return None
-    if observed.suspended or _take_over(job_set, job) is not None:
+    if observed.suspended or _adoption_patch(job_set, job) is not None:
         return None
     if job_set["spec"]["suspend"]:
         return Build.RESUME
@@ -269,32 +269,32 @@ def build_of(observed: Observed) -> Build | None:
 
 
 def decide(observed: Observed) -> Action:
-    """Return what to do next about a TrainJob.
+    """Return the next action for a TrainJob.
 
     Parameters
     ----------
     observed
-        What is known; with ``inputs`` where `build_of` asks for a rendering.
+        Observed state; with ``inputs`` if `required_build` returns a build.
     """
     job, job_set = observed.train_job, observed.job_set
-    if not reconciled(job):
+    if not is_managed(job):
         return Nothing()
     if statuses.finished(job):
         return _finish(observed)
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
         if observed.suspended and not job_set["spec"]["suspend"] and not statuses.ended(job_set):
             return Suspend(job_set, job_sets.suspend_patch(job_set))
-        if (patch := _take_over(job_set, job)) is not None:
-            return TakeOver(job_set, patch)
-        if statuses.remake_of(job) == uid_of(job_set):
-            return Remake(job_set, statuses.remake_reason(job))
-    build = build_of(observed)
+        if (patch := _adoption_patch(job_set, job)) is not None:
+            return Adopt(job_set, patch)
+        if statuses.pending_recreation(job) == uid_of(job_set):
+            return Recreate(job_set, statuses.recreation_reason(job))
+    build = required_build(observed)
     if build is None or observed.inputs is None:
         return Nothing()
-    return _built(observed, observed.inputs, build)
+    return _render_action(observed, observed.inputs, build)
 
 
-def _built(observed: Observed, inputs: Inputs, build: Build) -> Action:
+def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
     if inputs.problems or inputs.runtime is None or inputs.train_job is None:
         return Report(inputs.problems)
     context = inputs.context
@@ -307,39 +307,39 @@ def _built(observed: Observed, inputs: Inputs, build: Build) -> Action:
     rendered = next(body for body in result.objects if body["kind"] == "JobSet")
     if stored is None:
         return Nothing()
-    same = job_sets.same_frozen(rendered, stored)
+    same = job_sets.same_immutable_fields(rendered, stored)
     active = job_sets.active_replicated_jobs(observed.job_set)
-    if not same and not active and observed.records:
-        return Remake(stored, _FROZEN_CHANGED)
+    if not same and not active and observed.record_supported:
+        return Recreate(stored, _IMMUTABLE_CHANGED)
     patch = job_sets.resume_patch(rendered, stored, observed.train_job, changes=same)
-    why = f"{', '.join(active)} still has running pods" if active else "status.jobSet is not served here"
-    unchanged = "" if same else f"{_FROZEN_CHANGED}, and {why}"
+    why = f"{', '.join(active)} still has running pods" if active else "the TrainJob CRD lacks status.jobSet"
+    unchanged = "" if same else f"{_IMMUTABLE_CHANGED}, and {why}"
     return Resume(result.objects, inputs, stored, patch, unchanged)
 
 
 def _finish(observed: Observed) -> Action:
     job, job_set = observed.train_job, observed.job_set
-    going = tuple(entry for entry in observed.pod_groups if not entry[1]["metadata"].get("deletionTimestamp"))
+    pod_groups = tuple(entry for entry in observed.pod_groups if not entry[1]["metadata"].get("deletionTimestamp"))
     patch: Object | None = None
     delete = False
     if job_set is not None and not job_set["metadata"].get("deletionTimestamp"):
-        delete = statuses.overdue(job)
+        delete = statuses.deadline_exceeded(job)
         patch = None if delete else job_sets.finish_patch(job_set)
-    if not going and patch is None and not delete:
+    if not pod_groups and patch is None and not delete:
         return Nothing()
-    return Finish(job_set, going, patch, delete)
+    return Finish(job_set, pod_groups, patch, delete)
 
 
-def _take_over(job_set: Object, job: Object) -> Object | None:
-    """Return the patch a JobSet needs that this version of the controller did not create."""
+def _adoption_patch(job_set: Object, job: Object) -> Object | None:
+    """Return the patch that adopts a JobSet; None if it is not required."""
     metadata = job_set["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(TRAIN_JOB_LABEL) and job_set["spec"].get("ttlSecondsAfterFinished") is None:
         return None
-    return job_sets.take_over_patch(job_set, job)
+    return job_sets.adoption_patch(job_set, job)
 
 
-def reconciled(job: Object) -> bool:
-    """Return whether this controller is in charge of a TrainJob, and it is not going away."""
+def is_managed(job: Object) -> bool:
+    """Return whether this controller manages a TrainJob and it is not being deleted."""
     managed_by = (job.get("spec") or {}).get("managedBy") or MANAGED_BY_TRAINER
     return managed_by == MANAGED_BY_TRAINER and not job["metadata"].get("deletionTimestamp")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import CONTROLLER, Metrics
-from trainyard.controller.reconcile import Blocked, Outcome, Reconciler
+from trainyard.controller.reconcile import Blocked, Reconciler, Result
 from trainyard.controller.status import runtime_reference
 from trainyard.kube import (
     ApiError,
@@ -41,18 +41,18 @@ class Manager:
 
     Parameters
     ----------
-    view
-        The informers; their changes fill the queue.
+    cache
+        Cluster cache, whose changes fill the queue.
     reconciler
-        Does the work.
+        Reconciles TrainJobs.
     metrics
-        Counts it.
+        Metrics of queue and workers.
     workers
-        TrainJobs reconciled at the same time.
+        Concurrent reconciliations.
     """
 
-    def __init__(self, view: ClusterView, reconciler: Reconciler, metrics: Metrics, *, workers: int) -> None:
-        self._view = view
+    def __init__(self, cache: ClusterCache, reconciler: Reconciler, metrics: Metrics, *, workers: int) -> None:
+        self._cache = cache
         self._reconciler = reconciler
         self._metrics = metrics
         self._workers = workers
@@ -61,22 +61,22 @@ class Manager:
         metrics.watch_depth(CONTROLLER, self.queue.__len__)
         metrics.watch_blocked(self.blocked)
         metrics.workers.labels(CONTROLLER).set(workers)
-        view.train_jobs.subscribe(self._train_job)
-        for children in view.children:
-            children.subscribe(self._child)
-        for informer, concerns in self._inputs():
-            informer.subscribe(functools.partial(self._input, concerns))
+        cache.train_jobs.subscribe(self._on_train_job)
+        for children in cache.children:
+            children.subscribe(self._on_child)
+        for informer, affects in self._rendering_inputs():
+            informer.subscribe(functools.partial(self._on_input, affects))
 
     async def run(self) -> None:
-        """Work until cancelled or `stop`; one worker's fence ends them all.
+        """Run the workers until cancelled or `stop`; a FencedError of one worker stops all.
 
         Raises
         ------
         FencedError
-            If this process no longer leads.
+            If this process is no longer the leader.
         """
         self.queue.enable()
-        for key in self._view.train_jobs.store.keys():  # noqa: SIM118 - a store, not a mapping
+        for key in self._cache.train_jobs.store.keys():  # noqa: SIM118 - a store, not a mapping
             self._add(key, _BULK)
         try:
             async with asyncio.TaskGroup() as group:
@@ -87,7 +87,7 @@ class Manager:
             self._blocked.clear()
 
     def blocked(self) -> dict[str, tuple[int, float]]:
-        """Return, by reason, how many TrainJobs are blocked and since when the oldest is, in monotonic seconds."""
+        """Return by reason the number of blocked TrainJobs and the earliest start, in monotonic seconds."""
         found: dict[str, tuple[int, float]] = {}
         for blocked, since in self._blocked.values():
             count, oldest = found.get(blocked.reason, (0, since))
@@ -95,7 +95,7 @@ class Manager:
         return found
 
     def stop(self) -> None:
-        """Hand out no more work; `run` returns when what was begun is done."""
+        """Close the queue; `run` returns when the running reconciliations are done."""
         self.queue.close()
 
     async def _work(self) -> None:
@@ -107,19 +107,19 @@ class Manager:
             started = time.monotonic()
             self._metrics.active.labels(CONTROLLER).inc()
             try:
-                await self._one(key)
+                await self._reconcile(key)
             finally:
                 self._metrics.active.labels(CONTROLLER).dec()
                 elapsed = time.monotonic() - started
                 self._metrics.reconcile_seconds.labels(CONTROLLER).observe(elapsed)
                 self._metrics.work_seconds.labels(CONTROLLER).observe(elapsed)
                 self.queue.done(key)
-            # A job that needs no write waits for nothing: thousands in a row would keep the loop from the lease.
+            # A reconciliation without a write never awaits: thousands in a row would delay the renewal of the lease.
             await asyncio.sleep(0)
 
-    async def _one(self, key: Key) -> None:
+    async def _reconcile(self, key: Key) -> None:
         try:
-            outcome = await self._reconciler.reconcile(key)
+            result = await self._reconciler.reconcile(key)
         except FencedError:
             raise
         except (ApiError, TransportError, DecisionUnavailableError) as error:
@@ -128,31 +128,31 @@ class Manager:
             _LOG.exception("TrainJob %s/%s", *key)
             self._failed(key, error)
         else:
-            self._succeeded(key, outcome)
+            self._succeeded(key, result)
 
-    def _succeeded(self, key: Key, outcome: Outcome) -> None:
+    def _succeeded(self, key: Key, result: Result) -> None:
         self.queue.forget(key)
-        self._block(key, outcome.blocked)
-        if outcome.after is not None:
-            self.queue.add_after(key, outcome.after, lane=_BULK)  # nothing happened to it: what did goes first
-        result = "success" if outcome.after is None else "requeue_after"
-        self._metrics.reconciles.labels(CONTROLLER, result).inc()
-        if outcome.writes:
-            _LOG.info(_line(key, writes=outcome.writes, blocked=outcome.blocked is not None))
+        self._record_blocked(key, result.blocked)
+        if result.requeue_after is not None:
+            self.queue.add_after(key, result.requeue_after, lane=_BULK)  # changed objects have priority
+        label = "success" if result.requeue_after is None else "requeue_after"
+        self._metrics.reconciles.labels(CONTROLLER, label).inc()
+        if result.writes:
+            _LOG.info(_log_line(key, writes=result.writes, blocked=result.blocked is not None))
 
     def _failed(self, key: Key, error: Exception) -> None:
         if not (isinstance(error, ApiError) and error.conflict):
-            self._block(key, Blocked(type(error).__name__, str(error)))
+            self._record_blocked(key, Blocked(type(error).__name__, str(error)))
         at_least = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
         delay = self.queue.retry(key, at_least=at_least)
         self._metrics.retries.labels(CONTROLLER).inc()
         self._metrics.reconciles.labels(CONTROLLER, "error").inc()
         self._metrics.reconcile_errors.labels(CONTROLLER).inc()
-        _LOG.warning(_line(key, error=f"{type(error).__name__}: {error}", again=round(delay, 3)))
+        _LOG.warning(_log_line(key, error=f"{type(error).__name__}: {error}", again=round(delay, 3)))
 
-    def _block(self, key: Key, blocked: Blocked | None) -> None:
-        """Note that a TrainJob is blocked, or that it is not any more."""
-        if blocked is None or self._view.train_jobs.store.get(*key) is None:
+    def _record_blocked(self, key: Key, blocked: Blocked | None) -> None:
+        """Record whether a TrainJob is blocked."""
+        if blocked is None or self._cache.train_jobs.store.get(*key) is None:
             self._blocked.pop(key, None)
             return
         _, since = self._blocked.get(key, (blocked, time.monotonic()))
@@ -162,48 +162,48 @@ class Manager:
         if self.queue.add(key, lane=lane):
             self._metrics.adds.labels(CONTROLLER).inc()
 
-    def _train_job(self, change: Change) -> None:
+    def _on_train_job(self, change: Change) -> None:
         if change.new is None:
             self._blocked.pop(change.key, None)
             self._reconciler.forget(change.key)
             self.queue.discard(change.key)
             return
-        if change.old is None or _without_report(change.old) != _without_report(change.new):
+        if change.old is None or _without_progress(change.old) != _without_progress(change.new):
             self._add(change.key, _BULK if change.initial else _NEW)
 
-    def _child(self, change: Change) -> None:
-        """Look at the TrainJob that owns the child, and at one of the same name that it stands in the way of."""
+    def _on_child(self, change: Change) -> None:
+        """Queue the TrainJob that owns the child, and the one of the same name, which may conflict with it."""
         body = change.new or change.old
         owner = controller_of(body) if body is not None else None
-        ours = owner is not None and owner.get("kind") == TRAIN_JOB and owner.get("apiVersion") == API_VERSION
-        names = {change.key[1]} | ({owner["name"]} if ours and owner is not None else set())
+        is_train_job = owner is not None and owner.get("kind") == TRAIN_JOB and owner.get("apiVersion") == API_VERSION
+        names = {change.key[1]} | ({owner["name"]} if is_train_job and owner is not None else set())
         for name in names:
             key = change.key[0], name
-            if self._view.train_jobs.store.get(*key) is None:
+            if self._cache.train_jobs.store.get(*key) is None:
                 continue
             if _only_counts(change):
                 self.queue.add_after(key, _COALESCE_SECONDS)
             else:
                 self._add(key, _BULK if change.initial else _NEW)
 
-    def _inputs(self) -> Iterator[tuple[Informer, Callable[[Object, Key, Blocked], bool]]]:
-        """Yield what TrainJobs are rendered from, with which blocked TrainJobs a change of it concerns."""
-        view = self._view
-        yield view.training_runtimes, self._names_runtime
-        yield view.cluster_training_runtimes, self._names_runtime
-        yield view.tenant_policies, lambda body, key, _: key[0] == body["metadata"].get("namespace")
-        yield view.namespaces, lambda body, key, _: key[0] == body["metadata"]["name"]
-        yield view.priority_classes, lambda body, _, blocked: body["metadata"]["name"] in blocked.message
-        yield view.platforms, lambda *_: True
+    def _rendering_inputs(self) -> Iterator[tuple[Informer, Callable[[Object, Key, Blocked], bool]]]:
+        """Yield the inputs of rendering, each with a predicate for the blocked TrainJobs that a change affects."""
+        cache = self._cache
+        yield cache.training_runtimes, self._names_runtime
+        yield cache.cluster_training_runtimes, self._names_runtime
+        yield cache.tenant_policies, lambda body, key, _: key[0] == body["metadata"].get("namespace")
+        yield cache.namespaces, lambda body, key, _: key[0] == body["metadata"]["name"]
+        yield cache.priority_classes, lambda body, _, blocked: body["metadata"]["name"] in blocked.message
+        yield cache.platforms, lambda *_: True
 
-    def _input(self, concerns: Callable[[Object, Key, Blocked], bool], change: Change) -> None:
+    def _on_input(self, affects: Callable[[Object, Key, Blocked], bool], change: Change) -> None:
         body = change.new or change.old
         for key, (blocked, _) in self._blocked.items():
-            if body is not None and concerns(body, key, blocked):
+            if body is not None and affects(body, key, blocked):
                 self._add(key, _BULK)
 
     def _names_runtime(self, body: Object, key: Key, _: Blocked) -> bool:
-        train_job = self._view.train_jobs.store.get(*key)
+        train_job = self._cache.train_jobs.store.get(*key)
         if train_job is None:
             return False
         named = runtime_reference(train_job)[1:]
@@ -212,20 +212,20 @@ class Manager:
 
 
 def _only_counts(change: Change) -> bool:
-    """Whether nothing but pod counts changed: they may wait for a moment, there are more to come."""
+    """Whether only pod counts changed; such changes are coalesced."""
     if change.old is None or change.new is None:
         return False
-    return _essence(change.old) == _essence(change.new)
+    return _relevant_fields(change.old) == _relevant_fields(change.new)
 
 
-def _without_report(train_job: Object) -> tuple[Any, ...]:
-    """Return what of a TrainJob decides about it: not the progress that its pods report, nor who wrote when."""
+def _without_progress(train_job: Object) -> tuple[Any, ...]:
+    """Return the fields of a TrainJob that trigger a reconciliation: not trainerStatus and resourceVersion."""
     metadata = {name: value for name, value in train_job["metadata"].items() if name != "resourceVersion"}
     status = {name: value for name, value in (train_job.get("status") or {}).items() if name != "trainerStatus"}
     return metadata, train_job.get("spec"), status
 
 
-def _essence(body: Object) -> tuple[Any, ...]:
+def _relevant_fields(body: Object) -> tuple[Any, ...]:
     metadata, status = body["metadata"], body.get("status") or {}
     return (
         metadata["uid"],
@@ -236,5 +236,5 @@ def _essence(body: Object) -> tuple[Any, ...]:
     )
 
 
-def _line(key: Key, **fields: Any) -> str:
+def _log_line(key: Key, **fields: Any) -> str:
     return json.dumps({"controller": CONTROLLER, "namespace": key[0], "name": key[1], **fields})

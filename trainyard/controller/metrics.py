@@ -1,4 +1,4 @@
-"""Metrics: the names that upstream's dashboards use, and some of our own."""
+"""Metrics: controller-runtime's names, as upstream's dashboards use them, and additional ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CONTROLLER", "Blocked", "Metrics"]
 
 CONTROLLER = "trainjob_controller"
 Blocked = Mapping[str, tuple[int, float]]
-"""By reason: number of blocked TrainJobs, and since when the oldest of them is, in monotonic seconds."""
+"""By reason: number of blocked TrainJobs, and start of the oldest blockage in monotonic seconds."""
 _FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -38,7 +38,7 @@ class Metrics:
         )
         self.reconcile_seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Time of one reconciliation",
+            "Duration of a reconciliation",
             ["controller"],
             buckets=_FAST,
             registry=self.registry,
@@ -47,16 +47,14 @@ class Metrics:
             "controller_runtime_max_concurrent_reconciles", "Workers", ["controller"], registry=self.registry
         )
         self.active = Gauge(
-            "controller_runtime_active_workers", "Workers at work", ["controller"], registry=self.registry
+            "controller_runtime_active_workers", "Active workers", ["controller"], registry=self.registry
         )
-        self.depth = Gauge("workqueue_depth", "Keys that wait", ["name"], registry=self.registry)
+        self.depth = Gauge("workqueue_depth", "Ready keys", ["name"], registry=self.registry)
         self.adds = Counter("workqueue_adds", "Keys added", ["name"], registry=self.registry)
-        self.retries = Counter(
-            "workqueue_retries", "Keys added again after a failure", ["name"], registry=self.registry
-        )
+        self.retries = Counter("workqueue_retries", "Keys retried after a failure", ["name"], registry=self.registry)
         self.work_seconds = Histogram(
             "workqueue_work_duration_seconds",
-            "Time of the work on one key",
+            "Duration of processing a key",
             ["name"],
             buckets=_FAST,
             registry=self.registry,
@@ -65,43 +63,46 @@ class Metrics:
             "rest_client_requests", "Requests to the API server", ["method", "resource", "code"], registry=self.registry
         )
         self.leads = Gauge(
-            "leader_election_master_status", "1 while this process leads", ["name"], registry=self.registry
+            "leader_election_master_status", "1 while this process is the leader", ["name"], registry=self.registry
         )
         self.webhook_requests = Counter(
             "controller_runtime_webhook_requests", "Admission requests", ["webhook", "code"], registry=self.registry
         )
         self.webhook_seconds = Histogram(
             "controller_runtime_webhook_latency_seconds",
-            "Time of one admission request",
+            "Duration of an admission request",
             ["webhook"],
             buckets=_FAST,
             registry=self.registry,
         )
         self.webhook_active = Gauge(
             "controller_runtime_webhook_requests_in_flight",
-            "Admission requests being answered",
+            "Admission requests in flight",
             ["webhook"],
             registry=self.registry,
         )
         self.status_reports = Counter(
-            "trainyard_trainer_status_reports", "Progress reports by status code", ["code"], registry=self.registry
+            "trainyard_trainer_status_reports",
+            "Progress reports of training code by status code",
+            ["code"],
+            registry=self.registry,
         )
         self.certificate_expiry = Gauge(
             "trainyard_webhook_certificate_expiry_timestamp_seconds",
-            "When a certificate expires",
+            "Expiry time of a certificate",
             ["secret"],
             registry=self.registry,
         )
 
         self.certificate_failing = Gauge(
             "trainyard_webhook_certificate_failing",
-            "1 while a certificate cannot be read, made or announced",
+            "1 while a certificate or its caBundles cannot be reconciled",
             ["secret"],
             registry=self.registry,
         )
         self.serving_certificate_expiry = Gauge(
             "trainyard_serving_certificate_expiry_timestamp_seconds",
-            "When the certificate that this process serves with expires; 0: there is none yet",
+            "Expiry time of the serving certificate of this process; 0: none yet",
             registry=self.registry,
         )
 
@@ -110,31 +111,31 @@ class Metrics:
         self.requests.labels(method, resource, str(code) if code else "<error>").inc()
 
     def watch_informers(self, informers: Sequence[Informer]) -> None:
-        """Report the informers' sizes and relists at each scrape."""
+        """Export the state of informers at each scrape."""
         self.registry.register(_Informers(informers))
 
     def watch_blocked(self, blocked: Callable[[], Blocked], *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Report at each scrape how many TrainJobs are blocked, why, and for how long the oldest of them is.
+        """Export number and age of blocked TrainJobs by reason at each scrape.
 
         Parameters
         ----------
         blocked
-            Returns, by reason, how many there are and since when the oldest is blocked, in seconds of ``clock``.
+            Returns by reason the number of blocked TrainJobs and the start of the oldest blockage, in clock seconds.
         clock
             Monotonic seconds.
         """
         self.registry.register(_Blocked(blocked, clock))
 
     def watch_events(self, recorder: EventRecorder) -> None:
-        """Report at each scrape how many events were not written."""
+        """Export the number of events that were not written at each scrape."""
         self.registry.register(_Events(recorder))
 
     def watch_depth(self, name: str, depth: Callable[[], int]) -> None:
-        """Report a queue's depth at each scrape."""
+        """Export the depth of a queue at each scrape."""
         self.depth.labels(name).set_function(depth)
 
     def text(self) -> bytes:
-        """Return all metrics in the text format."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
 
@@ -144,12 +145,12 @@ class _Blocked(Collector):
         self._clock = clock
 
     def collect(self) -> list[Metric]:
-        """Return number and greatest age of blocked TrainJobs by reason."""
-        jobs = GaugeMetricFamily(
-            "trainyard_blocked_trainjobs", "TrainJobs that cannot go on, by what blocks them", labels=["reason"]
-        )
+        """Return number and maximum age of blocked TrainJobs by reason."""
+        jobs = GaugeMetricFamily("trainyard_blocked_trainjobs", "Blocked TrainJobs by reason", labels=["reason"])
         oldest = GaugeMetricFamily(
-            "trainyard_blocked_trainjob_oldest_seconds", "Time for which the oldest is blocked", labels=["reason"]
+            "trainyard_blocked_trainjob_oldest_seconds",
+            "Age of the oldest blocked TrainJob by reason",
+            labels=["reason"],
         )
         now = self._clock()
         for reason, (count, since) in sorted(self._blocked().items()):
@@ -163,7 +164,7 @@ class _Events(Collector):
         self._recorder = recorder
 
     def collect(self) -> list[Metric]:
-        """Return the events that were not written, by reason."""
+        """Return the number of events that were not written, by reason."""
         lost = CounterMetricFamily("trainyard_events_not_written", "Events that were not written", labels=["reason"])
         lost.add_metric(["dropped"], self._recorder.dropped)
         lost.add_metric(["limited"], self._recorder.limited)
@@ -189,16 +190,18 @@ class _Informers(Collector):
             errors[resource] = errors.get(resource, 0) + informer.errors
             for reason, count in informer.relists.items():
                 lists[resource, reason] = lists.get((resource, reason), 0) + count
-        objects = GaugeMetricFamily("trainyard_informer_objects", "Objects held", labels=["resource"])
-        version = GaugeMetricFamily("trainyard_informer_resource_version", "Version told so far", labels=["resource"])
-        relists = GaugeMetricFamily(
-            "trainyard_informer_relists", "Complete lists fetched", labels=["resource", "reason"]
+        objects = GaugeMetricFamily("trainyard_informer_objects", "Cached objects", labels=["resource"])
+        version = GaugeMetricFamily(
+            "trainyard_informer_resource_version",
+            "resourceVersion up to which all events were delivered",
+            labels=["resource"],
         )
+        relists = GaugeMetricFamily("trainyard_informer_relists", "Complete lists", labels=["resource", "reason"])
         skipped = CounterMetricFamily(
-            "trainyard_informer_skipped_objects", "Objects that could not be read and were skipped", labels=["resource"]
+            "trainyard_informer_skipped_objects", "Invalid objects that were skipped", labels=["resource"]
         )
         failed = CounterMetricFamily(
-            "trainyard_informer_errors", "Unexpected errors, each followed by a new list", labels=["resource"]
+            "trainyard_informer_errors", "Unexpected errors, each followed by a relist", labels=["resource"]
         )
         for resource, size in sizes.items():
             failed.add_metric([resource], errors[resource])

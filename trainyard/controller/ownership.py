@@ -9,10 +9,18 @@ from trainyard.api.constants import GROUP, TRAIN_JOB
 from trainyard.kube import Object, Resource, controller_of, uid_of
 from trainyard.problem import TrainyardError
 
-__all__ = ["TRAIN_JOB_LABEL", "OccupiedError", "kept_metadata", "labeled", "owner_train_job", "owns", "require_owner"]
+__all__ = [
+    "TRAIN_JOB_LABEL",
+    "OwnershipConflictError",
+    "kept_metadata",
+    "labeled",
+    "owner_train_job",
+    "owns",
+    "require_owner",
+]
 
 TRAIN_JOB_LABEL: Final = "trainyard.dev/train-job"
-"""Label of JobSets and PodGroups of TrainJobs, with the TrainJob's name: the controller watches only these."""
+"""Label of a TrainJob's JobSet and PodGroup with its name; the controller watches only labeled objects."""
 
 _METADATA: Final = (
     "name",
@@ -26,24 +34,24 @@ _METADATA: Final = (
 )
 
 
-class OccupiedError(TrainyardError):
+class OwnershipConflictError(TrainyardError):
     """An object that a TrainJob needs exists and has another owner.
 
     Parameters
     ----------
     message, fix
-        As for every error.
-    leaving
-        Whether the object goes by itself: it is being deleted, or belongs to an earlier TrainJob of the same name.
+        See `TrainyardError`.
+    transient
+        Whether the object is being deleted or belongs to an earlier TrainJob of the same name, so will disappear.
     """
 
-    def __init__(self, message: str, *, fix: str, leaving: bool = False) -> None:
+    def __init__(self, message: str, *, fix: str, transient: bool = False) -> None:
         super().__init__(message, fix=fix)
-        self.leaving = leaving
+        self.transient = transient
 
 
 def owner_train_job(body: Object) -> Mapping[str, Any] | None:
-    """Return the controller reference of an object that a TrainJob controls, None for other objects."""
+    """Return the controller owner reference of an object if it is a TrainJob, or None."""
     owner = controller_of(body)
     if owner is None or (_group(owner), owner.get("kind")) != (GROUP, TRAIN_JOB):
         return None
@@ -51,18 +59,18 @@ def owner_train_job(body: Object) -> Mapping[str, Any] | None:
 
 
 def owns(train_job: Object, body: Object) -> bool:
-    """Return whether an object belongs to this incarnation of a TrainJob; rule OBJ-001 goes by the same fields."""
+    """Return whether a TrainJob, by uid, controls an object; rule OBJ-001 checks the same fields."""
     owner = owner_train_job(body)
     return owner is not None and owner.get("uid") == uid_of(train_job)
 
 
 def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
-    """Check that an object belongs to a TrainJob.
+    """Check that a TrainJob controls an object.
 
     Raises
     ------
-    OccupiedError
-        If it does not.
+    OwnershipConflictError
+        If it has another owner or none.
     """
     if owns(train_job, body):
         return
@@ -71,15 +79,15 @@ def require_owner(resource: Resource, body: Object, train_job: Object) -> None:
     whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "has no owner"
     former = owner_train_job(body)
     predecessor = former is not None and former.get("name") == train_job["metadata"]["name"]
-    raise OccupiedError(
+    raise OwnershipConflictError(
         f"{resource.kind} {name} exists and {whose}, not to this TrainJob",
         fix=f"Delete the {resource.kind} or rename the TrainJob",
-        leaving=predecessor or bool(body["metadata"].get("deletionTimestamp")),
+        transient=predecessor or bool(body["metadata"].get("deletionTimestamp")),
     )
 
 
 def kept_metadata(body: Object) -> Object:
-    """Return what the controller keeps in memory of an object's metadata: identity, versions, owners."""
+    """Return the metadata that the controller caches: identity, versions, owners."""
     return {name: body["metadata"][name] for name in _METADATA if name in body["metadata"]}
 
 

@@ -1,9 +1,9 @@
-"""RBAC rules of the controller: only what it uses, and no Secrets outside namespaces that grant them.
+"""RBAC rules of the controller: least privilege, and Secrets only in namespaces that grant them.
 
-Keys of MPI and Flux jobs are Secrets with names that upstream fixed, so RBAC can restrict them by namespace only. Where
-`KEYS_ROLE` is bound the controller may create one, and read its metadata to tell a job's own from a foreign one or one
-that an earlier job of the name left behind. ``patch`` or ``delete`` with a uid as precondition would tell these apart
-too, but each is more than ``get``: the answer to a patch holds the values.
+Upstream fixed the names of the Secrets with the keys of MPI and Flux jobs, so RBAC can restrict them only by namespace.
+In namespaces that bind `KEYS_ROLE`, the controller may create such a Secret, and read its metadata to check its owner.
+``patch`` or ``delete`` with a uid as precondition could check the owner too, but both grant more than ``get``: the
+response to a patch contains the values.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from trainyard.controller.resources import GANG_OBJECTS
 __all__ = ["KEYS_ROLE", "cluster_rules", "key_rules", "keys_fix", "namespaced_rules"]
 
 KEYS_ROLE = "kubeflow-trainer-job-keys"
-"""ClusterRole that a namespace binds so that MPI and Flux jobs in it get their keys."""
+"""ClusterRole that a namespace binds to allow the keys of MPI and Flux jobs."""
 
 _READ = ["get", "list", "watch"]
-_REFUSED = re.compile(r'User "([^"]+)" cannot \w+ resource "secrets"')
+_FORBIDDEN = re.compile(r'User "([^"]+)" cannot \w+ resource "secrets"')
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -31,37 +31,39 @@ def cluster_rules(configuration: Configuration | None = None) -> list[dict[str, 
     Parameters
     ----------
     configuration
-        Names the webhook configurations that get a caBundle; None: none.
+        Lists the webhook configurations that get a caBundle; None: no webhook configurations.
     """
     rules = [
         _rule("trainer.kubeflow.org", ["trainjobs", "trainingruntimes", "clustertrainingruntimes"], _READ),
         _rule("trainer.kubeflow.org", ["trainjobs/status"], ["patch"]),
-        # Upstream v2.2 and earlier left a finalizer on runtimes, which is taken off.
+        # Removes a finalizer of upstream v2.2 and earlier from runtimes.
         _rule("trainer.kubeflow.org", ["trainingruntimes", "clustertrainingruntimes"], ["patch"]),
-        # The garbage collector's admission plug-in asks for this where an owner reference blocks its owner's deletion.
+        # OwnerReferencesPermissionEnforcement requires this for owner references with blockOwnerDeletion.
         _rule("trainer.kubeflow.org", ["trainjobs/finalizers"], ["update"]),
         _rule("trainyard.dev", ["tenantpolicies", "platforms"], _READ),
         _rule("jobset.x-k8s.io", ["jobsets"], [*_READ, "create", "patch", "delete"]),
         *_scheduling_rules(),
         _rule("", ["configmaps"], ["get", "create", "patch"]),
         _rule("", ["events"], ["create", "patch"]),
-        # Annotations by which the API server's policies judge; any namespace may get a TenantPolicy.
+        # Annotations that ValidatingAdmissionPolicies read; any namespace may get a TenantPolicy.
         _rule("", ["namespaces"], [*_READ, "patch"]),
-        # Progress reports: the API server verifies the tokens of the pods that send them.
+        # Progress reports: the API server verifies the tokens of the reporting pods.
         _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], _READ),
     ]
     certificates = configuration.certificates if configuration is not None else ()
-    wanted = (
+    configurations = (
         ("mutatingwebhookconfigurations", {name for c in certificates for name in c.mutating_webhook_configurations}),
         (
             "validatingwebhookconfigurations",
             {name for c in certificates for name in c.validating_webhook_configurations},
         ),
     )
-    rules += [_rule("admissionregistration.k8s.io", [plural], _READ) for plural, _ in wanted]
+    rules += [_rule("admissionregistration.k8s.io", [plural], _READ) for plural, _ in configurations]
     rules += [
-        _rule("admissionregistration.k8s.io", [plural], ["patch"], sorted(names)) for plural, names in wanted if names
+        _rule("admissionregistration.k8s.io", [plural], ["patch"], sorted(names))
+        for plural, names in configurations
+        if names
     ]
     return rules
 
@@ -71,29 +73,29 @@ def key_rules() -> list[dict[str, Any]]:
     return [_rule("", ["secrets"], ["get", "create"])]
 
 
-def keys_fix(namespace: str, refusal: str) -> str | None:
-    """Return what to do in a namespace that does not grant the controller the Secrets of its jobs.
+def keys_fix(namespace: str, message: str) -> str | None:
+    """Return the fix for a namespace that does not grant the controller access to the Secrets of its jobs.
 
     Parameters
     ----------
     namespace
         Namespace of the job.
-    refusal
-        Message of the API server (403). It names the user where no Role allows the request; for a quota or a webhook
-        that refuses, which is 403 too, there is no such fix.
+    message
+        Message of the API server (403). It names the user if no Role allows the request. Quotas and webhooks reject
+        with 403 too; for them the fix is None.
     """
-    found = _REFUSED.search(refusal)
+    found = _FORBIDDEN.search(message)
     if found is None:
         return None
     user = found[1]
     account = user.removeprefix(_ACCOUNT)
     subject = f"--user={user}" if account == user else f"--serviceaccount={account}"
     command = f"kubectl create rolebinding {KEYS_ROLE} --namespace={namespace} --clusterrole={KEYS_ROLE} {subject}"
-    return f"Let the controller make keys there: {command}"
+    return f"Allow the controller to create keys in this namespace: {command}"
 
 
 def namespaced_rules(namespace: str, configuration: Configuration | None = None) -> list[dict[str, Any]]:
-    """Return the rules of the controller's Role in one namespace: Lease, Commands and the certificate Secrets there."""
+    """Return the rules of the controller's Role in a namespace: Lease, Commands and certificate Secrets."""
     settings = configuration or Configuration(namespace=namespace)
     rules: list[dict[str, Any]] = []
     secrets = {certificate.secret for certificate in settings.certificates if certificate.namespace == namespace}

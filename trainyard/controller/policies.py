@@ -1,4 +1,4 @@
-"""Policy decisions from this process's cache: the platform, the tenant, the namespace."""
+"""Policy decisions with the Platform, TenantPolicy and namespace from the cluster cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainyard.api import Runtime
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.controller.attachments import ATTACHED
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
 from trainyard.kube import Object
 from trainyard.policy.gate import Gate, Ruling
@@ -19,88 +19,88 @@ from trainyard.problem import Problem
 if TYPE_CHECKING:
     from trainyard.policy.opa import OpaClient
 
-__all__ = ["Policies", "policy_client", "policy_gate", "told"]
+__all__ = ["Policies", "message_of", "policy_client", "policy_gate"]
 
 _LOG = logging.getLogger(__name__)
 
 
 class Policies:
-    """Judges objects of this cluster.
+    """Reviews objects of this cluster.
 
     Parameters
     ----------
-    view
-        The informers, that of the namespaces among them.
+    cache
+        Cluster cache, including namespaces.
     gate
-        Asks for decisions.
+        Gate to the policy server.
     """
 
-    def __init__(self, view: ClusterView, gate: Gate) -> None:
-        self._view = view
+    def __init__(self, cache: ClusterCache, gate: Gate) -> None:
+        self._cache = cache
         self._gate = gate
 
-    async def judge(
+    async def review(
         self,
         operation: Operation,
         body: Object,
         *,
         old: Object | None = None,
         runtime: Runtime | None = None,
-        made: Iterable[Object] = (),
+        rendered: Iterable[Object] = (),
         user: Mapping[str, Any] | None = None,
     ) -> Ruling:
-        """Return the ruling about an object.
+        """Return the ruling on an object.
 
         Parameters
         ----------
         operation, body, old
-            What is done.
+            Admission operation, the object, and its previous version.
         runtime
-            The runtime that a TrainJob names.
-        made
-            What will be made of the object. ConfigMaps and Secrets are left to the API server: they hold no pods and
-            no place in a queue, and their author is the platform itself here.
+            The runtime that a TrainJob references.
+        rendered
+            Objects rendered from the object. ConfigMaps and Secrets are not reviewed here: they have no pods and no
+            queue, and the platform itself creates them.
         user
-            Who asks, as an admission request says it; None: the platform itself.
+            ``userInfo`` of the admission request; None: the platform itself.
 
         Raises
         ------
         DecisionUnavailableError
-            There is no decision.
+            If there is no decision.
         ApiError, TransportError
-            If the API server was asked for what is not known yet and did not answer.
+            If a read of an object that is not cached failed.
         """
         namespace = body["metadata"].get("namespace") or ""
-        view, who = self._view, user or {}
-        platform = await view.known(view.platforms, PLATFORM_NAME)
-        home = await view.known(view.namespaces, namespace) if namespace else None
-        policy = await view.known(view.tenant_policies, TENANT_POLICY_NAME, namespace) if namespace else None
+        cache, user_info = self._cache, user or {}
+        platform = await cache.find(cache.platforms, PLATFORM_NAME)
+        namespace_object = await cache.find(cache.namespaces, namespace) if namespace else None
+        policy = await cache.find(cache.tenant_policies, TENANT_POLICY_NAME, namespace) if namespace else None
         review = Review(
             operation,
             body,
             old,
             namespace=namespace,
-            namespace_labels=(home or {}).get("metadata", {}).get("labels") or {},
-            user=who.get("username") or "",
-            groups=tuple(who.get("groups") or ()),
+            namespace_labels=(namespace_object or {}).get("metadata", {}).get("labels") or {},
+            user=user_info.get("username") or "",
+            groups=tuple(user_info.get("groups") or ()),
             platform=None if platform is None else platform.get("spec") or {},
             tenant_policy=None if policy is None else policy.get("spec") or {},
             runtime=None if runtime is None else runtime.model_dump(by_alias=True, exclude_none=True, mode="json"),
         )
-        return await self._gate.judge(review, (each for each in made if each["kind"] not in ATTACHED))
+        return await self._gate.judge(review, (each for each in rendered if each["kind"] not in ATTACHED))
 
 
 def policy_client(configuration: Configuration) -> OpaClient | None:
-    """Return a client of the configured policy server, None where policies are off.
+    """Return a client of the configured policy server; None: policies are off.
 
     Raises
     ------
     TrainyardError
-        The server's bundle holds other rules than configured.
+        If the server's bundle has another revision than configured.
     """
     server = configuration.policy
     if server is None or not configuration.webhooks:
-        _LOG.info("policies are off here: %s", "no policy server" if configuration.webhooks else "no webhooks")
+        _LOG.info("policies are off: %s", "no policy server" if configuration.webhooks else "no webhooks")
         return None
     from trainyard.policy.opa import OpaAddress, OpaClient, verify_bundle
 
@@ -109,14 +109,14 @@ def policy_client(configuration: Configuration) -> OpaClient | None:
 
 
 def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate | None:
-    """Return the gate that asks a client."""
+    """Return the gate of a policy client."""
     server = configuration.policy
     if server is None or client is None:
         return None
     return Gate(client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, told=server.told)
 
 
-def told(problem: Problem) -> str:
-    """Return a finding as people are told it, the rule's id first."""
+def message_of(problem: Problem) -> str:
+    """Return the message of a finding, prefixed with the rule id."""
     text = str(problem)
     return text if problem.rule is None or problem.rule in text else f"{problem.rule} {text}"

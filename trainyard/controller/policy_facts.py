@@ -1,7 +1,7 @@
-"""Policy facts, the leader's side: copies TenantPolicies and the Platform to annotations of Namespaces.
+"""Policy facts (leader only): copy TenantPolicies and the Platform to annotations of Namespaces.
 
-The API server's policies read facts from annotations of Namespaces (`trainyard.policy.facts`). People write
-TenantPolicies and the Platform; whatever else stands in those annotations is replaced.
+ValidatingAdmissionPolicies read facts from annotations of Namespaces (`trainyard.policy.facts`). The sources are the
+TenantPolicies and the Platform; manual changes of the annotations are reverted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
-from trainyard.controller.level_triggered import keep
+from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
 from trainyard.policy.facts import (
@@ -30,19 +30,19 @@ _FIELD_MANAGER = "trainyard-controller"
 
 
 class PolicyFacts:
-    """Keeps the annotations of Namespaces equal to what is said.
+    """Reconcile the annotations of Namespaces.
 
-    Everything is decided from what is stored, so it may be stopped between any two writes. Facts are left as they are
-    while the kind that says them is not served: an API server that starts serves CustomResourceDefinitions last.
+    All decisions depend only on stored objects, so the controller can be stopped between any two writes. Facts are left
+    unchanged while their source kind is not served: a starting API server serves CustomResourceDefinitions last.
 
     Parameters
     ----------
     client
         Fenced API client.
     tenant_policies, platforms
-        Informers; they run elsewhere.
+        Shared informers; not started here.
     backoff
-        Waiting after failures.
+        Delays after failures.
     """
 
     def __init__(
@@ -61,22 +61,22 @@ class PolicyFacts:
 
     @property
     def informers(self) -> Sequence[Informer]:
-        """What runs only beside it."""
+        """Informers that `run` starts."""
         return (self._namespaces,)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._namespaces.run())
-            group.create_task(self._work())
+            group.create_task(self._run_steps())
 
-    async def _work(self) -> None:
+    async def _run_steps(self) -> None:
         sources = (self._namespaces, self._tenant_policies, self._platforms)
         await asyncio.gather(*(informer.wait_settled() for informer in sources))
-        await keep(self.step, self._changed, self._backoff)
+        await run_level_triggered(self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
-        """Write what has changed; return whether all of it is known and could be written."""
+        """Write changed facts; return whether all sources are synced and all writes succeeded."""
         stale, self._stale = self._stale, set()
         unsettled = set() if self._tenant_policies.synced and self._platforms.synced else set(stale)
         for name in sorted(stale):
@@ -84,32 +84,34 @@ class PolicyFacts:
                 await self._write(name)
             except (ApiError, TransportError) as error:
                 unsettled.add(name)
-                _LOG.warning("facts of namespace %s: %s; tried again", name, error)
+                _LOG.warning("facts of namespace %s: %s; retrying", name, error)
         self._stale |= unsettled
         return not unsettled
 
     async def _write(self, name: str) -> None:
-        home = self._namespaces.store.get("", name)
-        if home is None or home["metadata"].get("deletionTimestamp"):
+        namespace = self._namespaces.store.get("", name)
+        if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
-        patch = _difference(home["metadata"]["annotations"], self._wanted(name))
+        patch = _difference(namespace["metadata"]["annotations"], self._desired(name))
         if not patch:
             return
-        identity = {field: home["metadata"][field] for field in ("uid", "resourceVersion")}
+        identity = {field: namespace["metadata"][field] for field in ("uid", "resourceVersion")}
         body = {"metadata": {**identity, "annotations": patch}}
-        self._namespaces.fold(await self._client.merge_patch(NAMESPACES, name, body, field_manager=_FIELD_MANAGER))
+        self._namespaces.record_write(
+            await self._client.merge_patch(NAMESPACES, name, body, field_manager=_FIELD_MANAGER)
+        )
         _LOG.info("facts of namespace %s written: %s", name, ", ".join(sorted(patch)))
 
-    def _wanted(self, name: str) -> dict[str, str | None]:
-        """Return the facts that a Namespace is to have, None for one that it must not have."""
-        wanted: dict[str, str | None] = {}
+    def _desired(self, name: str) -> dict[str, str | None]:
+        """Return the desired facts of a Namespace; None for a fact to remove."""
+        desired: dict[str, str | None] = {}
         if self._tenant_policies.synced:
             policy = self._tenant_policies.store.get(name, TENANT_POLICY_NAME)
-            wanted |= {**dict.fromkeys(TENANT_FACTS), **tenant_facts(_spec(policy))}
+            desired |= {**dict.fromkeys(TENANT_FACTS), **tenant_facts(_spec(policy))}
         if name == PLATFORM_FACTS_NAMESPACE and self._platforms.synced:
             platform = self._platforms.store.get("", PLATFORM_NAME)
-            wanted |= {**dict.fromkeys(PLATFORM_FACTS), **platform_facts(_spec(platform))}
-        return wanted
+            desired |= {**dict.fromkeys(PLATFORM_FACTS), **platform_facts(_spec(platform))}
+        return desired
 
     def _on_platform(self, change: Change) -> None:
         self._mark(PLATFORM_FACTS_NAMESPACE)
@@ -119,8 +121,8 @@ class PolicyFacts:
         self._changed.set()
 
 
-def _difference(held: Mapping[str, str], wanted: Mapping[str, str | None]) -> dict[str, str | None]:
-    return {key: value for key, value in wanted.items() if held.get(key) != value}
+def _difference(stored: Mapping[str, str], desired: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {key: value for key, value in desired.items() if stored.get(key) != value}
 
 
 def _spec(body: Object | None) -> Object | None:

@@ -1,8 +1,8 @@
-"""Queue states, the leader's side: closes the queues that the platform names, and reopens those it closed.
+"""Queue states (leader only): close the queues that the Platform lists, and reopen those that this controller closed.
 
-A Volcano Queue has no field that closes it. A Command has to be sent; Volcano then refuses new jobs and waits for the
-ones in the queue. A queue that an operator closed by hand stays closed: only queues that carry our annotation are
-opened. The annotation is written before the Command, because Volcano refuses every change of a queue that is closing.
+A Volcano Queue has no field to close it; a Command closes it. Volcano then rejects new jobs and waits for the jobs in
+the queue. Queues that an operator closed stay closed: only queues with the annotation are opened. The annotation is
+written before the Command, because Volcano rejects all changes of a closing queue.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from enum import StrEnum
 from typing import Any
 
 from trainyard.api.constants import PLATFORM_NAME
-from trainyard.controller.level_triggered import keep
+from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.controller.resources import COMMANDS, QUEUES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
 
 __all__ = ["CLOSED_ANNOTATION", "QueueStates"]
 
 CLOSED_ANNOTATION = "trainyard.dev/closed"
-"""On a queue that the controller closed."""
+"""Annotation of queues that the controller closed."""
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
@@ -34,20 +34,20 @@ class _Action(StrEnum):
 
 
 class QueueStates:
-    """Keeps queues open or closed as the Platform object says.
+    """Reconcile the states of queues with the Platform object.
 
-    Everything is decided from what is stored, so it may be stopped between any two writes.
+    All decisions depend only on stored objects, so the controller can be stopped between any two writes.
 
     Parameters
     ----------
     client
         Fenced API client.
     platforms
-        Informer of the Platform object; it runs elsewhere.
+        Shared informer of the Platform object; not started here.
     namespace
-        Where the Commands are made.
+        Namespace of the Commands.
     backoff
-        Waiting after failures, and for a Command to be carried out.
+        Delays after failures and while Commands are executed.
     """
 
     def __init__(self, client: Client, platforms: Informer, *, namespace: str, backoff: Backoff | None = None) -> None:
@@ -62,33 +62,33 @@ class QueueStates:
 
     @property
     def informers(self) -> Sequence[Informer]:
-        """What runs only beside it."""
+        """Informers that `run` starts."""
         return (self._queues,)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queues.run())
-            group.create_task(self._work())
+            group.create_task(self._run_steps())
 
-    async def _work(self) -> None:
+    async def _run_steps(self) -> None:
         await asyncio.gather(self._queues.wait_settled(), self._platforms.wait_settled())
-        await keep(self._tried, self._changed, self._backoff)
+        await run_level_triggered(self._step_or_retry, self._changed, self._backoff)
 
-    async def _tried(self) -> bool:
+    async def _step_or_retry(self) -> bool:
         try:
             return await self.step()
         except (ApiError, TransportError) as error:
-            _LOG.warning("states of queues: %s; tried again", error)
+            _LOG.warning("states of queues: %s; retrying", error)
             return False
 
     async def step(self) -> bool:
-        """Send the commands that are missing; return whether nothing is under way any more.
+        """Create missing Commands; return whether all queues have the desired state.
 
         Raises
         ------
         ApiError, TransportError
-            If a write failed; call again.
+            If a write failed; retry.
         """
         platform = self._platforms.store.get("", PLATFORM_NAME)
         if platform is None:
@@ -104,13 +104,13 @@ class QueueStates:
     async def _close(self, queue: Object) -> bool:
         if _state(queue) != "Open":
             return True
-        if not _closed_by_us(queue):
+        if not _closed_by_controller(queue):
             queue = await self._annotate(queue, "true")
         await self._command(queue, _Action.CLOSE)
         return False
 
     async def _open(self, queue: Object) -> bool:
-        if not _closed_by_us(queue):
+        if not _closed_by_controller(queue):
             return True
         if _state(queue) != "Open":
             await self._command(queue, _Action.OPEN)
@@ -123,7 +123,7 @@ class QueueStates:
         metadata = {"uid": queue["metadata"]["uid"], "annotations": {CLOSED_ANNOTATION: value}}
         name, patch = queue["metadata"]["name"], {"metadata": metadata}
         stored = await self._client.merge_patch(QUEUES, name, patch, field_manager=_FIELD_MANAGER)
-        self._queues.fold(stored)
+        self._queues.record_write(stored)
         return stored
 
     async def _command(self, queue: Object, action: _Action) -> None:
@@ -133,7 +133,7 @@ class QueueStates:
         body = {"apiVersion": COMMANDS.api_version, "kind": COMMANDS.kind, "metadata": metadata}
         try:
             await self._client.create(COMMANDS, {**body, "action": action.value, "target": owner})
-            _LOG.info("%s of queue %s sent", action.value, name)
+            _LOG.info("created Command %s for queue %s", action.value, name)
         except ApiError as error:
             if not error.conflict:
                 raise
@@ -150,7 +150,7 @@ def _state(queue: Object) -> Any:
     return (queue.get("status") or {}).get("state")
 
 
-def _closed_by_us(queue: Object) -> bool:
+def _closed_by_controller(queue: Object) -> bool:
     return CLOSED_ANNOTATION in (queue["metadata"].get("annotations") or {})
 
 

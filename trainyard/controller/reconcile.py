@@ -1,4 +1,4 @@
-"""Reconcile one TrainJob, level-triggered: observe, decide, carry out, record the status."""
+"""TrainJob reconciler (level-triggered): observe, decide, execute, write the status."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from trainyard.api import Runtime, TrainJob, parse
 from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
 from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
-from trainyard.controller.cluster_cache import ClusterView
-from trainyard.controller.execution import Effect, Executor, RefusedError
+from trainyard.controller.cluster_cache import ClusterCache
+from trainyard.controller.execution import Effect, Executor, RejectedError
 from trainyard.controller.job_sets import summary
-from trainyard.controller.lifecycle import Build, Inputs, Observed, build_of, decide, needs_confirmation
-from trainyard.controller.ownership import OccupiedError, owns
-from trainyard.controller.policies import Policies, told
+from trainyard.controller.lifecycle import Build, Inputs, Observed, decide, needs_confirmation, required_build
+from trainyard.controller.ownership import OwnershipConflictError, owns
+from trainyard.controller.policies import Policies, message_of
 from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
 from trainyard.controller.snapshots import stored_runtime
-from trainyard.controller.unrecorded import Unrecorded
+from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
 from trainyard.policy.gate import unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.problem import Problem, TrainyardError
 
-__all__ = ["Blocked", "Outcome", "Reconciler"]
+__all__ = ["Blocked", "Reconciler", "Result"]
 
 _MESSAGE_LIMIT = 950
-_ROUNDS = 8
+_MAXIMUM_ACTIONS = 8
 _RETRY_SECONDS = 0.5, 60.0
-_LEAVING_SECONDS = 0.5
-_LEAVING_FOR = datetime.timedelta(minutes=2)
-_PATIENCE = datetime.timedelta(seconds=5)
-_TOLD_AGAIN = datetime.timedelta(minutes=1)
+_TRANSIENT_SECONDS = 0.5
+_TRANSIENT_DURATION = datetime.timedelta(minutes=2)
+_EVENT_DELAY = datetime.timedelta(seconds=5)
+_EVENT_INTERVAL = datetime.timedelta(minutes=1)
 _RECORD_SECONDS = 1.0
-_SOON = 0.1
-_PRUNED_FOR = datetime.timedelta(minutes=10)
+_LEAST_RECORD_SECONDS = 0.1
+_PRUNED_DURATION = datetime.timedelta(minutes=10)
 _DELETING_SECONDS = 5.0
 _LEAST_SECONDS = 1.0
 _LONGEST_SECONDS = 86_400.0
-_REFUSED = (400, 403, 413, 422)
+_REJECTED = (400, 403, 413, 422)
 _UNCHANGED = "JobSetUnchanged"
 _REMADE = "JobSetRemade"
 
 
 @dataclass(frozen=True)
 class Blocked:
-    """Why a TrainJob does not get on.
+    """Reason that a TrainJob is blocked.
 
     Parameters
     ----------
     reason
         Reason of the event, for metrics.
     message
-        What the event says.
+        Message of the event.
     """
 
     reason: str
@@ -63,27 +63,27 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What happens with the TrainJob next.
+class Result:
+    """Result of a reconciliation.
 
     Parameters
     ----------
-    after
-        Seconds after which it is looked at again; None: when something changes.
+    requeue_after
+        Seconds until the next reconciliation; None: on the next change.
     blocked
-        Why nothing was created, None where nothing is in the way.
+        Why the TrainJob is blocked; None: not blocked.
     writes
-        What was written, for the log.
+        Writes, for the log.
     """
 
-    after: float | None = None
+    requeue_after: float | None = None
     blocked: Blocked | None = None
     writes: tuple[str, ...] = ()
 
 
 @dataclass
 class _Pass:
-    """One pass over one TrainJob."""
+    """State of one reconciliation."""
 
     train_job: Object
     found: Object | None = None
@@ -99,25 +99,25 @@ class Reconciler:
     ----------
     client
         Fenced API client.
-    view
-        The informers.
+    cache
+        Cluster cache.
     events
         Event recorder.
     policies
-        Judges what is about to be created; None where policies are off.
+        Policies of rendered objects; None: policies are off.
     clock
         Wall clock (UTC).
     uniform
-        Randomness of the time between two looks at a blocked TrainJob.
+        Source of randomness for the retries of blocked TrainJobs.
     record_seconds
-        Seconds after which a JobSet is recorded by a write of its own. JobSet's controller is usually faster, and the
-        record then goes with the first counts of pods.
+        Seconds after which a JobSet is recorded by a separate status write. JobSet's controller is usually faster; then
+        the record is part of the write of the first pod counts.
     """
 
     def __init__(
         self,
         client: Client,
-        view: ClusterView,
+        cache: ClusterCache,
         events: EventRecorder,
         *,
         policies: Policies | None = None,
@@ -126,90 +126,90 @@ class Reconciler:
         record_seconds: float = _RECORD_SECONDS,
     ) -> None:
         self._client = client
-        self._view = view
+        self._cache = cache
         self._events = events
-        self._executor = Executor(client, view, policies)
+        self._executor = Executor(client, cache, policies)
         self._clock = clock
         self._uniform = uniform
-        self._told: dict[Key, tuple[str, datetime.datetime]] = {}
-        self._refusals: dict[Key, Backoff] = {}
+        self._last_events: dict[Key, tuple[str, datetime.datetime]] = {}
+        self._backoffs: dict[Key, Backoff] = {}
         self._pruned_at: datetime.datetime | None = None
-        self._unrecorded = Unrecorded(record_seconds)
+        self._unrecorded = UnrecordedJobSets(record_seconds)
 
     @property
-    def _records(self) -> bool:
-        """Whether the API server keeps records of JobSets, as far as is known; asked again every ten minutes."""
-        return self._pruned_at is None or self._clock() - self._pruned_at >= _PRUNED_FOR
+    def _record_supported(self) -> bool:
+        """Whether the API server stores status.jobSet; tried again ten minutes after it was pruned."""
+        return self._pruned_at is None or self._clock() - self._pruned_at >= _PRUNED_DURATION
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of a TrainJob that is gone."""
-        self._told.pop(key, None)
-        self._refusals.pop(key, None)
+        """Drop the state of a deleted TrainJob."""
+        self._last_events.pop(key, None)
+        self._backoffs.pop(key, None)
         self._unrecorded.forget(key)
 
-    async def reconcile(self, key: Key) -> Outcome:
-        """Take one TrainJob as far as it can go now; its status is written whatever else is refused.
+    async def reconcile(self, key: Key) -> Result:
+        """Reconcile one TrainJob; its status is written even if other writes are rejected.
 
         Raises
         ------
         ApiError, TransportError
-            If the API server failed or did not answer; try again later.
+            If the API server failed or did not respond; retry.
         DecisionUnavailableError
-            If the policy server gave no decision, and so nothing was created; try again later.
+            If there is no policy decision, so no object was created; retry.
         FencedError
-            If this process no longer leads.
+            If this process is no longer the leader.
         """
-        train_job = self._view.train_jobs.store.get(*key)
+        train_job = self._cache.train_jobs.store.get(*key)
         if train_job is None:
             self.forget(key)
-            return Outcome()
+            return Result()
         step = _Pass(train_job)
-        for _ in range(_ROUNDS):
+        for _ in range(_MAXIMUM_ACTIONS):
             failure: Exception | None = None
             effect = Effect()
             try:
                 effect = await self._advance(step)
-            except (RefusedError, TrainyardError, ApiError, TransportError, DecisionUnavailableError) as error:
+            except (RejectedError, TrainyardError, ApiError, TransportError, DecisionUnavailableError) as error:
                 failure = error
-                if await self._unseen(step, error):
+                if await self._find_unlabeled_job_set(step, error):
                     continue
             ended = await self._write_status(step)
             if failure is not None:
                 return self._failed(key, step, failure)
-            if not (effect.again or ended):
+            if not (effect.requeue or ended):
                 break
-        self._told.pop(key, None)
-        self._refusals.pop(key, None)
-        return Outcome(after=self._next_look(step), writes=tuple(step.writes))
+        self._last_events.pop(key, None)
+        self._backoffs.pop(key, None)
+        return Result(requeue_after=self._requeue_after(step), writes=tuple(step.writes))
 
     async def _advance(self, step: _Pass) -> Effect:
         observed = self._observe(step)
         if needs_confirmation(observed):
             await self._confirm(step)
             observed = self._observe(step)
-        build = build_of(observed)
+        build = required_build(observed)
         if build is not None:
             observed = self._observe(step, await self._inputs(step, observed, build))
         action = decide(observed)
         if isinstance(action, lifecycle.Report) and build is Build.CREATE and not step.use_snapshot:
-            # What was created before decides, where there is anything: the runtime may have changed since.
+            # The snapshot of an earlier attempt takes precedence: the runtime may have changed since.
             step.use_snapshot = True
             inputs = await self._inputs(step, observed, build)
             if inputs.from_snapshot:
                 action = decide(self._observe(step, inputs))
-        if isinstance(action, lifecycle.Remake):
-            await self._record_remake(step, action)
-            if not self._records:
+        if isinstance(action, lifecycle.Recreate):
+            await self._record_recreation(step, action)
+            if not self._record_supported:
                 action = decide(self._observe(step, observed.inputs))
         effect = await self._executor.execute(observed, action)
         if effect.writes:
             step.found = None
         step.writes += effect.writes
         step.use_snapshot = step.use_snapshot or effect.snapshot_exists
-        if effect.created and (made := self._view.job_set(step.train_job)) is not None:
+        if effect.created and (made := self._cache.job_set(step.train_job)) is not None:
             self._unrecorded.add(step.train_job, made)
-        if effect.note:
-            self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes as it is: {effect.note}")
+        if effect.warning:
+            self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes unchanged: {effect.warning}")
         return effect
 
     def _observe(self, step: _Pass, inputs: Inputs | None = None) -> Observed:
@@ -217,16 +217,16 @@ class Reconciler:
         return Observed(
             train_job=job,
             now=self._clock(),
-            job_set=self._view.job_set(job) or step.found,
+            job_set=self._cache.job_set(job) or step.found,
             confirmed_absent=step.confirmed_absent,
-            pod_groups=self._view.pod_groups_of(job),
+            pod_groups=self._cache.pod_groups_of(job),
             inputs=inputs,
-            records=self._records,
+            record_supported=self._record_supported,
             created=self._unrecorded.uid(job),
         )
 
     async def _confirm(self, step: _Pass) -> None:
-        """Look past the cache whether the recorded JobSet is gone: a label or a stale watch may hide it."""
+        """Read the recorded JobSet from the API server: a missing label or a stale watch may hide it from the cache."""
         metadata = step.train_job["metadata"]
         stored = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
         if stored is not None and owns(step.train_job, stored):
@@ -234,24 +234,24 @@ class Reconciler:
         else:
             step.confirmed_absent = True
 
-    async def _unseen(self, step: _Pass, error: Exception) -> bool:
-        """Return whether a rejected create hid a JobSet of the TrainJob: without its label no watch shows it."""
-        unanswered = isinstance(error, TransportError)
-        if unanswered or self._observe(step).job_set is not None or step.confirmed_absent:
+    async def _find_unlabeled_job_set(self, step: _Pass, error: Exception) -> bool:
+        """After a rejected create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
+        no_response = isinstance(error, TransportError)
+        if no_response or self._observe(step).job_set is not None or step.confirmed_absent:
             return False
         with contextlib.suppress(ApiError, TransportError):
             await self._confirm(step)
         return step.found is not None
 
     async def _inputs(self, step: _Pass, observed: Observed, build: Build) -> Inputs:
-        """Return what rendering needs; what the user has to change comes back as problems."""
+        """Return the inputs of rendering, or the user's errors in ``problems``."""
         job = step.train_job
         try:
-            parsed, context = parse(TrainJob, job), self._view.context(job)
+            parsed, context = parse(TrainJob, job), self._cache.context(job)
         except TrainyardError as error:
             return Inputs(problems=error.problems or (Problem("", error.message, error.fix),))
-        first = build is Build.CREATE and not step.use_snapshot and statuses.remake_of(job) is None
-        runtime, kept = await self._runtime(parsed, job, first=first)
+        first = build is Build.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
+        runtime, snapshot = await self._runtime(parsed, job, first=first)
         if runtime is None:
             _, kind, name = statuses.runtime_reference(job)
             where = f" in namespace {job['metadata']['namespace']}" if kind == TRAINING_RUNTIME else ""
@@ -263,50 +263,50 @@ class Reconciler:
             job_set = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
             if job_set is not None and uid_of(job_set) != uid_of(observed.job_set):
                 job_set = None
-        return Inputs(parsed, runtime, kept, context, job_set=job_set)
+        return Inputs(parsed, runtime, snapshot, context, job_set=job_set)
 
     async def _runtime(self, parsed: TrainJob, job: Object, *, first: bool) -> tuple[Runtime | None, bool]:
-        """Return the runtime to render with and whether it comes from the snapshot."""
-        live = self._view.runtime(job)
+        """Return the runtime and whether it comes from the snapshot."""
+        live = self._cache.runtime(job)
         if first and live is not None:
             return live, False
-        kept = await stored_runtime(self._client, parsed)
-        if kept is not None:
-            return kept, True
-        return live if live is not None else await self._view.live_runtime(job), False
+        snapshot = await stored_runtime(self._client, parsed)
+        if snapshot is not None:
+            return snapshot, True
+        return live if live is not None else await self._cache.find_runtime(job), False
 
-    async def _record_remake(self, step: _Pass, action: lifecycle.Remake) -> None:
-        """Record why the JobSet is deleted before it is."""
+    async def _record_recreation(self, step: _Pass, action: lifecycle.Recreate) -> None:
+        """Record in the status why the JobSet will be deleted."""
         uid = uid_of(action.job_set)
-        if statuses.remake_of(step.train_job) == uid:
+        if statuses.pending_recreation(step.train_job) == uid:
             return
         stored = step.train_job.get("status") or {}
-        await self._patch_status(step, statuses.with_remake(stored, uid, action.reason))
-        if self._records:
-            self._events.normal(step.train_job, _REMADE, f"the JobSet is created again: {action.reason}")
+        await self._patch_status(step, statuses.with_recreation(stored, uid, action.reason))
+        if self._record_supported:
+            self._events.normal(step.train_job, _REMADE, f"the JobSet is recreated: {action.reason}")
 
     async def _write_status(self, step: _Pass) -> bool:
-        """Bring the status up to date; return whether that recorded the end of the TrainJob."""
+        """Update the status; return whether the update recorded the end of the TrainJob."""
         job = step.train_job
-        if not lifecycle.reconciled(job):
+        if not lifecycle.is_managed(job):
             return False
-        wanted = self._observe(step).wanted_status
-        patch = statuses.status_patch(job.get("status") or {}, wanted)
-        if not self._records:
+        desired = self._observe(step).desired_status
+        patch = statuses.status_patch(job.get("status") or {}, desired)
+        if not self._record_supported:
             patch.pop("jobSet", None)
         if not patch or (set(patch) == {"jobSet"} and self._unrecorded.wait(job)):
             return False
         before = statuses.finished(job)
-        await self._patch_status(step, wanted)
+        await self._patch_status(step, desired)
         return not before and statuses.finished(step.train_job)
 
-    async def _patch_status(self, step: _Pass, wanted: Object) -> None:
+    async def _patch_status(self, step: _Pass, desired: Object) -> None:
         job = step.train_job
         metadata = job["metadata"]
         stored_status = job.get("status") or {}
         patch = {
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-            "status": statuses.status_patch(stored_status, wanted),
+            "status": statuses.status_patch(stored_status, desired),
         }
         stored = await self._client.merge_patch(
             TRAIN_JOBS,
@@ -317,76 +317,76 @@ class Reconciler:
             field_manager=FIELD_MANAGER,
         )
         if "jobSet" in patch["status"] and "jobSet" not in (stored.get("status") or {}):
-            # The CustomResourceDefinition is another project's: counts of pods stand in for the record.
+            # The CRD is upstream's, without status.jobSet: pod counts replace the record.
             self._pruned_at = self._clock()
         self._unrecorded.written(stored)
-        self._view.train_jobs.fold(stored)
+        self._cache.train_jobs.record_write(stored)
         step.train_job = stored
         step.writes.append("patch status")
 
-    def _next_look(self, step: _Pass) -> float | None:
-        """Return the seconds after which the TrainJob has to be looked at although nothing changed."""
+    def _requeue_after(self, step: _Pass) -> float | None:
+        """Return the seconds until the next time-based reconciliation, or None."""
         job = step.train_job
         due: list[float] = []
         deadline = statuses.deadline(job, job.get("status") or {})
         if deadline is not None:
             due.append(max(_LEAST_SECONDS, (deadline - self._clock()).total_seconds()))
-        job_set = self._view.job_set(job)
+        job_set = self._cache.job_set(job)
         if job_set is not None and not statuses.finished(job):
             if job_set["metadata"].get("deletionTimestamp"):
                 due.append(_DELETING_SECONDS)
-            if self._records and not statuses.records(job, job_set):
-                due.append(max(_SOON, self._unrecorded.wait(job)))
+            if self._record_supported and not statuses.is_recorded(job, job_set):
+                due.append(max(_LEAST_RECORD_SECONDS, self._unrecorded.wait(job)))
         return min(min(due), _LONGEST_SECONDS) if due else None
 
-    def _failed(self, key: Key, step: _Pass, error: Exception) -> Outcome:
-        """Tell the user what is in the way and say when it is tried again; raise what is no refusal."""
+    def _failed(self, key: Key, step: _Pass, error: Exception) -> Result:
+        """Record an event about an error and return when to retry; reraise errors that the queue retries."""
         job = step.train_job
         match error:
-            case RefusedError():
+            case RejectedError():
                 problems, reason = error.problems, error.reason
             case DecisionUnavailableError():
-                self._tell(key, job, (unavailable(error),))
+                self._record_event(key, job, (unavailable(error),))
                 raise error
             case TrainyardError():
                 problems, reason = error.problems or (Problem("", error.message, error.fix),), RESOURCES_CREATION_FAILED
             case ApiError() if error.conflict:
                 raise error
-            case ApiError() if error.status in _REFUSED or error.too_large:
+            case ApiError() if error.status in _REJECTED or error.too_large:
                 problems, reason = (Problem("", error.message),), RESOURCES_CREATION_FAILED
             case ApiError() if error.status >= 500:
-                self._tell(key, job, (Problem("", error.message),))
+                self._record_event(key, job, (Problem("", error.message),))
                 raise error
             case _:
                 raise error
-        leaving = isinstance(error, OccupiedError) and error.leaving
-        text = self._tell(key, job, problems, reason, patient=leaving)
-        backoff = self._refusals.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
+        transient = isinstance(error, OwnershipConflictError) and error.transient
+        text = self._record_event(key, job, problems, reason, defer=transient)
+        backoff = self._backoffs.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
         waits = [backoff.next()]
-        if leaving and self._age(job) < _LEAVING_FOR:
-            waits.append(_LEAVING_SECONDS)
-        if (look := self._next_look(step)) is not None:
-            waits.append(look)
-        return Outcome(after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
+        if transient and self._age(job) < _TRANSIENT_DURATION:
+            waits.append(_TRANSIENT_SECONDS)
+        if (due := self._requeue_after(step)) is not None:
+            waits.append(due)
+        return Result(requeue_after=min(waits), blocked=Blocked(reason, text), writes=tuple(step.writes))
 
-    def _tell(
+    def _record_event(
         self,
         key: Key,
         job: Object,
         problems: Iterable[Problem],
         reason: str = RESOURCES_CREATION_FAILED,
         *,
-        patient: bool = False,
+        defer: bool = False,
     ) -> str:
-        """Record an event, the same one at most once a minute; return its message."""
-        text = "TrainJob resources reconciliation failed: " + "; ".join(told(problem) for problem in problems)
+        """Record an event, at most once a minute if unchanged; return its message."""
+        text = "TrainJob resources reconciliation failed: " + "; ".join(message_of(problem) for problem in problems)
         text = text[:_MESSAGE_LIMIT]
         now = self._clock()
-        before, since = self._told.get(key, ("", now))
-        if patient and self._age(job) < _PATIENCE:
+        before, since = self._last_events.get(key, ("", now))
+        if defer and self._age(job) < _EVENT_DELAY:
             return text
-        if before != text or now - since >= _TOLD_AGAIN:
-            self._told[key] = (text, now)
+        if before != text or now - since >= _EVENT_INTERVAL:
+            self._last_events[key] = (text, now)
             self._events.warning(job, reason, text)
         return text
 

@@ -1,7 +1,7 @@
-"""Finalizers of upstream v2.2 and earlier on runtimes, the leader's side: remove them.
+"""Runtime finalizers (leader only): remove the finalizers of upstream v2.2 and earlier.
 
-Those controllers put ``trainer.kubeflow.org/resource-in-use`` on each runtime that a TrainJob names and take it off
-when the runtime is deleted and unused. Without them a runtime could never be deleted (v2.3 removes it too).
+Those controllers add ``trainer.kubeflow.org/resource-in-use`` to each runtime that a TrainJob references and remove it
+when the runtime is deleted and unused. Without them, such a runtime could not be deleted (v2.3 removes it too).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from trainyard.controller.level_triggered import keep
+from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Key, Object, TransportError, uid_of
 
 __all__ = ["RESOURCE_IN_USE", "RuntimeFinalizers"]
@@ -20,44 +20,44 @@ RESOURCE_IN_USE: Final = "trainer.kubeflow.org/resource-in-use"
 
 _LOG = logging.getLogger(__name__)
 _FIELD_MANAGER = "trainyard-controller"
-_LEFT_SECONDS = 60.0
+_MAXIMUM_BACKOFF_SECONDS = 60.0
 
 
 class RuntimeFinalizers:
-    """Takes the finalizer off; decided from what is stored, so it may be stopped between any two writes.
+    """Remove the finalizer; stateless, so it can be stopped between any two writes.
 
     Parameters
     ----------
     client
         Fenced API client.
     informers
-        Informers of runtimes; they run elsewhere.
+        Shared informers of runtimes; not started here.
     backoff
-        Waiting after failures.
+        Delays after failures.
     """
 
     def __init__(self, client: Client, informers: Sequence[Informer], *, backoff: Backoff | None = None) -> None:
         self._client = client
         self._informers = tuple(informers)
-        self._backoff = backoff or Backoff(0.5, _LEFT_SECONDS)
+        self._backoff = backoff or Backoff(0.5, _MAXIMUM_BACKOFF_SECONDS)
         self._changed = asyncio.Event()
         for informer in self._informers:
             informer.subscribe(self._on_change)
 
     async def run(self) -> None:
-        """Work until cancelled."""
-        await keep(self.step, self._changed, self._backoff)
+        """Run until cancelled."""
+        await run_level_triggered(self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:
-        """Take the finalizer off every runtime that has it; return whether none is left."""
+        """Remove the finalizer from all runtimes; return whether none is left."""
         done = True
         for informer in self._informers:
             for body in informer.store:
                 if RESOURCE_IN_USE in (body["metadata"].get("finalizers") or ()):
-                    done &= await self._release(informer, body)
+                    done &= await self._remove_finalizer(informer, body)
         return done
 
-    async def _release(self, informer: Informer, body: Object) -> bool:
+    async def _remove_finalizer(self, informer: Informer, body: Object) -> bool:
         metadata = body["metadata"]
         kept = [entry for entry in metadata["finalizers"] if entry != RESOURCE_IN_USE]
         precondition = {"uid": uid_of(body), "resourceVersion": metadata["resourceVersion"]}
@@ -76,7 +76,7 @@ class RuntimeFinalizers:
             _LOG.warning("finalizer of %s %s: %s", informer.resource.kind, "/".join(key), error)
             return False
         if not metadata.get("deletionTimestamp"):
-            informer.fold(stored)
+            informer.record_write(stored)
         return True
 
     def _on_change(self, change: Change) -> None:

@@ -1,7 +1,7 @@
-"""HTTP servers of one process, shut down without losing a request.
+"""HTTP servers of one process, shut down without losing requests.
 
-Clients keep connections open. One that is closed while a request is on its way loses the request, so each connection
-ends with an answer that says so, before the listeners close.
+Clients keep connections open, and closing a connection loses a request that is in flight. Each connection is therefore
+closed by a response with ``Connection: close`` before the listeners close.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Servers:
 
     @property
     def ports(self) -> Mapping[str, int]:
-        """Port by name of the servers that listen."""
+        """Ports of the listening servers by name."""
         return {name: runner.addresses[0][1] for name, runner in self._runners.items()}
 
     async def start(
         self, name: str, app: web.Application, listener: Listener, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Listen.
+        """Start a server.
 
         Raises
         ------
         TrainyardError
-            If the address cannot be listened on.
+            If the server cannot listen on the address.
         """
         app.middlewares.append(self._close_when_draining())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=WEBHOOK_TIMEOUT_SECONDS)
@@ -58,11 +58,11 @@ class Servers:
         _LOG.info("%s listens on %s:%d", name, listener.host, self.ports[name])
 
     def drain(self) -> None:
-        """Close each connection after its next answer, so that clients reconnect elsewhere; go on listening."""
+        """Close each connection after its next response, so that clients reconnect elsewhere; keep listening."""
         self._draining = True
 
     async def close(self) -> None:
-        """Stop listening, close idle connections, and finish the requests that have begun."""
+        """Stop listening, close idle connections, and finish open requests."""
         self.drain()
         while self._runners:
             _, runner = self._runners.popitem()

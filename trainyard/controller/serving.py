@@ -1,4 +1,4 @@
-"""Serving certificates, every replica's side: load them from the Secret, and reload them on change."""
+"""Serving certificate (all replicas): load it from the Secret, and reload it on change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServingCertificate:
-    """A TLS context that follows a Secret; new connections use the new certificate without a restart.
+    """TLS context with the certificate of a Secret; new connections use a renewed certificate without a restart.
 
     Parameters
     ----------
@@ -47,26 +47,26 @@ class ServingCertificate:
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.loaded = asyncio.Event()
         self.expires: datetime.datetime | None = None
-        """When the certificate in use expires (UTC)."""
+        """Expiry time of the loaded certificate (UTC)."""
         self._clock = clock
         self.informer = Informer(client, SECRETS, namespace=namespace, field_selector=f"metadata.name={name}")
         self.informer.subscribe(self._on_change)
 
     def valid(self) -> bool:
-        """Return whether API servers accept the certificate in use.
+        """Return whether the loaded certificate is valid now.
 
-        An expired one means that the Secret was not renewed or could not be read; a restart reads no more than the
-        informer does, so the replica stays, not ready, until the Secret is back.
+        An expired certificate means that the Secret was not renewed or could not be read. A restart would not help, so
+        the replica keeps running, not ready, until the informer delivers a valid certificate.
         """
         return self.expires is not None and self._clock() < self.expires
 
     def expiry(self) -> float:
-        """Return when the certificate in use expires, in seconds since the epoch; 0 where there is none."""
+        """Return when the loaded certificate expires, in seconds since the epoch; 0: none loaded."""
         return 0.0 if self.expires is None else self.expires.timestamp()
 
     def _on_change(self, change: Change) -> None:
         if change.new is None:
-            _LOG.warning("Secret %s/%s is gone; its last certificate stays in use", *change.key)
+            _LOG.warning("Secret %s/%s was deleted; its last certificate stays in use", *change.key)
             return
         data = change.new.get("data") or {}
         try:
@@ -76,7 +76,7 @@ class ServingCertificate:
                 self.context.load_cert_chain(path)
             self.expires = pki.expires(base64.b64decode(data["tls.crt"]))
         except (KeyError, ValueError, OSError) as error:
-            _LOG.warning("Secret %s/%s holds no usable certificate: %r", *change.key, error)
+            _LOG.warning("Secret %s/%s has no valid certificate: %r", *change.key, error)
             return
         self.loaded.set()
         _LOG.info("serving with the certificate of Secret %s/%s", *change.key)
@@ -84,7 +84,7 @@ class ServingCertificate:
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """Give secret content a path for as long as a library needs one: in memory where the system can."""
+    """Provide secret content as a temporary file, in memory if the system supports it."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
         try:

@@ -1,13 +1,13 @@
-"""Runtime snapshots in ConfigMaps: later edits of a runtime do not change jobs that use it.
+"""Runtime snapshots in ConfigMaps: later edits of a runtime do not affect the jobs that use it.
 
-Snapshots are read only when a job is (re)built, so they are neither watched nor cached cluster-wide, and created with
-POST, so that a foreign ConfigMap is never overwritten.
+Snapshots are read only when a job is rendered, so they are neither watched nor cached. They are created by POST, so
+that the ConfigMap of another owner is never overwritten.
 """
 
 from __future__ import annotations
 
 from trainyard.api import Runtime, TrainJob
-from trainyard.controller.ownership import OccupiedError, owner_train_job
+from trainyard.controller.ownership import OwnershipConflictError, owner_train_job
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
 from trainyard.kube import ApiError, Client, Object, controller_of
 from trainyard.problem import TrainyardError
@@ -17,14 +17,14 @@ __all__ = ["create_snapshot", "stored_runtime"]
 
 
 async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
-    """Return the runtime of a TrainJob's snapshot, None where there is no snapshot.
+    """Return the runtime from a TrainJob's snapshot; None: no snapshot.
 
     Raises
     ------
-    OccupiedError
-        If the ConfigMap belongs to another object.
+    OwnershipConflictError
+        If the ConfigMap has another owner.
     TrainyardError
-        If it holds no runtime the job could mean.
+        If it does not contain a valid runtime that the TrainJob references.
     """
     metadata = train_job.metadata
     body = await client.find(CONFIG_MAPS, snapshot_name(metadata.name), namespace=metadata.namespace)
@@ -37,14 +37,14 @@ async def stored_runtime(client: Client, train_job: TrainJob) -> Runtime | None:
         if _is_controlled_by(body, metadata.uid):
             raise TrainyardError(message, fix=error.fix) from error
         former = owner_train_job(body)
-        leaving = (former is not None and former.get("name") == metadata.name) or bool(
+        transient = (former is not None and former.get("name") == metadata.name) or bool(
             body["metadata"].get("deletionTimestamp")
         )
-        raise OccupiedError(message, fix=error.fix, leaving=leaving) from error
+        raise OwnershipConflictError(message, fix=error.fix, transient=transient) from error
 
 
 async def create_snapshot(client: Client, body: Object) -> bool:
-    """Create a snapshot; return False where a ConfigMap of that name exists."""
+    """Create a snapshot; return False if the ConfigMap already exists."""
     try:
         await client.create(CONFIG_MAPS, body, field_manager=FIELD_MANAGER)
     except ApiError as error:
@@ -55,6 +55,6 @@ async def create_snapshot(client: Client, body: Object) -> bool:
 
 
 def _is_controlled_by(body: Object, uid: str | None) -> bool:
-    """Return whether the controller of an object has a uid."""
+    """Return whether the controller owner reference of an object has a uid."""
     owner = controller_of(body)
     return owner is not None and owner.get("uid") == uid

@@ -1,4 +1,4 @@
-"""Start a controller from command-line flags."""
+"""Start the controller from command-line flags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainyard.controller.configuration import Configuration, Listener
 from trainyard.kube import credentials
 from trainyard.problem import TrainyardError
 
-__all__ = ["chosen", "start"]
+__all__ = ["start", "with_flags"]
 
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -26,25 +26,25 @@ def start(
     ports: Mapping[str, int | None],
     log_level: str,
 ) -> None:
-    """Run the controller with a configuration file and flags; flags win.
+    """Run the controller with a configuration file and flags; flags take precedence.
 
     Raises
     ------
     TrainyardError
-        If configuration or credentials are unusable, or the controller cannot go on.
+        If configuration or credentials are invalid, or the controller failed.
     """
     if log_level not in _LEVELS:
-        raise TrainyardError(f"log level {log_level!r} is unknown", fix=f"Use one of {', '.join(_LEVELS)}")
+        raise TrainyardError(f"log level {log_level!r} is invalid", fix=f"Use one of {', '.join(_LEVELS)}")
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     loaded = Configuration.load(config) if config is not None else Configuration()
     connection = credentials.kubeconfig(kubeconfig, context) if kubeconfig is not None else credentials.in_cluster()
-    run(chosen(loaded, webhooks=webhooks, host=host, ports=ports), connection)
+    run(with_flags(loaded, webhooks=webhooks, host=host, ports=ports), connection)
 
 
-def chosen(
+def with_flags(
     loaded: Configuration, *, webhooks: bool, host: str | None, ports: Mapping[str, int | None]
 ) -> Configuration:
-    """Return a configuration with the flags that were given.
+    """Return a configuration overridden by flags.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """TrainJob status as a pure function of the observed state: upstream's conditions and the record of the JobSet.
 
-Clients rely on what is absent as much as on what is present: the SDK calls a job Running only while it has no condition
-at all, and the printed State is the type of the last condition of the list.
+Clients depend on absent conditions too: the SDK reports a job as Running only while it has no conditions, and the
+printer column State is the type of the last condition.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = [
     "awaits_job_set",
     "condition",
     "deadline",
+    "deadline_exceeded",
     "ended",
     "finished",
-    "overdue",
-    "records",
-    "remake_of",
-    "remake_reason",
+    "is_recorded",
+    "pending_recreation",
+    "recreation_reason",
     "runtime_reference",
     "status_of",
     "status_patch",
     "timestamp",
-    "with_remake",
+    "with_recreation",
 ]
 
 Body = Mapping[str, Any]
@@ -54,29 +54,29 @@ _COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 def status_of(
     train_job: Body, job_set: Body | None, *, now: datetime.datetime, missing: bool = False
 ) -> dict[str, Any]:
-    """Return the status a TrainJob should have; its end, once recorded, never changes.
+    """Return the desired status of a TrainJob; a recorded end never changes.
 
     Parameters
     ----------
     train_job
         The TrainJob as stored.
     job_set
-        Its JobSet, None where there is none.
+        Its JobSet; None: no JobSet.
     now
-        Time of a transition that is decided here.
+        Time of new transitions.
     missing
-        Whether the recorded JobSet is gone for certain.
+        Whether the absence of the recorded JobSet is confirmed.
     """
     status = dict(train_job.get("status") or {})
     conditions = [dict(entry) for entry in status.get("conditions") or ()]
     spec = train_job.get("spec") or {}
-    over = finished(train_job)
+    already_finished = finished(train_job)
     if spec.get("suspend"):
         _set(conditions, SUSPENDED, "True", SUSPENDED_REASON, SUSPENDED_MESSAGE, timestamp(now))
     elif condition(train_job, SUSPENDED, "True"):
         _set(conditions, SUSPENDED, "False", RESUMED_REASON, RESUMED_MESSAGE, timestamp(now))
     if job_set is not None:
-        if not over:
+        if not already_finished:
             _copy_terminal(conditions, job_set, now)
         if jobs := _jobs_status(job_set):
             status["jobsStatus"] = jobs
@@ -85,7 +85,7 @@ def status_of(
             status["jobSet"] = {"uid": job_set["metadata"]["uid"]}
     if conditions:
         status["conditions"] = conditions
-    if over or finished({"status": status}):
+    if already_finished or finished({"status": status}):
         return status
     group, kind, _ = runtime_reference(train_job)
     if group != GROUP or kind not in _RUNTIME_KINDS:
@@ -99,7 +99,7 @@ def status_of(
 
 
 def runtime_reference(train_job: Body) -> tuple[str, str, str]:
-    """Return API group, kind and name of the runtime a TrainJob names, with the API's defaults."""
+    """Return API group, kind and name of the runtime that a TrainJob references, with the API's defaults."""
     reference = (train_job.get("spec") or {}).get("runtimeRef") or {}
     group = reference.get("apiGroup")
     return (
@@ -110,10 +110,10 @@ def runtime_reference(train_job: Body) -> tuple[str, str, str]:
 
 
 def awaits_job_set(train_job: Body) -> bool:
-    """Return whether a JobSet was created for the TrainJob and is not to be created again.
+    """Return whether a JobSet was created for the TrainJob and must not be created again.
 
-    Its uid is recorded. Counts of pods that were copied from it say the same where the record is not served (another
-    project's CustomResourceDefinition) and for jobs of other controllers.
+    The uid of the JobSet is recorded. Pod counts copied from the JobSet replace the record if the CRD lacks
+    status.jobSet (upstream's CRD) and for jobs of other controllers.
     """
     status = train_job.get("status") or {}
     record = status.get("jobSet") or {}
@@ -122,32 +122,32 @@ def awaits_job_set(train_job: Body) -> bool:
     return bool(status.get("jobsStatus"))
 
 
-def records(train_job: Body, job_set: Body) -> bool:
-    """Return whether a JobSet is recorded as the TrainJob's."""
+def is_recorded(train_job: Body, job_set: Body) -> bool:
+    """Return whether a JobSet is recorded in the TrainJob's status."""
     record = (train_job.get("status") or {}).get("jobSet") or {}
     return bool(record.get("uid") == job_set["metadata"]["uid"])
 
 
-def remake_of(train_job: Body) -> str | None:
-    """Return the uid of the JobSet that is deleted to be created again, None where there is none."""
+def pending_recreation(train_job: Body) -> str | None:
+    """Return the uid of the JobSet that is being recreated, or None."""
     record = (train_job.get("status") or {}).get("jobSet") or {}
     return str(record.get("uid")) if record.get("remake") else None
 
 
-def remake_reason(train_job: Body) -> str:
-    """Return why the JobSet is created again, empty where it is not."""
+def recreation_reason(train_job: Body) -> str:
+    """Return why the JobSet is recreated; empty: it is not."""
     return str(((train_job.get("status") or {}).get("jobSet") or {}).get("remake") or "")
 
 
-def with_remake(status: Body, uid: str, reason: str) -> dict[str, Any]:
-    """Return a status that says that a JobSet is deleted to be created again."""
+def with_recreation(status: Body, uid: str, reason: str) -> dict[str, Any]:
+    """Return a status that records the recreation of a JobSet."""
     return {**status, "jobSet": {"uid": uid, "remake": reason}}
 
 
-def status_patch(stored: Body, wanted: Body) -> dict[str, Any]:
-    """Return the merge patch from one status to another, empty where they are equal; fields of others are left out."""
+def status_patch(stored: Body, desired: Body) -> dict[str, Any]:
+    """Return the merge patch between two statuses; empty if they are equal; fields of other writers are ignored."""
     patch: dict[str, Any] = {}
-    for name, value in wanted.items():
+    for name, value in desired.items():
         before = stored.get(name)
         if value == before:
             continue
@@ -158,18 +158,18 @@ def status_patch(stored: Body, wanted: Body) -> dict[str, Any]:
 
 
 def finished(train_job: Body) -> bool:
-    """Return whether the job is over, one way or the other; that never changes again."""
+    """Return whether the TrainJob is Complete or Failed; this is final."""
     return bool(condition(train_job, COMPLETE, "True") or condition(train_job, FAILED, "True"))
 
 
-def overdue(train_job: Body) -> bool:
-    """Return whether the job was ended by its deadline: its JobSet has to go."""
+def deadline_exceeded(train_job: Body) -> bool:
+    """Return whether the TrainJob failed by its deadline, so that its JobSet has to be deleted."""
     failed = condition(train_job, FAILED, "True")
     return failed is not None and failed.get("reason") == DEADLINE_EXCEEDED_REASON
 
 
 def condition(body: Body, kind: str, status: str | None = None) -> Body | None:
-    """Return the condition of a type, and of a status if one is asked for."""
+    """Return the condition with a type and, if given, a status."""
     for entry in (body.get("status") or {}).get("conditions") or ():
         if entry.get("type") == kind and status in (None, entry.get("status")):
             found: Body = entry
@@ -178,17 +178,17 @@ def condition(body: Body, kind: str, status: str | None = None) -> Body | None:
 
 
 def deadline(train_job: Body, status: Body) -> datetime.datetime | None:
-    """Return when a running job's time is up, None where it has no limit, is suspended or is over.
+    """Return the deadline of a running TrainJob; None if it has no limit, is suspended or finished.
 
-    The time counts from the creation or, for a job that was suspended, from its last resume. A limit beyond the year
-    9999 is none.
+    The time starts at the creation or, for a job that was suspended, at its last resume. A deadline beyond the year
+    9999 is ignored.
 
     Parameters
     ----------
     train_job
         The TrainJob as stored.
     status
-        Its status as it should be.
+        Its desired status.
     """
     spec = train_job.get("spec") or {}
     seconds = spec.get("activeDeadlineSeconds")
@@ -204,7 +204,7 @@ def deadline(train_job: Body, status: Body) -> datetime.datetime | None:
 
 
 def timestamp(now: datetime.datetime) -> str:
-    """Return a time as the API writes it."""
+    """Format a time as the Kubernetes API does."""
     return now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -238,7 +238,7 @@ def _failed(status: Body, reason: str, message: str, now: datetime.datetime) -> 
 
 
 def _set(conditions: list[dict[str, Any]], kind: str, status: str, reason: str, message: str, when: str) -> None:
-    """Set a condition in place or append it; its transition time changes with its status only."""
+    """Set a condition in place or append it; lastTransitionTime changes only with its status."""
     for entry in conditions:
         if entry["type"] == kind:
             if entry["status"] != status:

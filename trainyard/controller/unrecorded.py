@@ -1,4 +1,4 @@
-"""JobSets that this process created and has not recorded yet: one may be deleted before its record is written."""
+"""JobSets created by this process and not yet recorded in a status; one may be deleted before it is recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainyard.controller.status import finished
 from trainyard.kube import Key, Object, key_of, uid_of
 
-__all__ = ["Unrecorded"]
+__all__ = ["UnrecordedJobSets"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class _Created:
     record_at: float
 
 
-class Unrecorded:
-    """Created JobSets by TrainJob, until they are recorded.
+class UnrecordedJobSets:
+    """Created JobSets by TrainJob until they are recorded.
 
     Parameters
     ----------
     seconds
-        Seconds for which a record waits for another status write to go with.
+        Seconds for which a record waits to be combined with another status write.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -32,28 +32,28 @@ class Unrecorded:
         self._created: dict[Key, _Created] = {}
 
     def add(self, train_job: Object, job_set: Object) -> None:
-        """Remember a JobSet that was created now."""
+        """Add a JobSet that was just created."""
         record_at = time.monotonic() + self._seconds
         self._created[key_of(train_job)] = _Created(uid_of(train_job), uid_of(job_set), record_at)
 
     def uid(self, train_job: Object) -> str | None:
-        """Return the uid of the JobSet that waits for its record, None where none does."""
+        """Return the uid of the unrecorded JobSet, or None."""
         created = self._find(train_job)
         return None if created is None else created.job_set
 
     def wait(self, train_job: Object) -> float:
-        """Return the seconds until its record is written by itself, 0 where none waits."""
+        """Return the seconds until the record is due for a separate write; 0: due or none."""
         created = self._find(train_job)
         return 0.0 if created is None else max(0.0, created.record_at - time.monotonic())
 
     def written(self, train_job: Object) -> None:
-        """Take in a TrainJob whose status was written: a recorded JobSet, or one of a job that ended, is forgotten."""
+        """Process a written status: forget the JobSet if it is recorded or the TrainJob has finished."""
         record = (train_job.get("status") or {}).get("jobSet") or {}
         if finished(train_job) or record.get("uid") == self.uid(train_job):
             self.forget(key_of(train_job))
 
     def forget(self, key: Key) -> None:
-        """Forget what was created for a TrainJob."""
+        """Forget the JobSet of a TrainJob."""
         self._created.pop(key, None)
 
     def _find(self, train_job: Object) -> _Created | None:

@@ -1,4 +1,4 @@
-"""The admission webhook server: defaulting and validation by the same functions that render, in every replica."""
+"""Admission webhook server (all replicas): defaulting and validation with the functions of `trainyard.render`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aiohttp import web
 
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policies import Policies, told
+from trainyard.controller.policies import Policies, message_of
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import Ruling, unavailable
@@ -36,20 +36,20 @@ _WARNINGS = 20
 _REASONS = {400: "BadRequest", 403: "Forbidden", 503: "ServiceUnavailable"}
 
 Request = dict[str, Any]
-Answer = dict[str, Any]
+Response = dict[str, Any]
 
 
 class Admission:
-    """Decides about admission requests.
+    """Handlers of admission requests.
 
     Parameters
     ----------
     client
-        API client, for a runtime that was created a moment ago.
-    view
-        The informers.
+        API client, for objects that are not cached yet.
+    cache
+        Cluster cache.
     policies
-        Judges what is well-formed; None where policies are off.
+        Policies of valid objects; None: policies are off.
     clock
         Wall clock (UTC).
     """
@@ -57,17 +57,17 @@ class Admission:
     def __init__(
         self,
         client: Client,
-        view: ClusterView,
+        cache: ClusterCache,
         *,
         policies: Policies | None = None,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._client = client
-        self._view = view
+        self._cache = cache
         self._policies = policies
         self._clock = clock
 
-    async def mutate_train_job(self, request: Request) -> Answer:
+    async def mutate_train_job(self, request: Request) -> Response:
         """Return the JSON patch that defaults a TrainJob."""
         body = request["object"]
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -82,87 +82,87 @@ class Admission:
         patch = base64.b64encode(orjson.dumps(operations)).decode()
         return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
-    async def validate_train_job(self, request: Request) -> Answer:
-        """Judge a TrainJob together with its runtime and what is made of both."""
-        body, old = _completed(request["object"], request), request.get("oldObject")
+    async def validate_train_job(self, request: Request) -> Response:
+        """Validate a TrainJob, its runtime and the rendered objects."""
+        body, old = _with_namespace(request["object"], request), request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         if old is not None and body.get("spec") == old.get("spec"):
-            return await self._ruled(request, body, Verdict())
+            return await self._with_policies(request, body, Verdict())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
-            return await self._ruled(request, body, Verdict())
-        before = parse(TrainJob, _completed(old, request)) if old is not None else None
-        context = self._view.context(body)
-        made: tuple[Object, ...] = ()
+            return await self._with_policies(request, body, Verdict())
+        before = parse(TrainJob, _with_namespace(old, request)) if old is not None else None
+        context = self._cache.context(body)
+        rendered: tuple[Object, ...] = ()
         leaves = before is not None and leaves_objects(train_job, before)
         runtime = await self._runtime(body, None if leaves else before)
         if before is not None and leaves:
             verdict = validate(train_job, runtime, context, old=before)
         else:
-            verdict, made = admit(train_job, runtime, context, old=before)
-        return await self._ruled(request, body, verdict, runtime, made)
+            verdict, rendered = admit(train_job, runtime, context, old=before)
+        return await self._with_policies(request, body, verdict, runtime, rendered)
 
     async def _runtime(self, body: Object, before: TrainJob | None) -> Runtime | None:
-        """Return the runtime that the objects of a TrainJob are rendered from: its snapshot, where it has one."""
+        """Return the runtime of a TrainJob: that of its snapshot, if any."""
         kept = await stored_runtime(self._client, before) if before is not None else None
-        return kept if kept is not None else await self._view.live_runtime(body)
+        return kept if kept is not None else await self._cache.find_runtime(body)
 
-    async def _ruled(
+    async def _with_policies(
         self,
         request: Request,
         body: Object,
         verdict: Verdict,
         runtime: Runtime | None = None,
-        made: Iterable[Object] = (),
-    ) -> Answer:
-        """Return the answer about an object: the verdict on its form and, where that is good, the ruling on policy."""
+        rendered: Iterable[Object] = (),
+    ) -> Response:
+        """Return the response for an object: the validation result and, if valid, the policy ruling."""
         old, kind = request.get("oldObject"), body["kind"]
         ruling = Ruling()
         if self._policies is not None and verdict.allowed and _concerns_policies(body, old):
             if runtime is None and kind == TRAIN_JOB:
-                runtime = await self._sound_runtime(body)
-            ruling = await self._policies.judge(
+                runtime = await self._valid_runtime(body)
+            ruling = await self._policies.review(
                 "CREATE" if old is None else "UPDATE",
                 body,
                 old=old,
                 runtime=runtime,
-                made=made,
+                rendered=rendered,
                 user=request.get("userInfo") or {},
             )
-        return _answer(kind, body, verdict, ruling)
+        return _response(kind, body, verdict, ruling)
 
     async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
-        """Return the runtime where defaults depend on it."""
-        return await self._sound_runtime(_completed(body, request)) if wants_runtime(body) else None
+        """Return the runtime if defaulting depends on it."""
+        return await self._valid_runtime(_with_namespace(body, request)) if wants_runtime(body) else None
 
-    async def _sound_runtime(self, body: Object) -> Runtime | None:
-        """Return the runtime that a TrainJob names; one that is broken counts as none."""
+    async def _valid_runtime(self, body: Object) -> Runtime | None:
+        """Return the runtime that a TrainJob references; None if missing or invalid."""
         try:
-            return await self._view.live_runtime(body)
+            return await self._cache.find_runtime(body)
         except TrainyardError:
             return None
 
-    async def validate_training_runtime(self, request: Request) -> Answer:
-        """Judge a TrainingRuntime."""
+    async def validate_training_runtime(self, request: Request) -> Response:
+        """Validate a TrainingRuntime."""
         body, old = request["object"], request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         before = parse(TrainingRuntime, old) if old is not None else None
-        body = _completed(body, request)
-        return await self._ruled(request, body, validate_runtime(parse(TrainingRuntime, body), before))
+        body = _with_namespace(body, request)
+        return await self._with_policies(request, body, validate_runtime(parse(TrainingRuntime, body), before))
 
-    async def validate_cluster_training_runtime(self, request: Request) -> Answer:
-        """Judge a ClusterTrainingRuntime."""
+    async def validate_cluster_training_runtime(self, request: Request) -> Response:
+        """Validate a ClusterTrainingRuntime."""
         body, old = request["object"], request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         before = parse(ClusterTrainingRuntime, old) if old is not None else None
-        return await self._ruled(request, body, validate_runtime(parse(ClusterTrainingRuntime, body), before))
+        return await self._with_policies(request, body, validate_runtime(parse(ClusterTrainingRuntime, body), before))
 
 
 def application(admission: Admission, metrics: Metrics) -> web.Application:
-    """Return the web application with upstream's paths."""
+    """Return the web application with upstream's webhook paths."""
     app = web.Application(client_max_size=_BODY_LIMIT)
     routes = {
         MUTATE_TRAIN_JOB: admission.mutate_train_job,
@@ -176,7 +176,7 @@ def application(admission: Admission, metrics: Metrics) -> web.Application:
 
 
 def _handler(
-    path: str, decide: Callable[[Request], Awaitable[Answer]], metrics: Metrics
+    path: str, decide: Callable[[Request], Awaitable[Response]], metrics: Metrics
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(http: web.Request) -> web.Response:
         started = time.monotonic()
@@ -197,7 +197,7 @@ def _handler(
     return handle
 
 
-async def _review(http: web.Request, decide: Callable[[Request], Awaitable[Answer]]) -> web.Response:
+async def _review(http: web.Request, decide: Callable[[Request], Awaitable[Response]]) -> web.Response:
     try:
         review = orjson.loads(await http.read())
         request = review["request"]
@@ -207,16 +207,16 @@ async def _review(http: web.Request, decide: Callable[[Request], Awaitable[Answe
         raise web.HTTPBadRequest(text="not an AdmissionReview of an object") from error
     if not isinstance(metadata, dict):
         raise web.HTTPBadRequest(text="the object has no metadata")
-    answer = {"uid": uid, **await _decide(decide, request)}
+    response = {"uid": uid, **await _decide(decide, request)}
     reply = {
         "apiVersion": review.get("apiVersion", "admission.k8s.io/v1"),
         "kind": "AdmissionReview",
-        "response": answer,
+        "response": response,
     }
     return web.Response(body=orjson.dumps(reply), content_type="application/json")
 
 
-async def _decide(decide: Callable[[Request], Awaitable[Answer]], request: Request) -> Answer:
+async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
     name = f"{(request.get('kind') or {}).get('kind', 'object')} {request.get('name') or ''}".strip()
     try:
         return await decide(request)
@@ -233,42 +233,42 @@ async def _decide(decide: Callable[[Request], Awaitable[Answer]], request: Reque
         }
     except Exception:
         _LOG.exception("admission of %s failed", name)
-        text = f"{name}: the check itself failed; the controller's log says why"
+        text = f"{name}: internal error; see the controller's log"
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
 
-def _answer(kind: str, body: Object, verdict: Verdict, ruling: Ruling) -> Answer:
-    answer: Answer = {"allowed": True}
+def _response(kind: str, body: Object, verdict: Verdict, ruling: Ruling) -> Response:
+    response: Response = {"allowed": True}
     denials = (*verdict.errors, *ruling.denials)
     if denials:
-        answer = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), denials)
+        response = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), denials)
     warnings = (*verdict.warnings, *ruling.warnings)[:_WARNINGS]
     if warnings:
-        answer["warnings"] = [_shortened(told(problem)) for problem in warnings]
+        response["warnings"] = [_truncated(message_of(problem)) for problem in warnings]
     if ruling.audits:
-        answer["auditAnnotations"] = {"violations": "; ".join(told(problem) for problem in ruling.audits)}
-    return answer
+        response["auditAnnotations"] = {"violations": "; ".join(message_of(problem) for problem in ruling.audits)}
+    return response
 
 
-def _shortened(text: str) -> str:
+def _truncated(text: str) -> str:
     return text if len(text) <= _WARNING_LIMIT else text[: _WARNING_LIMIT - 1] + "…"
 
 
 def _concerns_policies(body: Object, old: Object | None) -> bool:
-    """Whether anything changed that rules judge; an owner or finalizer can be taken away whatever became of them."""
+    """Whether fields that rules review changed; owner references and finalizers can always be removed."""
     if old is None or body.get("spec") != old.get("spec"):
         return True
     return any(body["metadata"].get(part) != old["metadata"].get(part) for part in ("labels", "annotations"))
 
 
-def _denied(code: int, name: str, problems: Iterable[Problem]) -> Answer:
-    text = "; ".join(told(problem) for problem in problems)
+def _denied(code: int, name: str, problems: Iterable[Problem]) -> Response:
+    text = "; ".join(message_of(problem) for problem in problems)
     reason = _REASONS[code]
-    return {"allowed": False, "status": {"code": code, "reason": reason, "message": f"{name} is refused: {text}"}}
+    return {"allowed": False, "status": {"code": code, "reason": reason, "message": f"{name} is rejected: {text}"}}
 
 
-def _completed(body: Object, request: Request) -> Object:
-    """Fill in what the API server knows of an object that is being created."""
+def _with_namespace(body: Object, request: Request) -> Object:
+    """Set the namespace of an object that is being created from the request."""
     if body["metadata"].get("namespace") or not request.get("namespace"):
         return body
     return {**body, "metadata": {**body["metadata"], "namespace": request["namespace"]}}

@@ -1,4 +1,4 @@
-"""A small asynchronous Kubernetes runtime; it knows nothing of training."""
+"""Asynchronous Kubernetes client, informers, work queue and leader election; independent of training."""
 
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client, Listing

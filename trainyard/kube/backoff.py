@@ -9,7 +9,7 @@ __all__ = ["Backoff"]
 
 
 class Backoff:
-    """Jittered exponential backoff: a random time between half and all of a bound that doubles.
+    """Exponential backoff with jitter: a random delay between half of a doubling bound and the bound.
 
     Parameters
     ----------
@@ -26,11 +26,11 @@ class Backoff:
         self.failures = 0
 
     def next(self) -> float:
-        """Return the seconds to wait after one more failure."""
+        """Count one more failure and return the seconds to wait."""
         bound = min(self._maximum, self._base * 2.0 ** min(self.failures, 62))
         self.failures += 1
         return bound * (0.5 + 0.5 * self._uniform())
 
     def reset(self) -> None:
-        """Forget the failures after a success."""
+        """Reset the failure count after a success."""
         self.failures = 0

@@ -1,4 +1,4 @@
-"""API client: plain dictionaries, server-side apply, and no retry that could repeat a write."""
+"""API client: plain dictionaries, server-side apply, and no retries that could repeat a write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True)
 class Listing:
-    """One page of a collection and where the collection stood."""
+    """One page of a collection, and the resourceVersion of the collection."""
 
     items: tuple[Object, ...]
     resource_version: str
@@ -34,22 +34,22 @@ class Listing:
 
 
 class Client:
-    """One API server.
+    """Client of one API server.
 
     Parameters
     ----------
     connection
-        Address, trust and credentials.
+        Address, certificate authority and credentials.
     user_agent
-        Name shown in audit logs.
+        User agent, shown in audit logs.
     timeout
-        Seconds one write may take, and a read without hearing anything; waiting for a throttled server not counted.
+        Seconds for a write in total, and for a read between received bytes. Retries after 429 are not included.
     patience
-        Seconds a throttled request (429) is repeated before its error is raised.
+        Seconds for which a throttled request (429) is retried before its error is raised.
     concurrency
-        Requests in flight at the same time; watches do not count.
+        Requests in flight at the same time, watches excluded.
     observe
-        Called with method, resource and status code (0: no answer) of every request.
+        Called with method, resource and status code (0: no response) of every request.
     """
 
     def __init__(
@@ -79,27 +79,27 @@ class Client:
 
     @classmethod
     def in_cluster(cls, **options: Any) -> Client:
-        """Return a client that speaks as the pod's ServiceAccount."""
+        """Return a client that authenticates as the pod's ServiceAccount."""
         return cls(credentials.in_cluster(), **options)
 
     def fenced(self, remaining: Callable[[], float]) -> Client:
-        """Return a view of this client that sends no write that may outlive ``remaining()`` seconds.
+        """Return a view of this client whose writes time out within ``remaining()`` seconds.
 
-        Writes raise `FencedError` while less than half a second remains; `LeaderElector` says why that is enough.
+        Writes raise `FencedError` while less than half a second remains; `LeaderElector` explains why that suffices.
         """
         view = copy.copy(self)
         view._transport = self._transport.fenced(remaining)
         return view
 
     def separate(self, **options: Any) -> Client:
-        """Return a client of the same server whose requests never wait for those of this one.
+        """Return a client of the same server with its own connections and request slots.
 
-        It has connections and slots of its own and is closed with this client.
+        Its requests never wait for those of this client. It is closed with this client.
 
         Parameters
         ----------
         options
-            What differs: timeout, patience, concurrency.
+            Overrides of timeout, patience and concurrency.
         """
         other = copy.copy(self)
         other._transport = self._transport.separate(**options)
@@ -128,7 +128,7 @@ class Client:
         return await self.request("GET", resource.path(namespace=namespace, name=name), resource=resource)
 
     async def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
-        """Return one object, None where it does not exist."""
+        """Return one object, or None if it does not exist."""
         try:
             return await self.get(resource, name, namespace=namespace)
         except ApiError as error:
@@ -137,7 +137,7 @@ class Client:
             raise
 
     async def find_metadata(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object | None:
-        """Return the metadata of one object, None where it does not exist; the rest of it stays with the server."""
+        """Return only the metadata of one object, or None if it does not exist."""
         path = resource.path(namespace=namespace, name=name)
         try:
             return await self._transport.request("GET", path, resource=resource, accept=_METADATA)
@@ -158,7 +158,7 @@ class Client:
         metadata_only: bool = False,
     ) -> Listing:
         """Return one page of a collection; a limit of 0 requests all objects at once."""
-        query = _selection(label_selector, field_selector)
+        query = _selectors(label_selector, field_selector)
         if limit:
             query["limit"] = str(limit)
         if continues:
@@ -184,7 +184,7 @@ class Client:
         field_selector: str | None = None,
         limit: int = 500,
     ) -> list[Object]:
-        """Return a whole collection, fetched in pages; started over in one piece if the pages expire meanwhile."""
+        """Return a whole collection, fetched in pages; listed again without pages if the continue token expires."""
         selection: dict[str, Any] = {
             "namespace": namespace,
             "label_selector": label_selector,
@@ -205,7 +205,7 @@ class Client:
                 return found
 
     async def create(self, resource: Resource, body: Mapping[str, Any], *, field_manager: str | None = None) -> Object:
-        """Create an object; status 409 if it exists."""
+        """Create an object; raises `ApiError` with status 409 if it exists."""
         query = {"fieldManager": field_manager} if field_manager else {}
         path = resource.path(namespace=body["metadata"].get("namespace"))
         return await self.request("POST", path, resource=resource, body=body, query=query)
@@ -218,7 +218,7 @@ class Client:
         return await self.request("POST", path, resource=resource, body=body)
 
     async def replace(self, resource: Resource, body: Mapping[str, Any]) -> Object:
-        """Replace an object; its uid and resourceVersion, if present, are preconditions (409)."""
+        """Replace an object; its uid and resourceVersion, if set, are preconditions (409)."""
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"])
         return await self.request("PUT", path, resource=resource, body=body)
@@ -233,9 +233,9 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """Apply an object server-side: create it or own the named fields of it; a dry run only asks whether it may.
+        """Apply an object server-side: create it, or own the fields in ``body``; a dry run persists nothing.
 
-        ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions; with a uid nothing is created.
+        ``metadata.uid`` and ``metadata.resourceVersion`` are preconditions; with a uid, no object is created.
         """
         metadata = body["metadata"]
         path = resource.path(namespace=metadata.get("namespace"), name=metadata["name"], subresource=subresource)
@@ -255,13 +255,13 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Merge a patch into an object; where preconditions are given, only into that incarnation or version.
+        """Apply a JSON merge patch; ``uid`` and ``resource_version`` are preconditions.
 
-        `ApiError.conflict` tells a failed precondition: 409, and 422 for a uid without a resourceVersion.
+        `ApiError.conflict` recognizes a failed precondition: 409, or 422 for a uid without a resourceVersion.
         """
-        asked = _given(uid=uid, resourceVersion=resource_version)
-        if asked:
-            patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **asked}}
+        preconditions = _without_unset(uid=uid, resourceVersion=resource_version)
+        if preconditions:
+            patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **preconditions}}
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager} if field_manager else {}
         return await self.request("PATCH", path, resource=resource, body=patch, query=query, content_type=_MERGE)
@@ -278,9 +278,9 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply RFC 6902 operations; a failed ``test``, preconditions included, is `ApiError.conflict`."""
-        asked = _given(uid=uid, resourceVersion=resource_version)
-        tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in asked.items()]
+        """Apply a JSON patch (RFC 6902); a failed ``test`` or precondition is `ApiError.conflict`."""
+        preconditions = _without_unset(uid=uid, resourceVersion=resource_version)
+        tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in preconditions.items()]
         operations = [*tests, *operations]
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager} if field_manager else {}
@@ -298,16 +298,16 @@ class Client:
         resource_version: str | None = None,
         propagation: str = "Background",
     ) -> bool:
-        """Delete an object; return False where it did not exist.
+        """Delete an object; return False if it did not exist.
 
         Parameters
         ----------
         uid, resource_version
-            Preconditions: only this incarnation, only this version (status 409 otherwise).
+            Preconditions (status 409 if they do not match).
         propagation
             Background, Foreground or Orphan.
         """
-        preconditions = _given(uid=uid, resourceVersion=resource_version)
+        preconditions = _without_unset(uid=uid, resourceVersion=resource_version)
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if preconditions:
             body["preconditions"] = preconditions
@@ -327,36 +327,36 @@ class Client:
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
-        lasting: int = 36,
+        timeout_seconds: int = 36,
         grace: float = 7.0,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Yield what happens after a resourceVersion until the server ends the stream.
+        """Yield the events after a resourceVersion until the server ends the stream.
 
-        A connection that went silent, or whose server is frozen, shows by the stream not ending when it should: within
-        45 s, the time client-go's pings take. HTTP/1.1 has no pings; a request on another connection may reach another
-        server. A stream that is short costs one small request, on the same connection, and the server sends a bookmark
-        before it ends one, so the next resumes where it was.
+        A dead connection or a frozen server is detected because the stream does not end when it should: within 45 s,
+        as with client-go's HTTP/2 pings. HTTP/1.1 has no pings, and a health check on another connection may reach
+        another server. A short stream costs one small request on the same connection. The server sends a bookmark
+        before it ends a stream, so the next watch resumes from there.
 
         Parameters
         ----------
-        lasting
+        timeout_seconds
             Seconds after which the server ends the stream.
         grace
-            Seconds of silence after that, at which it counts as broken.
+            Further seconds without data after which the watch is considered broken.
 
         Raises
         ------
         ApiError
-            If the server refuses or reports an error in the stream; `ApiError.expired` asks for a new list.
+            If the server rejects the watch or sends an ERROR event; relist if `ApiError.expired`.
         WatchBrokenError, TransportError
-            If the stream broke or did not end in time; resume from the last version seen.
+            If the stream broke or did not end in time; resume from the last resourceVersion observed.
         """
-        query = _selection(label_selector, field_selector)
+        query = _selectors(label_selector, field_selector)
         query |= {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
-        query["timeoutSeconds"] = str(lasting)
+        query["timeoutSeconds"] = str(timeout_seconds)
         path = resource.path(namespace=namespace)
         async with self._transport.stream(path, resource=resource, query=query) as content:
-            async for event in events(content, lasting=lasting, grace=grace):
+            async for event in events(content, timeout_seconds=timeout_seconds, grace=grace):
                 yield event
 
     async def request(
@@ -369,15 +369,15 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Object:
-        """Send any request whose answer is JSON and return the answer."""
+        """Send any request with a JSON response and return the response."""
         return await self._transport.request(
             method, path, resource=resource, body=body, query=query, content_type=content_type
         )
 
 
-def _selection(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
-    return _given(labelSelector=label_selector, fieldSelector=field_selector)
+def _selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
+    return _without_unset(labelSelector=label_selector, fieldSelector=field_selector)
 
 
-def _given(**asked: str | None) -> dict[str, str]:
-    return {field: value for field, value in asked.items() if value}
+def _without_unset(**fields: str | None) -> dict[str, str]:
+    return {field: value for field, value in fields.items() if value}

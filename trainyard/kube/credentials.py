@@ -14,8 +14,8 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from trainyard.kube.errors import CredentialsError
-from trainyard.kube.exec_plugin import ExecPlugin, Printed
-from trainyard.kube.rotation import Rotated
+from trainyard.kube.exec_plugin import ExecCredential, ExecPlugin
+from trainyard.kube.rotation import FileBacked
 from trainyard.problem import TrainyardError
 
 __all__ = ["Connection", "Credential", "Credentials", "in_cluster", "kubeconfig"]
@@ -25,15 +25,15 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Credential:
-    """What to present with one request.
+    """TLS context and token of one request.
 
     Parameters
     ----------
     tls
-        Verifying TLS context with the client certificate, None for plain HTTP on a loopback address. A connection is
-        used again only with the very context it was made with, so one that is replaced is used for no new request.
+        Verifying TLS context with the client certificate; None for plain HTTP on a loopback address. aiohttp reuses a
+        connection only with the same context object, so new requests never use a replaced certificate.
     token
-        Bearer token, None where the certificate speaks for us.
+        Bearer token; None if the client certificate authenticates the request.
     """
 
     tls: ssl.SSLContext | None = None
@@ -41,46 +41,46 @@ class Credential:
 
 
 class Credentials:
-    """What to present to one API server, read again as it rotates.
+    """Credentials for one API server, reloaded when they are rotated.
 
     Parameters
     ----------
     tls
-        Contexts made of authority and client certificate.
+        TLS context with the certificate authority and the client certificate.
     token
-        Token of a kubeconfig or of a file.
+        Token from a kubeconfig or a file.
     plugin
         Credential plug-in.
     """
 
     def __init__(
         self,
-        tls: Rotated[ssl.SSLContext] | None = None,
-        token: str | Rotated[str] | None = None,
+        tls: FileBacked[ssl.SSLContext] | None = None,
+        token: str | FileBacked[str] | None = None,
         plugin: ExecPlugin | None = None,
     ) -> None:
         self._tls = tls
         self._token = token
         self._plugin = plugin
-        self._printed: Printed | None = None
+        self._exec_credential: ExecCredential | None = None
         self._last = Credential()
 
-    async def current(self, refused: Credential | None = None) -> Credential:
-        """Return what to present now; the very same object where nothing newer is known than what was refused.
+    async def current(self, rejected: Credential | None = None) -> Credential:
+        """Return the current credential; the same object as ``rejected`` if there is no newer one.
 
         Raises
         ------
         CredentialsError
-            If there is nothing valid.
+            If no valid credential exists.
         """
-        again = refused is not None and refused == self._last
+        retry = rejected is not None and rejected == self._last
         if self._plugin is not None:
-            self._printed = await self._plugin.current(self._printed if again else None)
-        certificate = self._printed.certificate if self._printed is not None else None
-        tls = self._tls.current(certificate, now=again) if self._tls is not None else None
-        token = self._token.current(now=again) if isinstance(self._token, Rotated) else self._token
-        if self._printed is not None and self._printed.token is not None:
-            token = self._printed.token
+            self._exec_credential = await self._plugin.current(self._exec_credential if retry else None)
+        certificate = self._exec_credential.certificate if self._exec_credential is not None else None
+        tls = self._tls.current(certificate, now=retry) if self._tls is not None else None
+        token = self._token.current(now=retry) if isinstance(self._token, FileBacked) else self._token
+        if self._exec_credential is not None and self._exec_credential.token is not None:
+            token = self._exec_credential.token
         found = Credential(tls, token)
         if found != self._last:
             self._last = found
@@ -89,14 +89,14 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach and convince one API server.
+    """Address and credentials of one API server.
 
     Parameters
     ----------
     server
         Base URL.
     credentials
-        What to present.
+        Credentials for its requests.
     namespace
         Namespace of the kubeconfig context or of the pod.
     """
@@ -107,12 +107,12 @@ class Connection:
 
 
 def kubeconfig(path: str | Path, context: str | None = None) -> Connection:
-    """Return the connection that a kubeconfig context describes.
+    """Return the connection described by a kubeconfig context.
 
     Raises
     ------
     TrainyardError
-        If the file or context is unusable, or asks for TLS without verification.
+        If the file or context is invalid, or disables TLS verification.
     """
     try:
         chosen = KubeConfig.from_file(path).get(context)
@@ -125,7 +125,7 @@ def kubeconfig(path: str | Path, context: str | None = None) -> Connection:
 
 
 def in_cluster() -> Connection:
-    """Return the connection of a pod: the mounted ServiceAccount token, read again as it rotates."""
+    """Return the connection of a pod, with the mounted ServiceAccount token, reloaded when it is rotated."""
     try:
         chosen = KubeConfig.from_service_account().get()
     except (ConfigError, KeyError) as error:
@@ -165,23 +165,23 @@ def _connection(chosen: SingleConfig, where: str) -> Connection:
     return Connection(cluster.server.rstrip("/"), Credentials(tls, _token(chosen, user), plugin), chosen.namespace)
 
 
-def _tls(chosen: SingleConfig, user: User) -> Rotated[ssl.SSLContext]:
+def _tls(chosen: SingleConfig, user: User) -> FileBacked[ssl.SSLContext]:
     cluster = chosen.cluster
 
-    def make(printed: bytes | None) -> ssl.SSLContext:
+    def build(plugin_pair: bytes | None) -> ssl.SSLContext:
         authority = _pem(chosen, cluster.certificate_auth_data, cluster.certificate_auth)
         context = ssl.create_default_context(cadata=authority.decode() if authority is not None else None)
         certificate = _pem(chosen, user.client_cert_data, user.client_cert)
         key = _pem(chosen, user.client_key_data, user.client_key)
         if (certificate is None) != (key is None):
             raise ValueError("client-certificate and client-key must be given together")
-        pair = certificate + b"\n" + key if certificate is not None and key is not None else printed
+        pair = certificate + b"\n" + key if certificate is not None and key is not None else plugin_pair
         if pair:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "client.pem"
                 path.touch(mode=0o600)
                 path.write_bytes(pair)
-                context.load_cert_chain(path, password="")  # an encrypted key is an error, never a prompt
+                context.load_cert_chain(path, password="")  # an encrypted key is an error instead of a prompt
         return context
 
     named = (
@@ -190,7 +190,7 @@ def _tls(chosen: SingleConfig, user: User) -> Rotated[ssl.SSLContext]:
         (user.client_key_data, user.client_key),
     )
     files = [Path(chosen.abs_file(path)) for data, path in named if path and not data]
-    return Rotated("unusable certificate", files, make)
+    return FileBacked("unusable certificate", files, build)
 
 
 def _pem(chosen: SingleConfig, data: str | None, path: str | None) -> bytes | None:
@@ -202,7 +202,7 @@ def _pem(chosen: SingleConfig, data: str | None, path: str | None) -> bytes | No
     return content
 
 
-def _token(chosen: SingleConfig, user: User) -> str | Rotated[str] | None:
+def _token(chosen: SingleConfig, user: User) -> str | FileBacked[str] | None:
     if not user.token_file:
         return user.token
     path = Path(chosen.abs_file(user.token_file))
@@ -213,9 +213,9 @@ def _token(chosen: SingleConfig, user: User) -> str | Rotated[str] | None:
             raise ValueError("it is empty")
         return token
 
-    return Rotated(f"token file {path}", [path], read)
+    return FileBacked(f"token file {path}", [path], read)
 
 
 def _command(chosen: SingleConfig, command: str) -> str:
-    """Resolve a relative path as client-go does: from the folder of the kubeconfig."""
+    """Resolve a relative path against the folder of the kubeconfig, as client-go does."""
     return str(chosen.abs_file(command)) if "/" in command else command

@@ -1,4 +1,4 @@
-"""Decoding of API server responses, whatever they contain."""
+"""Decoding of API server responses, including deeply nested ones."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import orjson
 __all__ = ["decoded"]
 
 _LOG = logging.getLogger(__name__)
-_DEEPEST = 200
+_MAX_DEPTH = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 def decoded(payload: bytes) -> Any:
-    """Return decoded JSON; what is nested deeper than the decoder can follow is null.
+    """Return decoded JSON; values nested too deeply for the decoder become null.
 
-    The API server stores up to 10,000 levels in fields without a schema and orjson reads 1,024: without this, one such
-    object makes every list of its kind unreadable.
+    The API server stores up to 10,000 levels in fields without a schema and orjson reads 1,024. Without the
+    truncation, one such object makes every list of its kind unreadable.
 
     Raises
     ------
@@ -31,22 +31,22 @@ def decoded(payload: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         if "depth limit" not in str(error):
             raise
-    _LOG.error("an object is nested too deeply to be read; what lies below level %d is ignored", _DEEPEST)
-    return orjson.loads(_shallow(payload))
+    _LOG.error("an object is nested too deeply to decode; values below level %d are ignored", _MAX_DEPTH)
+    return orjson.loads(_truncated(payload))
 
 
-def _shallow(payload: bytes) -> bytes:
+def _truncated(payload: bytes) -> bytes:
     kept: list[bytes] = []
     depth = start = 0
     for token in _TOKEN.finditer(payload):
         bracket = token[0]
         if bracket in (b"{", b"["):
             depth += 1
-            if depth == _DEEPEST + 1:
+            if depth == _MAX_DEPTH + 1:
                 kept.append(payload[start : token.start()])
         elif bracket in (b"}", b"]"):
             depth -= 1
-            if depth == _DEEPEST:
+            if depth == _MAX_DEPTH:
                 kept.append(b"null")
                 start = token.end()
     return b"".join([*kept, payload[start:]])

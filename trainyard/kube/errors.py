@@ -33,7 +33,7 @@ class ApiError(Exception):
     message
         Text of the Status object.
     retry_after
-        Seconds after which the server asks to try again, None where it does not say.
+        Value of Retry-After in seconds; None: unset.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
@@ -45,43 +45,43 @@ class ApiError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """Whether the object, or its whole kind, does not exist."""
+        """Whether the object or its resource does not exist."""
         return self.status == 404
 
     @property
     def conflict(self) -> bool:
-        """Whether a precondition failed or the object exists already.
+        """Whether a precondition failed or the object already exists.
 
-        A patch that names another uid, and a JSON patch whose ``test`` fails, are 422 and told apart by their text.
+        A patch with another uid and a JSON patch with a failed ``test`` return 422; the message identifies them.
         """
         other_uid = "metadata.uid: Invalid value" in self.message and "field is immutable" in self.message
         return self.status == 409 or (self.status == 422 and (other_uid or self.message == _TEST_FAILED))
 
     @property
     def expired(self) -> bool:
-        """Whether the resourceVersion or continue token is too old to be served."""
+        """Whether the resourceVersion or continue token has expired."""
         return self.status == 410 or self.reason in ("Expired", "Gone")
 
     @property
     def too_large(self) -> bool:
-        """Whether the object is larger than the API server or etcd takes: no repetition can succeed."""
-        said = self.message.lower()
-        return self.status == 413 or (self.status >= 500 and any(text in said for text in _TOO_LARGE))
+        """Whether the object exceeds a limit of the API server or etcd; retries cannot succeed."""
+        message = self.message.lower()
+        return self.status == 413 or (self.status >= 500 and any(text in message for text in _TOO_LARGE))
 
 
 class TransportError(Exception):
-    """No answer: the connection failed, broke or timed out; a write may or may not have happened."""
+    """The connection failed, broke or timed out; a write may or may not have been executed."""
 
 
 class CredentialsError(TransportError):
-    """Nothing valid can be presented to the API server, or it was refused (401): the operator's, never a user's.
+    """No valid credentials, or the API server rejects them (401); an error for the operator, never for a user.
 
     Parameters
     ----------
     message
         What failed.
     fix
-        What the operator of this process can do about it.
+        Remedy for the operator of this process.
     """
 
     def __init__(self, message: str, *, fix: str = "") -> None:
@@ -91,12 +91,12 @@ class CredentialsError(TransportError):
 
 
 class WatchBrokenError(Exception):
-    """A watch stream ended in the middle of an event or went silent."""
+    """A watch stream ended inside an event or did not end in time."""
 
 
 class UnreadableEventError(WatchBrokenError):
-    """A watch stream holds something that is no event: only a new list tells what it was about."""
+    """A watch stream contains an unreadable event; relist, as its object is unknown."""
 
 
 class FencedError(Exception):
-    """A write was not sent because its writer does not lead, or not for long enough."""
+    """A write was not sent because this process is not the leader or its lease expires too soon."""

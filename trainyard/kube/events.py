@@ -1,7 +1,7 @@
 """Event recorder: core/v1 Events, aggregated and written in the background.
 
-A burst of any usual size arrives, one object cannot flood, and memory is bounded: what waits to be written is kept
-apart from the series that are remembered for counting, and each object has a budget as in client-go.
+Bursts are written completely, one object cannot flood the API server, and memory is bounded: pending writes are
+separate from the series remembered for counting, and each object has a budget as in client-go.
 """
 
 from __future__ import annotations
@@ -49,36 +49,37 @@ class _Budget:
 
 
 class EventRecorder:
-    """Writes Events in the background.
+    """Write Events in the background.
 
-    The same event about the same object is one Event with a count for as long as the API server keeps it (an hour).
-    An object has 25 writes, and one more every 5 minutes (client-go's spam filter); further ones are only counted.
+    Equal events about the same object are one Event with a count while the API server keeps it (an hour). An object
+    has a budget of 25 writes, refilled by one every 5 minutes (client-go's spam filter); further events only increase
+    the count.
 
     Parameters
     ----------
     client
         API client.
     component
-        Who reports.
+        Reporting controller (``source.component``).
     host
-        Process that reports.
+        Reporting instance (``source.host``).
     clock
         Wall clock (UTC).
     remembered
-        Series and budgets kept in memory.
+        Maximum number of series and of budgets in memory.
     waiting
-        Events that may wait to be written; further ones are dropped.
+        Maximum number of pending events; further ones are dropped.
     writers
-        Writes in flight at the same time.
+        Maximum number of concurrent writes.
     backoff
-        Waiting after a failed write; an event is given up after 12 attempts.
+        Delays after failed writes; an event is dropped after 12 attempts.
 
     Attributes
     ----------
     dropped
-        Events that were not written: refused, given up, or too many at once.
+        Events that were not written: rejected, failed 12 times, or over the pending limit.
     limited
-        Events that were only counted, because their object had used up its budget.
+        Events that were only counted because the budget of their object was exhausted.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class EventRecorder:
         self._record("Normal", about, reason, message)
 
     async def flush(self) -> None:
-        """Wait until everything recorded so far was written or given up."""
+        """Wait until all recorded events are written or dropped."""
         await self._idle.wait()
 
     async def run(self) -> None:
@@ -148,7 +149,7 @@ class EventRecorder:
             return
         if len(self._pending) >= self._limit:
             if not self._overflowing:
-                _LOG.warning("too many events wait to be written: further ones are dropped")
+                _LOG.warning("too many pending events; further events are dropped")
             self._overflowing = True
             self.dropped += 1
             return
@@ -156,7 +157,7 @@ class EventRecorder:
         self._enqueue(series)
 
     def _allowed(self, about: Object, now: datetime.datetime) -> bool:
-        """Take one write from the budget of an object."""
+        """Take one write from the budget of an object; return whether there was one."""
         metadata = about["metadata"]
         name = uid_of(about) or "\0".join((about["kind"], metadata.get("namespace") or "", metadata["name"]))
         budget = self._budgets.setdefault(name, _Budget(_BURST, now))
@@ -190,25 +191,25 @@ class EventRecorder:
             series.writing = True
             self._writing += 1
             try:
-                again = await self._attempt(series)
+                retry = await self._attempt(series)
             finally:
                 series.writing = False
                 self._writing -= 1
-            if again:
+            if retry:
                 self._enqueue(series)
             if not self._pending and not self._writing:
                 self._idle.set()
-            if again:
+            if retry:
                 await asyncio.sleep(self._backoff.next())
 
     async def _attempt(self, series: _Series) -> bool:
-        """Write an event; return whether it is to be tried again."""
+        """Write an event; return whether to retry it."""
         try:
             await self._write(series)
         except (ApiError, TransportError) as error:
             series.attempts += 1
-            passing = not isinstance(error, ApiError) or error.status >= 500 or error.status == 429
-            if passing and series.attempts < _ATTEMPTS:
+            transient = not isinstance(error, ApiError) or error.status >= 500 or error.status == 429
+            if transient and series.attempts < _ATTEMPTS:
                 return True
             self._drop(series, error)
         except FencedError as error:

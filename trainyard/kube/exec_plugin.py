@@ -1,4 +1,4 @@
-"""Credential plug-ins of client-go: no terminal, a timeout, bounded output, refreshed before expiry."""
+"""Exec credential plug-ins (client-go): no terminal, a timeout, bounded output, refresh before expiry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightkube.config.models import UserExec
 
 from trainyard.kube.errors import CredentialsError
 
-__all__ = ["ExecPlugin", "Printed"]
+__all__ = ["ExecCredential", "ExecPlugin"]
 
 _LOG = logging.getLogger(__name__)
 _OUTPUT_LIMIT = 1 << 20
@@ -27,8 +27,8 @@ _AHEAD_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False)
-class Printed:
-    """What a plug-in printed: a token, a client certificate with its key, or both."""
+class ExecCredential:
+    """Credential printed by a plug-in: a token, a client certificate with its key, or both."""
 
     token: str | None
     certificate: bytes | None
@@ -37,10 +37,10 @@ class Printed:
 
 
 class ExecPlugin:
-    """Runs a plug-in once for all who wait and keeps what it printed until it expires or is refused.
+    """Run a plug-in once for all waiting requests; cache its credential until it expires or is rejected.
 
-    A minute before expiry it is run in the background, so no request waits for it; while it fails, its last
-    output is used until that expires.
+    A refresh starts in the background a minute before expiry, so no request waits for it. While refreshes fail, the
+    cached credential is used until it expires.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class ExecPlugin:
     command
         Program to run.
     timeout
-        Seconds after which it is killed, with what it started.
+        Seconds after which it and its child processes are killed.
     retry
-        Seconds for which it is not run again after a failure.
+        Least seconds between a failure and the next run.
     clock
         Wall clock in seconds.
     """
@@ -70,37 +70,37 @@ class ExecPlugin:
         self._timeout = timeout
         self._retry = retry
         self._clock = clock
-        self._held: Printed | None = None
+        self._cached: ExecCredential | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: CredentialsError | None = None
         self._failed_at = float("-inf")
 
-    async def current(self, refused: Printed | None = None) -> Printed:
-        """Return what to present now, something newer than what the API server refused.
+    async def current(self, rejected: ExecCredential | None = None) -> ExecCredential:
+        """Return the current credential; a newer one than ``rejected``, if possible.
 
         Raises
         ------
         CredentialsError
-            If the plug-in fails and nothing valid is held.
+            If the plug-in fails and no valid credential is cached.
         """
-        held = self._held
-        if held is not None and held is not refused and self._clock() < held.expires:
-            ahead = min(_AHEAD_SECONDS, (held.expires - held.obtained) / 5)
-            if self._clock() >= held.expires - ahead:
+        cached = self._cached
+        if cached is not None and cached is not rejected and self._clock() < cached.expires:
+            ahead = min(_AHEAD_SECONDS, (cached.expires - cached.obtained) / 5)
+            if self._clock() >= cached.expires - ahead:
                 self._start()
-            return held
+            return cached
         task = self._start()
         if task is not None:
             await asyncio.shield(task)
-        held, failure = self._held, self._failure
-        if held is not None and (failure is None or self._clock() < held.expires):
-            return held
+        cached, failure = self._cached, self._failure
+        if cached is not None and (failure is None or self._clock() < cached.expires):
+            return cached
         if failure is None:
-            raise self._error("it was not run")
+            raise self._error("not run")
         raise CredentialsError(failure.message, fix=failure.fix) from failure
 
     def _start(self) -> asyncio.Task[None] | None:
-        """Run the plug-in unless it runs or has just failed."""
+        """Start the plug-in unless it is running or has failed less than ``retry`` seconds ago."""
         if self._task is not None and not self._task.done():
             return self._task
         if time.monotonic() - self._failed_at < self._retry:
@@ -110,16 +110,16 @@ class ExecPlugin:
 
     async def _renew(self) -> None:
         try:
-            self._held = await self._run()
+            self._cached = await self._run()
         except Exception as error:
             self._failure = error if isinstance(error, CredentialsError) else self._error(repr(error))
             self._failed_at = time.monotonic()
-            if self._held is not None and self._clock() < self._held.expires:
-                _LOG.warning("%s; what it printed last stays in use", self._failure)
+            if self._cached is not None and self._clock() < self._cached.expires:
+                _LOG.warning("%s; the cached credential stays in use", self._failure)
         else:
             self._failure, self._failed_at = None, float("-inf")
 
-    async def _run(self) -> Printed:
+    async def _run(self) -> ExecCredential:
         plugin, pipe = self._plugin, asyncio.subprocess.PIPE
         extra = {entry.name: entry.value for entry in plugin.env or ()}
         info = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
@@ -141,34 +141,34 @@ class ExecPlugin:
                     _read(process.stdout, _OUTPUT_LIMIT), _read(process.stderr, _ERRORS_LIMIT), process.wait()
                 )
         except TimeoutError as error:
-            raise self._error(f"it did not end within {self._timeout:g} s and was killed") from error
+            raise self._error(f"timed out after {self._timeout:g} s and was killed") from error
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
         if code:
-            said = errors.decode(errors="replace").strip()
-            raise self._error(f"it ended with {code}: {said}" if said else f"it ended with {code}")
+            stderr = errors.decode(errors="replace").strip()
+            raise self._error(f"exited with {code}: {stderr}" if stderr else f"exited with {code}")
         if len(output) > _OUTPUT_LIMIT:
-            raise self._error(f"it printed more than {_OUTPUT_LIMIT} bytes")
+            raise self._error(f"output exceeds {_OUTPUT_LIMIT} bytes")
         return self._parse(output)
 
-    def _parse(self, output: bytes) -> Printed:
+    def _parse(self, output: bytes) -> ExecCredential:
         try:
             status: Any = orjson.loads(output)["status"]
             token = status.get("token")
             pair = [status.get(field) for field in ("clientCertificateData", "clientKeyData")]
             expiry = status.get("expirationTimestamp")
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise self._error("it printed no ExecCredential with a status") from error
+            raise self._error("the output is not an ExecCredential with a status") from error
         if not all(value is None or isinstance(value, str) for value in (token, *pair)):
             raise self._error("token, clientCertificateData and clientKeyData must be strings")
         if bool(pair[0]) != bool(pair[1]):
-            raise self._error("clientCertificateData and clientKeyData must be printed together")
+            raise self._error("clientCertificateData and clientKeyData must be set together")
         if not token and not pair[0]:
-            raise self._error("it printed neither a token nor a client certificate")
+            raise self._error("the output has neither a token nor a client certificate")
         certificate = "\n".join(pair).encode() if pair[0] else None
-        return Printed(token or None, certificate, self._clock(), self._expiry(expiry))
+        return ExecCredential(token or None, certificate, self._clock(), self._expiry(expiry))
 
     def _expiry(self, expiry: object) -> float:
         if expiry is None:
@@ -184,7 +184,7 @@ class ExecPlugin:
 
 
 async def _read(stream: asyncio.StreamReader | None, limit: int) -> bytes:
-    """Read to the end and keep one byte more than the limit, at most."""
+    """Read to the end; keep at most ``limit + 1`` bytes."""
     kept = bytearray()
     while stream is not None and (chunk := await stream.read(1 << 16)):
         kept += chunk[: max(0, limit + 1 - len(kept))]

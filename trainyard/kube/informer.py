@@ -1,4 +1,4 @@
-"""Informer: list, watch, resume, and list again when too much was missed."""
+"""Informer: list, watch, resume, and relist when the resourceVersion has expired."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["Informer"]
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Change], None]
 _TOO_LARGE = "Too large resource version"
-_SHORT_SECONDS = 5.0
-_CALM_SECONDS = 120.0
+_SHORT_WATCH_SECONDS = 5.0
+_UNEXPECTED_RESET_SECONDS = 120.0
 
 
 class Informer:
-    """One list-and-watch loop; handlers run on the event loop and must not block.
+    """List-and-watch loop of one resource; handlers run on the event loop and must not block.
 
     Parameters
     ----------
     client
         API client.
     resource
-        What to watch. While it is not served (its CRD does not exist) the store is empty and the list is retried.
+        Resource to watch. While it is not served (no CRD), the store is empty and the list is retried.
     namespace, label_selector, field_selector
         Restrict the watch.
     indexes, transform
@@ -42,19 +42,19 @@ class Informer:
     page_size
         Objects per page of a list.
     backoff
-        Waiting after failures.
+        Delays after failures.
     missing_retry
-        Longest wait, in seconds, for a resource that is not served yet.
-    lasting, grace
-        Returns the seconds one watch request is to last; seconds of silence after that, at which it counts as broken.
-        Together they bound how long a silent connection stays unnoticed, see `Client.watch`.
+        Longest delay, in seconds, between lists of a resource that is not served yet.
+    timeout_seconds, grace
+        Returns the timeout of one watch request; further seconds without data after which it is considered broken.
+        Together they bound how long a dead connection stays undetected, see `Client.watch`.
 
     Attributes
     ----------
     relists
         Complete lists fetched, by reason.
     errors
-        Unexpected exceptions; each is logged and followed by a new list.
+        Unexpected exceptions; each is logged and followed by a relist.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Informer:
         page_size: int = 500,
         backoff: Backoff | None = None,
         missing_retry: float = 2.0,
-        lasting: Callable[[], int] = lambda: random.randint(30, 36),  # noqa: S311 - spreads load
+        timeout_seconds: Callable[[], int] = lambda: random.randint(30, 36),  # noqa: S311 - spreads load
         grace: float = 7.0,
     ) -> None:
         self.resource = resource
@@ -84,10 +84,10 @@ class Informer:
         self._field_selector = field_selector
         self._page_size = page_size
         self._backoff = backoff or Backoff(0.8, 30.0)
-        self._surprises = copy.copy(self._backoff)
-        self._surprised_at = float("-inf")
+        self._unexpected_backoff = copy.copy(self._backoff)
+        self._unexpected_at = float("-inf")
         self._missing_retry = missing_retry
-        self._lasting = lasting
+        self._timeout_seconds = timeout_seconds
         self._grace = grace
         self._handlers: list[Handler] = []
         self._lists = asyncio.Lock()
@@ -96,12 +96,12 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the store held a complete list at least once since the resource was last missing."""
+        """Whether the store has held a complete list since the resource was last missing."""
         return self._synced.is_set()
 
     @property
     def settled(self) -> bool:
-        """Whether it is known what there is: synced, or the resource is not served."""
+        """Whether the store is synced or the resource is known not to be served."""
         return self._settled.is_set()
 
     async def wait_synced(self) -> None:
@@ -109,23 +109,23 @@ class Informer:
         await self._synced.wait()
 
     async def wait_settled(self) -> None:
-        """Wait until the store is complete or the resource is known not to be served."""
+        """Wait until the store is synced or the resource is known not to be served."""
         await self._settled.wait()
 
     def subscribe(self, handler: Handler) -> None:
-        """Call a handler with every change from now on."""
+        """Call a handler for every subsequent change."""
         self._handlers.append(handler)
 
-    def fold(self, body: Object) -> None:
-        """Take in the response of our own write: the next read sees it. Handlers are not told; the writer knows."""
-        self.store.fold(body)
+    def record_write(self, body: Object) -> None:
+        """Store the response of a write of this process, so that it is read; handlers are not called."""
+        self.store.record_write(body)
 
     async def refresh(self) -> None:
-        """Fold what the API server holds now into the store, while the watch goes on; tried until it succeeds.
+        """Relist into the store with a quorum read while the watch continues; retried until it succeeds.
 
-        A watch may lag by any time. This list names no resourceVersion, so the server answers it with a quorum read:
-        afterwards the store holds everything that was written before the call, by whomever. A new leader awaits it
-        before its first write.
+        A watch may lag arbitrarily. This list has no resourceVersion, so the API server serves it with a quorum read:
+        afterwards the store contains every write of any process before the call. A new leader awaits it before its
+        first write.
         """
         backoff = copy.copy(self._backoff)
         backoff.reset()
@@ -141,11 +141,11 @@ class Informer:
             except Exception as error:
                 failure = error
             delay = backoff.next()
-            _LOG.warning("%s: not listed: %s; again in %.1f s", self.resource, failure, delay)
+            _LOG.warning("%s: list failed: %s; retry in %.1f s", self.resource, failure, delay)
             await asyncio.sleep(delay)
 
     async def run(self) -> None:
-        """List and watch until cancelled; no other exception ends it."""
+        """List and watch until cancelled; all other exceptions are logged and retried."""
         version: str | None = None
         reason = "start"
         while True:
@@ -163,17 +163,17 @@ class Informer:
                         continue
                 elif error.not_found:
                     version, reason = None, "missing"
-                    self._disappear()
-                await self._pause(error, longest=self._missing_retry if error.not_found else None)
+                    self._mark_missing()
+                await self._back_off(error, longest=self._missing_retry if error.not_found else None)
             except UnreadableEventError as error:
                 version, reason = None, "unreadable"
-                await self._surprise(error)
+                await self._back_off_unexpected(error)
             except (TransportError, WatchBrokenError) as error:
                 version = self._resume(version)
-                await self._pause(error)
+                await self._back_off(error)
             except Exception as error:
                 version, reason = None, "error"
-                await self._surprise(error)
+                await self._back_off_unexpected(error)
 
     async def _list(self) -> str:
         async with self._lists:
@@ -184,7 +184,7 @@ class Informer:
         listed: set[Key] = set()
         continues: str | None = None
         limit = self._page_size
-        told = self.store.observed
+        observed = self.store.observed
         while True:
             try:
                 page = await self._client.page(
@@ -201,18 +201,18 @@ class Informer:
                 listed, continues, limit = set(), None, 0
                 continue
             version = int(page.resource_version)
-            if version < told:
+            if version < observed:
                 self._reset()
-                told = 0
+                observed = 0
             for body in page.items:
                 listed |= self.store.keys_of(body)
-                self._tell(self.store.put(body, initial=True))
+                self._notify(self.store.put(body, initial=True))
             continues = page.continues
             if continues:
                 await asyncio.sleep(0)
                 continue
             for change in self.store.retain(listed, version):
-                self._tell(change)
+                self._notify(change)
             self.store.observe(version)
             self.missing = False
             self._synced.set()
@@ -226,62 +226,62 @@ class Informer:
             namespace=self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            lasting=self._lasting(),
+            timeout_seconds=self._timeout_seconds(),
             grace=self._grace,
         )
         started = time.monotonic()
-        heard = False
+        received = False
         async with aclosing(stream):
             async for event in stream:
                 body = event.object
                 if event.kind in ("ADDED", "MODIFIED"):
-                    self._tell(self.store.put(body))
+                    self._notify(self.store.put(body))
                 elif event.kind == "DELETED":
-                    self._tell(self.store.remove(body))
+                    self._notify(self.store.remove(body))
                 self.store.observe(version_of(body))
-                if not heard:
-                    heard = True
+                if not received:
+                    received = True
                     self._backoff.reset()
-        if not heard and time.monotonic() - started < _SHORT_SECONDS:
+        if not received and time.monotonic() - started < _SHORT_WATCH_SECONDS:
             await asyncio.sleep(self._backoff.next())
         return str(max(int(version), self.store.observed))
 
     def _resume(self, version: str | None) -> str | None:
         return None if version is None else str(max(int(version), self.store.observed))
 
-    async def _pause(self, error: Exception, *, longest: float | None = None) -> None:
+    async def _back_off(self, error: Exception, *, longest: float | None = None) -> None:
         delay = self._backoff.next()
         if longest is not None:
             delay = min(delay, longest)
         _LOG.log(
-            logging.DEBUG if self.missing else logging.WARNING, "%s: %s; again in %.1f s", self.resource, error, delay
+            logging.DEBUG if self.missing else logging.WARNING, "%s: %s; retry in %.1f s", self.resource, error, delay
         )
         await asyncio.sleep(delay)
 
-    async def _surprise(self, error: Exception) -> None:
-        """Wait after what should not happen: longer each time, however well it goes in between."""
-        if time.monotonic() - self._surprised_at > _CALM_SECONDS:
-            self._surprises.reset()
-        self._surprised_at = time.monotonic()
+    async def _back_off_unexpected(self, error: Exception) -> None:
+        """Back off after an unexpected error; successful events in between do not reset the delay."""
+        if time.monotonic() - self._unexpected_at > _UNEXPECTED_RESET_SECONDS:
+            self._unexpected_backoff.reset()
+        self._unexpected_at = time.monotonic()
         self.errors += 1
-        delay = self._surprises.next()
-        _LOG.error("%s: %s; listed again in %.1f s", self.resource, error, delay, exc_info=error)
+        delay = self._unexpected_backoff.next()
+        _LOG.error("%s: %s; relist in %.1f s", self.resource, error, delay, exc_info=error)
         await asyncio.sleep(delay)
 
-    def _disappear(self) -> None:
+    def _mark_missing(self) -> None:
         self.missing = True
         self._synced.clear()
         self._settled.set()
         for change in self.store.clear():
-            self._tell(change)
+            self._notify(change)
 
     def _reset(self) -> None:
-        """Start over: the server's history is shorter than ours, so it was restored from a backup."""
+        """Clear the store: the server's resourceVersion went back, so etcd was restored from a backup."""
         self.store.observed = 0
         for change in self.store.clear():
-            self._tell(change)
+            self._notify(change)
 
-    def _tell(self, change: Change | None) -> None:
+    def _notify(self, change: Change | None) -> None:
         if change is None:
             return
         for handler in self._handlers:

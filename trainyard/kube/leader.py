@@ -1,4 +1,4 @@
-"""Leader election by a Lease, with a deadline of our own before another process may lead."""
+"""Leader election by a Lease; the leader stops before another candidate can acquire the lease."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 
 class LeadershipLostError(Exception):
-    """The lease could not be renewed in time or was taken by another process; this one should exit."""
+    """The lease was not renewed in time or is held by another process; this process should exit."""
 
 
 def monotonic() -> float:
-    """Return seconds of a clock that goes on while the machine sleeps, where the system has one."""
+    """Return monotonic seconds, including time in which the machine was suspended if the system supports it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -33,32 +33,32 @@ def monotonic() -> float:
 class LeaderElector:
     """One candidate for a Lease.
 
-    `is_leader` is true until ``renew_seconds`` after the last renewal that succeeded was *sent*, on a monotonic clock;
-    others take over ``lease_seconds`` after they saw that renewal. A leader that was paused therefore knows, before it
-    writes, that it no longer leads.
+    `is_leader` is true until ``renew_seconds`` after the last successful renewal was *sent*, on a monotonic clock.
+    Other candidates acquire the lease ``lease_seconds`` after they observed that renewal. A leader that was paused
+    therefore detects before a write that its lease has expired.
 
-    Why two leaders never write at the same time: a write through ``client.fenced(elector.remaining)`` is given up
-    before the leader's own deadline, with every repetition. The server may still execute a request whose client gave
-    up; it was told the same limit (``timeout``), and ``lease_seconds - renew_seconds`` lie between that deadline and
-    the first moment at which another may lead. What is delayed for longer (a frozen machine whose kernel sends what was
-    buffered) is stopped by the uid or resourceVersion that every write but creates and Events carries, and a create
-    by the name.
+    Why two leaders never write at the same time: a write through ``client.fenced(elector.remaining)``, retries
+    included, times out before the leader's own deadline. The server may still execute a request after its client timed
+    out, but it received the same limit (``timeout``), and ``lease_seconds - renew_seconds`` pass between that deadline
+    and the earliest acquisition by another candidate. Writes that are delayed even longer (a frozen machine whose
+    kernel sends buffered requests) fail: all writes except creates and Events carry a uid or resourceVersion as
+    precondition, and a create conflicts on the name.
 
     Parameters
     ----------
     client
-        API client; the elector has connections and slots of its own, so a renewal waits for no other request. Must not
-        be fenced by this elector.
+        API client, not fenced by this elector. The elector uses its own connections and request slots, so renewals do
+        not wait for other requests.
     name, namespace
         The Lease.
     identity
-        Name of this candidate, unique.
+        Unique name of this candidate.
     lease_seconds, renew_seconds, retry_seconds
-        Validity for others, own deadline, time between attempts; each smaller than the one before.
+        Lease duration, renew deadline, retry period; each shorter than the one before.
     clock
         Monotonic seconds.
     on_change
-        Called with true and false as leadership comes and goes.
+        Called with True when leadership is acquired, False when it ends.
     """
 
     def __init__(
@@ -86,26 +86,26 @@ class LeaderElector:
         self._clock = clock
         self._on_change = on_change or (lambda leads: None)
         self._deadline = float("-inf")
-        self._seen: tuple[str, str] | None = None
-        self._seen_at = float("-inf")
+        self._observed: tuple[str, str] | None = None
+        self._observed_at = float("-inf")
 
     def is_leader(self) -> bool:
         """Return whether this candidate may write now."""
         return self.remaining() > 0
 
     def remaining(self) -> float:
-        """Return the seconds for which this candidate still may write, 0 where it does not lead."""
+        """Return the seconds for which this candidate may still write; 0 if it is not the leader."""
         return max(0.0, self._deadline - self._clock())
 
     async def acquire(self) -> None:
-        """Wait until this candidate leads."""
+        """Wait until this candidate is the leader."""
         while not (await self._attempt() and self.is_leader()):  # noqa: ASYNC110 - others change the lease
             await asyncio.sleep(self._retry_seconds * random.uniform(1.0, 1.2))  # noqa: S311 - spreads load
-        _LOG.info("leading as %s", self.identity)
+        _LOG.info("acquired lease %s/%s as %s", self._namespace, self._name, self.identity)
         self._on_change(True)
 
     async def hold(self) -> None:
-        """Renew until leadership is lost.
+        """Renew the lease until leadership is lost.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class LeaderElector:
         raise LeadershipLostError(f"lease {self._namespace}/{self._name} was not renewed in {self._renew_seconds:g} s")
 
     async def release(self) -> None:
-        """Stop leading and let others take over at once."""
+        """Release the lease, so that another candidate can acquire it at once."""
         led, self._deadline = self.is_leader(), float("-inf")
         if not led:
             return
@@ -141,9 +141,9 @@ class LeaderElector:
         patience = self._renew_seconds / 2
         try:
             async with asyncio.timeout(min(patience, self.remaining()) if self.is_leader() else patience):
-                held = await self._take()
+                held = await self._acquire_or_renew()
         except (ApiError, TransportError, TimeoutError) as error:
-            _LOG.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer in time")
+            _LOG.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "timed out")
             return False
         except Exception:
             _LOG.exception("lease %s/%s", self._namespace, self._name)
@@ -152,7 +152,7 @@ class LeaderElector:
             self._deadline = sent + self._renew_seconds
         return held
 
-    async def _take(self) -> bool:
+    async def _acquire_or_renew(self) -> bool:
         lease = await self._client.find(LEASES, self._name, namespace=self._namespace)
         if lease is None:
             metadata = {"name": self._name, "namespace": self._namespace}
@@ -166,18 +166,18 @@ class LeaderElector:
             return True
         spec = lease.get("spec") or {}
         holder = str(spec.get("holderIdentity") or "")
-        if holder not in ("", self.identity) and not self._stale(spec, holder):
+        if holder not in ("", self.identity) and not self._expired(spec, holder):
             self._deadline = float("-inf")
             return False
         await self._client.replace(LEASES, {**lease, "spec": self._spec(lease)})
         return True
 
-    def _stale(self, spec: Object, holder: str) -> bool:
-        """Whether the holder has not renewed for the time it promised, measured since we saw its last renewal."""
-        seen = (holder, str(spec.get("renewTime") or ""))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self._clock()
-        return self._clock() - self._seen_at > float(spec.get("leaseDurationSeconds") or self._lease_seconds)
+    def _expired(self, spec: Object, holder: str) -> bool:
+        """Whether the lease has expired, measured from when this process observed its last renewal."""
+        renewal = (holder, str(spec.get("renewTime") or ""))
+        if renewal != self._observed:
+            self._observed, self._observed_at = renewal, self._clock()
+        return self._clock() - self._observed_at > float(spec.get("leaseDurationSeconds") or self._lease_seconds)
 
     def _spec(self, lease: Object | None) -> dict[str, Any]:
         old = (lease or {}).get("spec") or {}

@@ -1,4 +1,4 @@
-"""Work queue: each key at most once at a time, never lost, retried with backoff."""
+"""Work queue: deduplicated keys, processed once at a time, retried with backoff."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from trainyard.kube.backoff import Backoff
 __all__ = ["QueueClosedError", "WorkQueue"]
 
 _LONGEST_TIMER = 86_400.0
-_SPARE_TIMES = 64
+_SPARE_DELAYS = 64
 _TURN = 8
-"""One key of so many comes from the least urgent lane."""
+"""Every n-th key comes from the least urgent lane."""
 K = TypeVar("K", bound=Hashable)
 
 
 class QueueClosedError(Exception):
-    """The queue was closed and hands out no more work."""
+    """The queue was closed."""
 
 
 class WorkQueue(Generic[K]):
-    """The contract of client-go's work queue, for one event loop.
+    """client-go's work queue contract for one event loop.
 
-    A key that is added while it waits is there once; one that is added while it is worked on is handed out again
-    afterwards. Lanes have priority: lane 0 is served before lane 1, but for every eighth key, which comes from the
-    least urgent lane that has one: who floods the first lane does not stop the others. A disabled queue takes nothing
-    in and holds nothing: what a process does not work on, as it does not lead, costs no memory.
+    A key added while it waits is queued once; a key added while it is processed is queued again afterwards. Lanes have
+    priorities: lane 0 is served before lane 1, except that every eighth key comes from the least urgent lane that is
+    not empty, so that a flooded lane does not starve the others. A disabled queue ignores and drops all keys, so that
+    a process that is not the leader needs no memory for them.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class WorkQueue(Generic[K]):
     base, maximum
         Bounds of the per-key backoff of `retry`, in seconds.
     enabled
-        Whether it takes keys in from the start; see `enable`.
+        Initial state; see `enable`.
     clock
         Monotonic seconds.
     uniform
-        Randomness of the backoff.
+        Source of randomness for the backoff.
     """
 
     def __init__(
@@ -74,59 +74,59 @@ class WorkQueue(Generic[K]):
         self._popped = 0
 
     def __len__(self) -> int:
-        """Return how many keys are ready to be worked on."""
+        """Return the number of keys that are ready."""
         return sum(map(len, self._lanes))
 
     @property
     def processing(self) -> int:
-        """How many keys are being worked on."""
+        """Number of keys that are being processed."""
         return len(self._processing)
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for their time."""
+        """Number of keys with a delay."""
         return len(self._due)
 
     @property
     def enabled(self) -> bool:
-        """Whether it takes keys in."""
+        """Whether keys can be added."""
         return self._enabled and not self._closed
 
     def enable(self) -> None:
-        """Take keys in from now on; the caller adds what is to be done already."""
+        """Accept keys from now on; the caller adds the keys that are already due."""
         self._enabled = True
 
     def disable(self) -> None:
-        """Drop every key that is not worked on, with its times and failures, and take none in until `enable`."""
+        """Drop all keys that are not being processed, their delays and failures; ignore new keys until `enable`."""
         self._enabled = False
         for ready in self._lanes:
             ready.clear()
         self._delayed.clear()
-        for held in (self._waiting, self._due, self._backoffs):
-            held.clear()
+        for entries in (self._waiting, self._due, self._backoffs):
+            entries.clear()
 
     def failures(self, key: K) -> int:
-        """Return how often a key was retried since it was last forgotten."""
+        """Return the number of retries of a key since `forget`."""
         backoff = self._backoffs.get(key)
         return backoff.failures if backoff else 0
 
     def add(self, key: K, *, lane: int = 0) -> bool:
-        """Ask for work on a key; return False where it was asked for already, at least as urgently."""
+        """Queue a key; return False if it is already queued in the same or a more urgent lane."""
         if not self.enabled:
             return False
-        held = self._waiting.get(key)
-        if held is not None and held <= lane:
+        queued = self._waiting.get(key)
+        if queued is not None and queued <= lane:
             return False
         self._waiting[key] = lane
         if key not in self._processing:
-            if held is not None:
-                del self._lanes[held][key]
+            if queued is not None:
+                del self._lanes[queued][key]
             self._lanes[lane][key] = None
             self._wake()
         return True
 
     def add_after(self, key: K, delay: float, *, lane: int = 0) -> None:
-        """Ask for work on a key after a delay in seconds; the earliest of several times counts, with its lane."""
+        """Queue a key after a delay in seconds; of several delays, the shortest counts, with its lane."""
         if delay <= 0:
             self.add(key, lane=lane)
             return
@@ -139,7 +139,7 @@ class WorkQueue(Generic[K]):
         self._arm()
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
-        """Ask for work on a key after its backoff; return the delay in seconds."""
+        """Queue a key after its backoff; return the delay in seconds."""
         if not self.enabled:
             return at_least
         base, maximum, uniform = self._limits
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
         self._backoffs.pop(key, None)
 
     def discard(self, key: K) -> None:
-        """Keep nothing of a key that is gone for good: neither its failures nor a time to look at it."""
+        """Remove a key of a deleted object, with its failures and delays."""
         self.forget(key)
         lane = self._waiting.pop(key, None)
         if lane is not None:
@@ -161,7 +161,7 @@ class WorkQueue(Generic[K]):
         self._compact()
 
     def pop(self) -> K | None:
-        """Take the next key that is ready, None where there is none."""
+        """Return the next ready key, or None."""
         self._promote()
         turn = self._popped % _TURN == _TURN - 1
         for ready in reversed(self._lanes) if turn else self._lanes:
@@ -174,7 +174,7 @@ class WorkQueue(Generic[K]):
         return None
 
     async def get(self) -> K:
-        """Wait for a key; call `done` after the work on it.
+        """Wait for the next key; call `done` after processing it.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class WorkQueue(Generic[K]):
         raise QueueClosedError
 
     def done(self, key: K) -> None:
-        """Say that the work on a key has ended; hands it out again if it was asked for meanwhile."""
+        """Mark a key as processed; queue it again if it was added meanwhile."""
         self._processing.discard(key)
         lane = self._waiting.get(key)
         if lane is not None:
@@ -205,7 +205,7 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def close(self) -> None:
-        """Hand out no more work and wake all waiting workers."""
+        """Close the queue and wake all waiting workers."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -221,8 +221,8 @@ class WorkQueue(Generic[K]):
                 self.add(key, lane=lane)
 
     def _compact(self) -> None:
-        """Drop the times that no longer count, once they are the larger part."""
-        if len(self._delayed) > 2 * len(self._due) + _SPARE_TIMES:
+        """Drop superseded delays once they are the majority."""
+        if len(self._delayed) > 2 * len(self._due) + _SPARE_DELAYS:
             self._delayed = [entry for entry in self._delayed if self._due.get(entry[2]) == entry[0]]
             heapq.heapify(self._delayed)
 

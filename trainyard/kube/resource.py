@@ -1,4 +1,4 @@
-"""Resource addresses: the URL of an object, and its key in a cache."""
+"""Resources: URL paths and cache keys of objects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Resource:
-    """One served resource.
+    """One API resource.
 
     Parameters
     ----------
     group
-        API group, empty for the core group.
+        API group; empty for the core group.
     version
         API version.
     plural
@@ -54,7 +54,7 @@ class Resource:
             If an object of a namespaced resource is addressed without its namespace.
         """
         if self.namespaced and name is not None and not namespace:
-            raise ValueError(f"{self} {name}: a namespace is needed")
+            raise ValueError(f"{self} {name}: a namespace is required")
         parts = ["api", self.version] if not self.group else ["apis", self.group, self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -63,22 +63,22 @@ class Resource:
 
 
 def key_of(body: Mapping[str, Any]) -> Key:
-    """Return (namespace, name); the namespace of a cluster-scoped object is empty."""
+    """Return (namespace, name); the namespace is empty for cluster-scoped objects."""
     metadata = body["metadata"]
     return metadata.get("namespace") or "", metadata["name"]
 
 
 def uid_of(body: Mapping[str, Any]) -> str:
-    """Return the uid, empty for an object that was never stored."""
+    """Return the uid, or an empty string for an object that has not been stored."""
     return str(body["metadata"].get("uid") or "")
 
 
 def version_of(body: Mapping[str, Any]) -> int:
-    """Return the resourceVersion as a number: versions of one resource are ordered."""
+    """Return the resourceVersion as a number; the versions of one resource are ordered."""
     return int(body["metadata"].get("resourceVersion") or 0)
 
 
 def controller_of(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the owner reference of the object's controller."""
+    """Return the controller owner reference."""
     owners = body["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)

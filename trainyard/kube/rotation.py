@@ -1,4 +1,4 @@
-"""Values from files that are replaced while we run: tokens, client certificates, authorities."""
+"""Values loaded from rotated files: tokens, client certificates, certificate authorities."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Generic, TypeVar
 
 from trainyard.kube.errors import CredentialsError
 
-__all__ = ["Rotated"]
+__all__ = ["FileBacked"]
 
 _LOG = logging.getLogger(__name__)
 _CHECK_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Rotated(Generic[T]):
-    """A value made of files, made again when one of them changes.
+class FileBacked(Generic[T]):
+    """A value built from files, rebuilt when one of them changes.
 
-    A file that cannot be read or is half written leaves the last good value in place.
+    If a file is unreadable or partially written, the last valid value stays in use.
 
     Parameters
     ----------
     name
-        What it is, for errors and logs.
+        Name of the value in errors and logs.
     files
-        The files that are looked at, at most every 10 seconds.
+        Source files, checked at most every 10 seconds.
     make
-        Makes the value of their content and of the bytes that `current` is called with; raises OSError or ValueError.
+        Builds the value from the files and the bytes passed to `current`; raises OSError or ValueError.
     clock
         Monotonic seconds.
     """
@@ -38,56 +38,56 @@ class Rotated(Generic[T]):
         self,
         name: str,
         files: Sequence[Path],
-        make: Callable[[bytes | None], T],
+        build: Callable[[bytes | None], T],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
         self._files = tuple(files)
-        self._make = make
+        self._build = build
         self._clock = clock
         self._value: T | None = None
-        self._made_of: object = None
-        self._refused: object = None
-        self._given: bytes | None = None
-        self._looked_at = float("-inf")
+        self._built_from: object = None
+        self._last_error: object = None
+        self._extra: bytes | None = None
+        self._checked_at = float("-inf")
 
-    def current(self, given: bytes | None = None, *, now: bool = False) -> T:
+    def current(self, extra: bytes | None = None, *, now: bool = False) -> T:
         """Return the value.
 
         Parameters
         ----------
-        given
-            Something beside the files that the value is made of; another one means another value.
+        extra
+            Additional input of ``build``; a change rebuilds the value.
         now
-            Look at the files whenever they were looked at last.
+            Check the files even if they were checked less than 10 seconds ago.
 
         Raises
         ------
         CredentialsError
-            If there never was a good value.
+            If there has never been a valid value.
         """
-        if now or given != self._given or self._value is None or self._clock() - self._looked_at >= _CHECK_SECONDS:
-            self._given, self._looked_at = given, self._clock()
-            self._look(given)
+        if now or extra != self._extra or self._value is None or self._clock() - self._checked_at >= _CHECK_SECONDS:
+            self._extra, self._checked_at = extra, self._clock()
+            self._reload(extra)
         if self._value is None:
             raise CredentialsError(f"{self._name}: not usable", fix="Check the kubeconfig and its files")
         return self._value
 
-    def _look(self, given: bytes | None) -> None:
+    def _reload(self, extra: bytes | None) -> None:
         try:
-            seen = (given, tuple(_state(path) for path in self._files))
-            if seen == self._made_of:
+            seen = (extra, tuple(_state(path) for path in self._files))
+            if seen == self._built_from:
                 return
-            self._value, self._made_of = self._make(given), seen
+            self._value, self._built_from = self._build(extra), seen
         except (OSError, ValueError) as error:
             if self._value is None:
                 raise CredentialsError(f"{self._name}: {error}", fix="Check the kubeconfig and its files") from error
-            if str(error) != self._refused:
-                _LOG.warning("%s: %s; what was read before stays in use", self._name, error)
-            self._refused = str(error)
+            if str(error) != self._last_error:
+                _LOG.warning("%s: %s; the previous value stays in use", self._name, error)
+            self._last_error = str(error)
         else:
-            self._refused = None
+            self._last_error = None
 
 
 def _state(path: Path) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Cache of one resource: never goes back in time, and holds our own writes once they are answered."""
+"""Cache of one resource: versions never go back, and writes of this process are read back."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Index = Callable[[Object], Iterable[str]]
 
 @dataclass(frozen=True)
 class Change:
-    """One step of an object in the cache.
+    """One change of an object in the cache.
 
     Parameters
     ----------
     key
         Namespace and name.
     old
-        The object before, None where it was not known.
+        Previous version; None if the object was added.
     new
-        The object after, None where it is gone.
+        New version; None if the object was deleted.
     initial
-        Whether it comes from a list and not from a watch: less urgent than what just happened.
+        Whether it comes from a list instead of a watch, and is therefore less urgent.
     """
 
     key: Key
@@ -40,33 +40,33 @@ class Change:
 
 
 class Store:
-    """Objects by (namespace, name). Treat what it returns as read-only.
+    """Objects by (namespace, name); returned objects are read-only.
 
-    A resourceVersion orders all versions of a resource, so an event or a response is taken in only if it is newer than
-    what is held; ``observed`` is the version up to which the watch has told everything, so a late write response about
-    an object that was deleted meanwhile is recognized too.
+    resourceVersions order all versions of a resource, so an event or a response is stored only if it is newer than the
+    stored object. ``observed`` is the version up to which the watch has delivered all events, so a late write response
+    for an object that was deleted meanwhile is ignored too.
 
-    Every method is total: an object that cannot be taken in (its metadata is odd, the transform or an index raises) is
-    skipped, and an earlier version of it is dropped, because what is held is no longer true.
+    No method raises because of an object: an object that cannot be stored (invalid metadata, or the transform or an
+    index raises) is skipped, and its stored version is dropped because it is stale.
 
     Parameters
     ----------
     indexes
-        Functions from an object to the index values it is found under.
+        Functions that return the index values of an object.
     transform
-        Applied to each object that is taken in, after managedFields and kubectl's last-applied annotation are dropped;
-        keeps namespace, name and resourceVersion.
+        Applied to each object before it is stored, without managedFields and kubectl's last-applied annotation;
+        must keep namespace, name and resourceVersion.
     name
         Name of the store in logs.
 
     Attributes
     ----------
     observed
-        Version up to which everything is known.
+        resourceVersion up to which all events were delivered.
     skipped
-        The objects that are skipped now, by key, each with the error.
+        Currently skipped objects by key, with their errors.
     skips
-        How often an object was skipped.
+        Number of times an object was skipped.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Store:
         return iter(list(self._objects.values()))
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """Return an object, None where it is not known."""
+        """Return an object, or None if it is not stored."""
         return self._objects.get((namespace, name))
 
     def keys(self) -> list[Key]:
@@ -102,58 +102,58 @@ class Store:
         return list(self._objects)
 
     def indexed(self, index: str, value: str) -> list[Object]:
-        """Return the objects found under an index value, by key."""
+        """Return the objects with an index value, ordered by key."""
         return [self._objects[key] for key in sorted(self._entries[index].get(value, ()))]
 
     def keys_of(self, body: Object) -> set[Key]:
-        """Return the key an object has here; nothing where it has none."""
+        """Return the key of an object; empty if its metadata is invalid."""
         try:
-            return {_named(body)}
+            return {_checked_key(body)}
         except Exception:
             return set()
 
     def put(self, body: Object, *, initial: bool = False) -> Change | None:
-        """Take in an object of a list or of an ADDED or MODIFIED event; return None where it was no news."""
+        """Store an object of a list or of an ADDED or MODIFIED event; return None if it is not newer."""
         key, version = _UNNAMED, 0
         try:
-            key = _named(body)
+            key = _checked_key(body)
             version = version_of(body)
-            held = self._objects.get(key)
-            if held is not None and version_of(held) >= version:
+            stored = self._objects.get(key)
+            if stored is not None and version_of(stored) >= version:
                 return None
-            if held is None and not initial and version <= self.observed:
+            if stored is None and not initial and version <= self.observed:
                 return None
             if initial and version <= (self._removed or {}).get(key, -1):
                 return None
-            kept = self._kept(body, key, version)
-            values = [(index, value) for index, function in self._indexes.items() for value in set(function(kept))]
+            prepared = self._prepared(body, key, version)
+            values = [(index, value) for index, function in self._indexes.items() for value in set(function(prepared))]
         except Exception as error:
             return self._skip(key, version, error)
-        return self._set(key, kept, values, initial=initial)
+        return self._set(key, prepared, values, initial=initial)
 
-    def fold(self, body: Object) -> Change | None:
-        """Take in the response of our own write, unless the watch has already told what became of it."""
+    def record_write(self, body: Object) -> Change | None:
+        """Store the response of a write of this process, unless the watch has already delivered a newer state."""
         return self.put(body)
 
     def remove(self, body: Object) -> Change | None:
-        """Take in a DELETED event; return None where a newer object of that name is held, or none."""
+        """Process a DELETED event; return None if the object is not stored or a newer one of that name is."""
         key = _UNNAMED
         try:
-            key = _named(body)
+            key = _checked_key(body)
             version = version_of(body)
         except Exception as error:
             return self._skip(key, 0, error)
-        held = self._objects.get(key)
+        stored = self._objects.get(key)
         self.skipped.pop(key, None)
         if self._removed is not None:
             self._removed[key] = version
-        if held is None or version_of(held) > version:
+        if stored is None or version_of(stored) > version:
             return None
         return self._drop(key)
 
     @contextmanager
     def listing(self) -> Iterator[None]:
-        """Remember removals while a list is under way, so that its older objects do not come back."""
+        """Record removals while a list is in progress, so that its stale objects are not stored again."""
         self._removed = {}
         try:
             yield
@@ -161,35 +161,35 @@ class Store:
             self._removed = None
 
     def retain(self, listed: Iterable[Key], version: int) -> list[Change]:
-        """After a complete list: drop what is not on it, objects written since the list excepted."""
-        kept = set(listed)
-        self.skipped = {key: why for key, why in self.skipped.items() if key in kept}
-        gone = [key for key, body in self._objects.items() if key not in kept and version_of(body) <= version]
+        """Drop the objects missing from a complete list, except objects written after the list."""
+        keys = set(listed)
+        self.skipped = {key: why for key, why in self.skipped.items() if key in keys}
+        gone = [key for key, body in self._objects.items() if key not in keys and version_of(body) <= version]
         return [self._drop(key) for key in gone]
 
     def clear(self) -> list[Change]:
-        """Drop everything."""
+        """Drop all objects."""
         self.skipped.clear()
         return [self._drop(key) for key in list(self._objects)]
 
     def observe(self, version: int) -> None:
-        """Note that everything up to this version has been told."""
+        """Record that all events up to this version were delivered."""
         self.observed = max(self.observed, version)
 
-    def _kept(self, body: Object, key: Key, version: int) -> Object:
-        kept = _trimmed(body)
+    def _prepared(self, body: Object, key: Key, version: int) -> Object:
+        prepared = _trimmed(body)
         if self._transform is None:
-            return kept
-        kept = self._transform(kept)
-        if (_named(kept), version_of(kept)) != (key, version):
+            return prepared
+        prepared = self._transform(prepared)
+        if (_checked_key(prepared), version_of(prepared)) != (key, version):
             raise ValueError("the transform changed namespace, name or resourceVersion")
-        return kept
+        return prepared
 
     def _skip(self, key: Key, version: int, error: Exception) -> Change | None:
         self.skips += 1
         why = f"{type(error).__name__}: {error}"
         if key not in self.skipped:
-            _LOG.error("%s: object %s cannot be read and is skipped: %s", self._name, "/".join(key), why)
+            _LOG.error("%s: object %s is invalid and skipped: %s", self._name, "/".join(key), why)
         self.skipped[key] = why
         if self._removed is not None:
             self._removed[key] = version
@@ -219,7 +219,7 @@ class Store:
                 del self._entries[index][value]
 
 
-def _named(body: Object) -> Key:
+def _checked_key(body: Object) -> Key:
     key = key_of(body)
     if not all(isinstance(part, str) for part in key):
         raise TypeError("metadata.namespace and metadata.name must be strings")
@@ -227,7 +227,7 @@ def _named(body: Object) -> Key:
 
 
 def _trimmed(body: Object) -> Object:
-    """Return a copy without managed fields and kubectl's last-applied annotation, often half of an object."""
+    """Return a copy without managedFields and kubectl's last-applied annotation, often half of an object's size."""
     metadata = body["metadata"]
     annotations = metadata.get("annotations") or {}
     if "managedFields" not in metadata and _LAST_APPLIED not in annotations:

@@ -26,10 +26,10 @@ class WatchEvent:
     object: Object
 
 
-async def events(content: aiohttp.StreamReader, *, lasting: float, grace: float) -> AsyncIterator[WatchEvent]:
-    """Yield the events of a watch response, which the server is to end after ``lasting`` seconds.
+async def events(content: aiohttp.StreamReader, *, timeout_seconds: float, grace: float) -> AsyncIterator[WatchEvent]:
+    """Yield the events of a watch response, which the server should end after ``timeout_seconds``.
 
-    What still arrives is waited for: over a slow link one large event may take longer than that.
+    The deadline is extended while data arrives: over a slow link, one large event may take longer.
 
     Raises
     ------
@@ -38,17 +38,17 @@ async def events(content: aiohttp.StreamReader, *, lasting: float, grace: float)
     WatchBrokenError
         If the stream does not end in time and is silent for ``grace`` seconds, breaks or ends inside a line.
     UnreadableEventError
-        If a whole line is no event: resuming would meet it again.
+        If a complete line is not an event; resuming the watch would receive it again.
     """
     rest = b""
     clock = asyncio.get_running_loop().time
-    end = deadline = clock() + lasting + grace
+    end = deadline = clock() + timeout_seconds + grace
     while True:
         try:
             async with asyncio.timeout_at(deadline):
                 chunk = await content.readany()
         except TimeoutError as error:
-            raise WatchBrokenError(f"the server did not end it within {lasting + grace:g} s") from error
+            raise WatchBrokenError(f"the server did not end the watch within {timeout_seconds + grace:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise WatchBrokenError(str(error) or type(error).__name__) from error
         if not chunk:

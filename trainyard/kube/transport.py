@@ -1,4 +1,4 @@
-"""HTTP to one API server: credentials, fencing, throttling; never repeats a request that could write twice."""
+"""HTTP transport to one API server: credentials, fencing, throttling; never retries a write that may have happened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IDLE_SECONDS = 15.0
 
 
 class Transport:
-    """The connections to one API server; see `trainyard.kube.client.Client` for the parameters."""
+    """Connections to one API server; `trainyard.kube.client.Client` documents the parameters."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class Transport:
         self._separate: list[Transport] = []
 
     def fenced(self, remaining: Callable[[], float]) -> Transport:
-        """Return a view that shares the connections and sends no write that may outlive ``remaining()`` seconds.
+        """Return a view that shares the connections and whose writes time out within ``remaining()`` seconds.
 
-        The time is asked for at each sending, so a repetition after 429 or 401 is fenced like the first attempt, and a
-        renewal in between lengthens it. The limit goes to the server too (``timeout``), which then drops the request.
+        The limit is computed for each attempt, so retries after 429 or 401 are fenced too, and a lease renewal between
+        attempts extends it. It is also sent to the server (query parameter ``timeout``), which then drops the request.
         """
         view = copy.copy(self)
         view._remaining = remaining
         return view
 
     def separate(self, **changes: Any) -> Transport:
-        """Return a transport with connections and slots of its own, closed with this one."""
+        """Return a transport with its own connections and request slots; it is closed with this one."""
         other = Transport(self._connection, **{**self._options, **changes})
         self._separate.append(other)
         return other
@@ -90,16 +90,16 @@ class Transport:
         content_type: str = JSON,
         accept: str | None = None,
     ) -> Object:
-        """Send one request, again while the server is throttling, and return the decoded answer."""
+        """Send one request, retry it while the server throttles, and return the decoded response."""
         data = None if body is None else orjson.dumps(body)
         headers = {"Content-Type": content_type} if data is not None else {}
         if accept:
             headers["Accept"] = accept
-        if method in _READS:  # a long page over a slow link takes its time, as long as something arrives
+        if method in _READS:  # no total limit: a long page over a slow link takes long, but data keeps arriving
             limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=self._timeout)
         else:
             limits = aiohttp.ClientTimeout(total=self._timeout)
-        give_up = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._patience
         while True:
             async with self._slots:
                 response = await self._send(
@@ -112,27 +112,27 @@ class Transport:
                 finally:
                     response.release()
             if response.status < 400:
-                return _answer(payload, f"{method} {path}")
-            failure = _failure(response, payload)
-            wait = failure.retry_after
-            if failure.status != 429 or wait is None or time.monotonic() + wait > give_up:
-                raise failure
+                return _object(payload, f"{method} {path}")
+            api_error = _api_error(response, payload)
+            wait = api_error.retry_after
+            if api_error.status != 429 or wait is None or time.monotonic() + wait > deadline:
+                raise api_error
             await asyncio.sleep(wait)
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, resource: Resource, query: Mapping[str, str]
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a response of unknown length; leaving the context cuts it."""
+        """Open a streaming response; leaving the context closes its connection."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout)
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._send("GET", path, resource, query=query, data=None, headers={}, limits=limits)
         except TimeoutError as error:
-            raise TransportError(f"GET {path}: no answer within {self._timeout:g} s") from error
+            raise TransportError(f"GET {path}: no response within {self._timeout:g} s") from error
         try:
             if response.status != 200:
-                raise _failure(response, await response.read())
+                raise _api_error(response, await response.read())
             yield response.content
         finally:
             response.close()
@@ -151,28 +151,28 @@ class Transport:
         credentials = self._connection.credentials
         presented = await credentials.current()
         parts: dict[str, Any] = {"query": query, "data": data, "headers": headers, "limits": limits}
-        response = await self._once(method, path, resource, presented, **parts)
+        response = await self._attempt(method, path, resource, presented, **parts)
         if response.status == 401:
             response.release()
-            newer = await credentials.current(refused=presented)
+            newer = await credentials.current(rejected=presented)
             if newer is not presented:
-                response = await self._once(method, path, resource, newer, **parts)
+                response = await self._attempt(method, path, resource, newer, **parts)
         if response.status == 401:
             response.release()
             raise CredentialsError(
-                f"{method} {path}: the API server refuses the credentials of this process (401)",
+                f"{method} {path}: the API server rejects the credentials of this process (401)",
                 fix="Renew the token, certificate or plug-in of the kubeconfig",
             )
         return response
 
-    async def _once(
+    async def _attempt(
         self, method: str, path: str, resource: Resource | None, presented: Credential, **parts: Any
     ) -> aiohttp.ClientResponse:
         query, limits = parts["query"], parts["limits"]
         if method not in _READS and self._remaining is not None:
             left = self._remaining()
             if left < _LEAST_SECONDS:
-                raise FencedError(f"{method} {path} was not sent: this process leads for {max(0.0, left):.1f} s only")
+                raise FencedError(f"{method} {path} was not sent: the lease expires in {max(0.0, left):.1f} s")
             total = min(left, limits.total)
             query = {**(query or {}), "timeout": f"{total:.3f}s"}
             limits = aiohttp.ClientTimeout(total=total, ceil_threshold=math.inf)
@@ -195,24 +195,24 @@ class Transport:
 
     def _session(self) -> aiohttp.ClientSession:
         if not self._sessions:
-            # Idle connections are kept for less time than a request waits: where all went silent at once, those that
-            # are not in use are gone when the first requests fail, and no second request meets a dead one.
+            # Idle connections are closed before a request times out: when all connections go dead at once, the idle
+            # ones are closed before the first requests fail, so no retry uses a dead connection.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
             self._sessions.append(aiohttp.ClientSession(connector=connector, headers=self._headers))
         return self._sessions[0]
 
 
-def _answer(payload: bytes, what: str) -> Object:
+def _object(payload: bytes, request: str) -> Object:
     try:
         body = decoded(payload) if payload else {}
     except orjson.JSONDecodeError as error:
-        raise TransportError(f"{what}: the answer is not JSON: {payload[:200]!r}") from error
+        raise TransportError(f"{request}: the response is not JSON: {payload[:200]!r}") from error
     if not isinstance(body, dict):
-        raise TransportError(f"{what}: the answer is not an object")
+        raise TransportError(f"{request}: the response is not a JSON object")
     return body
 
 
-def _failure(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
+def _api_error(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
     try:
         status = orjson.loads(payload)
     except orjson.JSONDecodeError:

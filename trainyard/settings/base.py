@@ -23,7 +23,7 @@ __all__ = [
 
 
 class SettingsModel(BaseModel):
-    """A frozen settings section; a key nobody knows is an error, because a typo must not be silent."""
+    """A frozen settings section; unknown keys are errors, so that typos are detected."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
@@ -54,30 +54,30 @@ _QUALIFIED = rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 DnsLabel = Annotated[
     str, _matching(_LABEL, 63, "lower-case letters, digits and - only, a letter or digit at both ends")
 ]
-"""A name that may become a label value: RFC 1123 label."""
+"""RFC 1123 label, also valid as a label value."""
 
 DnsSubdomain = Annotated[
     str, _matching(_SUBDOMAIN, 253, "lower-case letters, digits, - and . only, a letter or digit at both ends")
 ]
-"""A Kubernetes object name: RFC 1123 subdomain."""
+"""Kubernetes object name: RFC 1123 subdomain."""
 
 RuntimeName = Annotated[str, _matching(rf"\*|{_SUBDOMAIN}", 253, "the name of a runtime, or * for all")]
-"""The name of a training runtime, or ``*``."""
+"""Name of a training runtime, or ``*``."""
 
 LabelKey = Annotated[str, _matching(_QUALIFIED, 317, "a label key such as example.com/team")]
-"""A label's key, with or without a domain."""
+"""Label key, with an optional domain."""
 
 LabelValue = Annotated[
     str, _matching(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", 63, "letters, digits, -, _ and . only")
 ]
-"""A label's value."""
+"""Label value."""
 
 _QUANTITY = r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?"
 
 Quantity = Annotated[
     str, BeforeValidator(_text), _matching(_QUANTITY, 64, "a Kubernetes quantity such as 8, 500m or 512Gi")
 ]
-"""A non-negative Kubernetes resource quantity, kept as text so that nothing is rounded."""
+"""Non-negative Kubernetes quantity, stored as text to avoid rounding."""
 
 Share = Annotated[
     str,
@@ -88,10 +88,10 @@ Share = Annotated[
         "a Kubernetes quantity such as 8, 500m or 512Gi, or a percentage of the parent of at most 100%",
     ),
 ]
-"""A quantity, or a part of what the parent has, such as ``50%`` or ``12.5%``."""
+"""Quantity, or percentage of the parent, such as ``50%`` or ``12.5%``."""
 
 ResourceName = Annotated[str, _matching(_QUALIFIED, 317, "a resource name such as cpu or nvidia.com/gpu")]
-"""A Kubernetes resource name, with its domain for devices."""
+"""Kubernetes resource name, with a domain for devices."""
 
 Resources = dict[ResourceName, Quantity]
 """Amounts by resource name (``cpu``, ``memory``, ``nvidia.com/gpu``)."""

@@ -12,7 +12,7 @@ __all__ = ["ClusterProvider", "ClusterSettings"]
 
 
 class ClusterProvider(StrEnum):
-    """The providers of a control plane."""
+    """Providers of a control plane."""
 
     EMBEDDED = "embedded"
     KIND = "kind"
@@ -24,22 +24,22 @@ class ClusterSettings(SettingsModel):
 
     provider: ClusterProvider = Field(
         description="embedded: real control plane on this machine with simulated nodes; kind: Kubernetes in "
-        "containers; existing: a cluster that is already there"
+        "containers; existing: an existing cluster"
     )
-    name: DnsLabel | None = Field(default=None, description="Name of the cluster; the stack's name when absent")
+    name: DnsLabel | None = Field(default=None, description="Name of the cluster; default: the stack's name")
     kubeconfig: str | None = Field(
         default=None,
-        description="Path of the kubeconfig file (existing only); KUBECONFIG or ~/.kube/config when absent",
+        description="Path of the kubeconfig file (existing only); default: KUBECONFIG or ~/.kube/config",
     )
-    context: str | None = Field(default=None, description="Context in the kubeconfig; must be named for existing")
+    context: str | None = Field(default=None, description="Context of the kubeconfig; required for existing")
 
     @model_validator(mode="after")
     def _existing_names_its_context(self) -> ClusterSettings:
         if self.provider is ClusterProvider.EXISTING and not self.context:
             raise ValueError(
-                "provider existing needs context: name the kubeconfig context, so that no stack is "
-                "applied to whatever context happens to be current"
+                "provider existing requires context: set the kubeconfig context, so that the stack is never "
+                "applied to whichever context is current"
             )
         if self.provider is not ClusterProvider.EXISTING and (self.context or self.kubeconfig):
-            raise ValueError(f"context and kubeconfig belong to provider existing, not {self.provider.value}")
+            raise ValueError(f"context and kubeconfig require provider existing, not {self.provider.value}")
         return self

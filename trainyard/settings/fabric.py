@@ -37,67 +37,65 @@ Nodes = Annotated[
         custom_error_message="must be a number of nodes or a list of their names",
     ),
 ]
-"""Nodes of a domain: how many, or which."""
+"""Nodes of a domain: their number or names."""
 
 
 class NodeShape(SettingsModel):
-    """What one accelerator node offers."""
+    """Capacity and labels of an accelerator node."""
 
     capacity: Resources = Field(
         default={"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"},
-        description="Capacity of a node by resource; simulated nodes get exactly this",
+        description="Capacity of a node by resource; simulated nodes have exactly this capacity",
     )
-    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Labels that every node of the shape carries")
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Labels of every node of the shape")
 
 
 class Domain(SettingsModel):
-    """One network domain: a rack with its nodes, or a switch level with the domains below it."""
+    """Network domain: a rack with its nodes, or a switch level with its subdomains."""
 
-    name: DnsLabel = Field(description="Name of the domain; becomes the HyperNode's name")
+    name: DnsLabel = Field(description="Name of the domain and its HyperNode")
     nodes: Nodes | None = Field(
         default=None,
-        description="Nodes of a lowest-level domain: a number (names are `<domain>-node-<n>`) or a list of names",
+        description="Nodes of a lowest-level domain: a number (named `<domain>-node-<n>`) or a list of names",
     )
     domains: tuple[Domain, ...] | None = Field(default=None, description="Domains one level below, instead of nodes")
     copies: int | None = Field(
         default=None,
         ge=1,
-        description="How many of it there are, called `<name>-0`, `<name>-1`, …; the names of what is below a copy "
-        "start with the copy's. Without it there is one, called `name`",
+        description="Number of copies, named `<name>-0`, `<name>-1`, …; names below a copy are prefixed with its name. "
+        "Default: one domain, named `name`",
     )
     shape: DnsLabel | None = Field(
         default=None,
-        description="Shape of the nodes below, by its name under shapes; the nearest one counts, nodeShape where "
-        "there is none",
+        description="Shape of the nodes below, a name under shapes; the nearest domain takes precedence; default: "
+        "nodeShape",
     )
     shape_by_node: dict[DnsSubdomain, DnsLabel] = Field(
-        default={}, description="Shapes of single nodes of this domain where they differ, by node name"
+        default={}, description="Shapes of individual nodes of this domain, by node name"
     )
     rails: tuple[LabelValue, ...] = Field(
         default=(),
-        description="Leaf switch of each network rail of the nodes below, rail 0 first; each becomes a node label "
+        description="Leaf switch of each network rail of the nodes below, rail 0 first; each is written to the label "
         "`rail.trainyard.dev/<n>`",
     )
 
 
 class FabricSettings(SettingsModel):
-    """The fabric that topology-aware gangs are placed in."""
+    """Network fabric for topology-aware placement of gangs."""
 
     tier_names: tuple[DnsLabel, ...] = Field(
         default=("rack", "spine"), description="Names of the tiers from the lowest (tier 1) upward"
     )
     node_shape: NodeShape = Field(
-        default=NodeShape(), description="What an accelerator node offers where its domain names no shape"
+        default=NodeShape(), description="Shape of accelerator nodes whose domain has no shape"
     )
     shapes: dict[DnsLabel, NodeShape] = Field(
-        default={}, description="Further node shapes by name, for domains with other accelerators"
+        default={}, description="Additional node shapes by name, for domains with other accelerators"
     )
     accelerator_resources: tuple[ResourceName, ...] = Field(
-        default=(), description="Resources that count as accelerators beside the devices of the node shapes"
+        default=(), description="Accelerator resources in addition to the devices of the node shapes"
     )
-    domains: tuple[Domain, ...] = Field(
-        default=(), description="Top-level domains; empty when there is no fabric to declare"
-    )
+    domains: tuple[Domain, ...] = Field(default=(), description="Top-level domains; empty: no fabric")
 
     @property
     def node_count(self) -> int:
@@ -106,7 +104,7 @@ class FabricSettings(SettingsModel):
 
     @property
     def node_counts(self) -> Mapping[str, int]:
-        """Number of accelerator nodes by the name of their shape, empty for `node_shape`; only shapes in use."""
+        """Number of accelerator nodes by shape name, with an empty name for `node_shape`; only shapes in use."""
         found: Counter[str] = Counter()
         for domain in self.domains:
             _count(domain, "", 1, found)
@@ -114,7 +112,7 @@ class FabricSettings(SettingsModel):
 
     @property
     def capacity(self) -> dict[str, str]:
-        """What all nodes offer together, by resource in Kubernetes quantities; empty without nodes."""
+        """Total capacity of all nodes by resource, as Kubernetes quantities; empty without nodes."""
         total: dict[str, Fraction] = {}
         for shape, count in self.node_counts.items():
             for resource, amount in self.shape(shape).capacity.items():
@@ -128,7 +126,7 @@ class FabricSettings(SettingsModel):
         return tuple(sorted({name for shape in shapes for name in shape.capacity if "/" in name}))
 
     def shape(self, name: str) -> NodeShape:
-        """Return a shape by its name; `node_shape` for the empty name and for one that is not declared."""
+        """Return a shape by name; `node_shape` for an empty or undeclared name."""
         return self.shapes.get(name, self.node_shape)
 
 

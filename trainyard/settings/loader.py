@@ -1,4 +1,4 @@
-"""Load stack settings; every error becomes one line: file, path, value, fix."""
+"""Load stack settings; each error has file, path, value and fix."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def stack_file(stack: str, folder: Path) -> Path:
     Raises
     ------
     TrainyardError
-        There is no such stack; the message lists those that exist.
+        If the stack does not exist; the message lists existing stacks.
     """
     path = folder / f"Pulumi.{stack}.yaml"
     if not path.is_file():
         files = folder.glob("Pulumi.*.yaml")
         stacks = sorted(entry.name.removeprefix("Pulumi.").removesuffix(".yaml") for entry in files)
         raise TrainyardError(
-            f"There is no stack {stack!r}: {path} does not exist",
+            f"Stack {stack!r} does not exist: no file {path}",
             fix=f"use one of: {', '.join(stacks) or 'none found'}; or create the file",
         )
     return path
@@ -43,7 +43,7 @@ def load_stack(path: Path) -> StackSettings:
     Raises
     ------
     TrainyardError
-        The file cannot be read, is not YAML, or its settings are wrong; every finding is listed.
+        If the file cannot be read, is not valid YAML, or contains invalid settings; lists every finding.
     """
     return stack_settings(load(read_text(path), str(path)), source=str(path))
 
@@ -54,14 +54,14 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
     Parameters
     ----------
     document
-        What its YAML says.
+        Parsed YAML document.
     source
-        Where it comes from, named in errors.
+        Source in error messages.
 
     Raises
     ------
     TrainyardError
-        Its settings are wrong; every finding is listed.
+        If settings are invalid; lists every finding.
     """
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
@@ -69,7 +69,7 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
         raise TrainyardError(f"{source} has no config section", fix=fix)
     problems = [problem for key in config if (problem := _foreign_key(str(key))) is not None]
     if problems:
-        raise TrainyardError(f"The settings in {source} are wrong", problems=problems)
+        raise TrainyardError(f"The settings in {source} are invalid", problems=problems)
     prefix = f"{CONFIG_NAMESPACE}:"
     values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
     return parse_stack(values, source=source)
@@ -81,19 +81,19 @@ def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:
     Parameters
     ----------
     values
-        Setting by key, without the namespace prefix.
+        Settings by key, without the namespace prefix.
     source
-        Where they come from, named in errors.
+        Source in error messages.
 
     Raises
     ------
     TrainyardError
-        Something is wrong; every finding is listed with its path, value and fix.
+        If settings are invalid; lists every finding with path, value and fix.
     """
     try:
         return StackSettings.model_validate(dict(values))
     except ValidationError as error:
-        raise TrainyardError(f"The settings in {source} are wrong", problems=problems_of(error)) from error
+        raise TrainyardError(f"The settings in {source} are invalid", problems=problems_of(error)) from error
 
 
 def _foreign_key(key: str) -> Problem | None:

@@ -1,4 +1,4 @@
-"""Validation errors as findings: the path as in the file, the fault of the value, and the fix."""
+"""Validation errors as findings, with path in the file, message and fix."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ _TYPES = {
 def problems_of(
     error: ValidationError, *, model: type[BaseModel] = StackSettings, namespace: str = CONFIG_NAMESPACE
 ) -> list[Problem]:
-    """Return a finding for each error of the settings, in the order of the file's sections.
+    """Return a finding for each validation error, in the order of the file's sections.
 
     Parameters
     ----------
     error
-        What validation found.
+        Pydantic's validation error.
     model
-        What was validated.
+        Validated model.
     namespace
-        What keys start with in the file, empty where nothing.
+        Prefix of the keys in the file; empty: none.
     """
     return [problem for entry in error.errors() for problem in _problems(entry, model, f"{namespace}:".lstrip(":"))]
 
 
 def member_type(annotation: Any, key: object) -> Any:
-    """Return the type of a member of a settings type, None where it has no such member.
+    """Return the type of a member of a settings type, or None if it does not exist.
 
     Parameters
     ----------
     annotation
         A model, a mapping, a list, or an optional or annotated one of these.
     key
-        Name of a field as files spell it, key of a mapping, or position in a list.
+        Alias of a field, key of a mapping, or index in a list.
     """
     for candidate in _candidates(annotation):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
@@ -108,7 +108,7 @@ def _problems(entry: Any, model: type[BaseModel], prefix: str) -> Iterator[Probl
 
 
 def _location(parts: Sequence[str | int], model: type[BaseModel]) -> list[str | int]:
-    """Leave out what the validator adds: the branch of a union, and the mark of a mapping's key."""
+    """Remove the parts that Pydantic adds: union branches and the marker of mapping keys."""
     location: list[str | int] = []
     annotation: Any = model
     for position, part in enumerate(parts):

@@ -30,7 +30,7 @@ Install = Literal[True, "existing"]
 
 _PLACE = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 ImagePlace = Annotated[str, Field(pattern=rf"^{_PLACE}$")]
-"""A registry, or the beginning of repositories in it."""
+"""A registry, or a repository prefix."""
 
 
 def _tested(component: str, version: str) -> str:
@@ -42,7 +42,7 @@ def _tested(component: str, version: str) -> str:
 
 
 class VolcanoSettings(SettingsModel):
-    """The batch scheduler: gang scheduling, queues and network topology."""
+    """Volcano, the batch scheduler: gang scheduling, queues and network topology."""
 
     install: Install = Field(
         default=True, description="true: installed by this program; existing: already in the cluster"
@@ -55,7 +55,7 @@ class VolcanoSettings(SettingsModel):
 
 
 class JobSetSettings(SettingsModel):
-    """JobSet: the group of Jobs behind one TrainJob."""
+    """JobSet, which runs the Jobs of a TrainJob."""
 
     install: Install = Field(
         default=True, description="true: installed by this program; existing: already in the cluster"
@@ -75,34 +75,31 @@ class TrainerSettings(SettingsModel):
     )
     namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
     replicas: int = Field(
-        default=2, ge=1, le=5, description="Replicas of the controller: one of them leads, all serve webhooks"
+        default=2, ge=1, le=5, description="Replicas of the controller: one is the leader, all serve webhooks"
     )
-    workers: int = Field(default=16, ge=1, le=256, description="TrainJobs reconciled at the same time")
+    workers: int = Field(default=16, ge=1, le=256, description="Concurrent reconciliations of TrainJobs")
     shutdown_delay_seconds: int = Field(
         default=8,
         ge=0,
         le=60,
-        description="Time for which a replica that stops still serves webhooks: until every API server and proxy has "
-        "learned of it",
+        description="Time for which a stopping replica still serves webhooks, so that all API servers and proxies "
+        "remove it from their endpoints",
     )
     progress_reports: bool = Field(
         default=False,
-        description="Let training code report progress to `status.trainerStatus` (upstream's gate TrainJobStatus): "
-        "training containers get an address, a token and the authority to trust",
+        description="Allow training code to report progress to `status.trainerStatus` (upstream's gate "
+        "TrainJobStatus): training containers get a URL, a token and a CA bundle",
     )
 
 
 class RuntimeSettings(SettingsModel):
-    """Which training runtimes of the catalogue the cluster gets."""
+    """Training runtimes to install from the catalogue."""
 
-    include: tuple[RuntimeName, ...] = Field(default=("*",), description="Names of runtimes to install; * for all")
-    folders: tuple[str, ...] = Field(
-        default=(), description="Further catalogue folders of the team, relative to the project"
-    )
+    include: tuple[RuntimeName, ...] = Field(default=("*",), description="Names of runtimes to install; `*`: all")
+    folders: tuple[str, ...] = Field(default=(), description="Additional catalogue folders, relative to the project")
     mirrors: dict[str, ImagePlace] = Field(
         default={},
-        description="Where the cluster pulls images of runtimes from, by registry or by registry and the beginning of "
-        "a repository; the longest one counts",
+        description="Mirrors of runtime images, by registry or repository prefix; the longest prefix takes precedence",
     )
 
     @field_validator("mirrors")
@@ -110,12 +107,12 @@ class RuntimeSettings(SettingsModel):
     def _places(cls, mirrors: dict[str, str]) -> dict[str, str]:
         for source in mirrors:
             if not re.fullmatch(_PLACE, source):
-                raise ValueError(f"{source!r} is no registry, such as docker.io or ghcr.io/kubeflow")
+                raise ValueError(f"{source!r} is not a registry such as docker.io or ghcr.io/kubeflow")
         return mirrors
 
 
 class PolicyState(StrEnum):
-    """What an admission policy does with a violation."""
+    """Action of an admission policy on a violation."""
 
     OFF = "off"
     AUDIT = "audit"
@@ -124,51 +121,47 @@ class PolicyState(StrEnum):
 
 
 class ExemptionSettings(SettingsModel):
-    """What one rule lets pass: somewhere, on somebody's responsibility, until a day."""
+    """Exemption of objects in a namespace from one rule, with an owner and an expiry date."""
 
     rule: str = Field(pattern=r"^[A-Z]{3}-[0-9]{3}$", description="Id of the rule")
     namespace: DnsLabel = Field(description="Namespace")
     kind: str | None = Field(
-        default=None, pattern=r"^[A-Za-z][A-Za-z0-9]*$", description="Kind of the objects; every kind when absent"
+        default=None, pattern=r"^[A-Za-z][A-Za-z0-9]*$", description="Kind of the objects; default: all kinds"
     )
-    name: DnsSubdomain | None = Field(default=None, description="Name of the object; every name when absent")
-    owner: str = Field(min_length=1, description="Who answers for it")
-    reason: str = Field(min_length=1, description="Why it is needed")
-    expires: datetime.date = Field(description="First day, in UTC, on which it no longer holds")
+    name: DnsSubdomain | None = Field(default=None, description="Name of the object; default: all names")
+    owner: str = Field(min_length=1, description="Person or team responsible for the exemption")
+    reason: str = Field(min_length=1, description="Reason for the exemption")
+    expires: datetime.date = Field(description="First day (UTC) on which the exemption is no longer valid")
 
 
 class PolicySettings(SettingsModel):
     """Admission policies."""
 
-    states: dict[str, PolicyState] = Field(
-        default={}, description="State by rule id where it differs from the rule's default"
-    )
+    states: dict[str, PolicyState] = Field(default={}, description="State by rule id, overriding the rule's default")
     parameters: dict[str, dict[str, object]] = Field(
-        default={}, description="Parameters by rule id where they differ from the rule's default"
+        default={}, description="Parameters by rule id, overriding the rule's defaults"
     )
-    folders: tuple[str, ...] = Field(
-        default=(), description="Further rule folders of the team, relative to the project"
-    )
-    preview: bool = Field(default=True, description="Judge the stack's own objects when `trainyard preview` runs")
+    folders: tuple[str, ...] = Field(default=(), description="Additional rule folders, relative to the project")
+    preview: bool = Field(default=True, description="Check the stack's objects in `trainyard preview`")
     reports: bool = Field(
         default=False,
-        description="Install the kinds PolicyReport and ClusterPolicyReport, into which "
-        "`trainyard check --cluster --report` writes; leave it off where somebody else installs them",
+        description="Install the PolicyReport and ClusterPolicyReport CRDs for `trainyard check --cluster --report`; "
+        "leave disabled if another tool installs them",
     )
     exempt_namespaces: tuple[DnsLabel, ...] = Field(
         default=("kube-system", "kube-public", "kube-node-lease"),
-        description="Namespaces that tenant rules do not bind, beside the platform's own",
+        description="Namespaces exempt from tenant rules, in addition to the platform's namespaces",
     )
     exemptions: tuple[ExemptionSettings, ...] = Field(
-        default=(), max_length=256, description="What single rules let pass, and until when"
+        default=(), max_length=256, description="Exemptions from individual rules"
     )
 
 
 class ImageSettings(SettingsModel):
-    """One container image: the parts that replace the default ones."""
+    """Overrides of one container image."""
 
-    repository: str | None = Field(default=None, description="Registry and repository, for instance a mirror's")
+    repository: str | None = Field(default=None, description="Registry and repository, for example of a mirror")
     tag: str | None = Field(default=None, description="Tag")
     digest: str | None = Field(
-        default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="Digest; wins over the tag when pulled"
+        default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="Digest; takes precedence over the tag"
     )

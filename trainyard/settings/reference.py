@@ -21,10 +21,10 @@ __all__ = ["reference"]
 _INTRODUCTION = f"""\
 # Settings
 
-Everything a stack can say, in `stacks/Pulumi.<stack>.yaml` under `config:`. Each section below is one key,
+All settings of a stack, in `stacks/Pulumi.<stack>.yaml` under `config:`. Each section below is one key,
 `{CONFIG_NAMESPACE}:<section>`. A key that is not listed here is an error.
 
-Written from the models by `python -m trainyard.settings.reference`.
+Generated from the models by `python -m trainyard.settings.reference`.
 """
 
 

@@ -1,4 +1,4 @@
-"""Settings of the Volcano scheduler: a preset and its changes."""
+"""Settings of the Volcano scheduler: a preset and its overrides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class SchedulerPreset(StrEnum):
-    """Scheduler configurations with a reason for each line."""
+    """Predefined scheduler configurations."""
 
     TRAINING = "training"
     HIERARCHICAL = "hierarchical"
@@ -29,7 +29,7 @@ class SchedulerPreset(StrEnum):
 
 
 SchedulerAction = Literal["enqueue", "allocate", "backfill", "reclaim", "preempt", "shuffle"]
-"""An action of Volcano 1.14.1."""
+"""Actions of Volcano 1.14.1."""
 
 SwitchName = Literal[
     "enableJobOrder",
@@ -58,7 +58,7 @@ SwitchName = Literal[
     "enabledSubJobOrder",
     "enabledHyperNodeGradient",
 ]
-"""A switch of a plug-in, spelt as Volcano 1.14.1 reads it; any other spelling would be ignored in silence."""
+"""Plug-in switches in the spelling of Volcano 1.14.1, which silently ignores any other."""
 
 PluginName = Literal[
     "binpack",
@@ -86,7 +86,7 @@ PluginName = Literal[
     "tdm",
     "usage",
 ]
-"""A plug-in of Volcano 1.14.1."""
+"""Plug-ins of Volcano 1.14.1."""
 
 
 def _whole(value: object) -> object:
@@ -96,20 +96,20 @@ def _whole(value: object) -> object:
 
 
 class PluginSettings(SettingsModel):
-    """What a stack says of one plug-in; the rest stays as the preset has it."""
+    """Overrides of one plug-in of the preset."""
 
-    enabled: StrictBool = Field(default=True, description="false takes the plug-in out")
+    enabled: StrictBool = Field(default=True, description="false removes the plug-in")
     tier: Annotated[int, BeforeValidator(_whole)] = Field(
         default=2,
         ge=1,
         le=2,
-        description="Tier of a plug-in that the preset does not have; the first has the first word",
+        description="Tier of a plug-in that the preset lacks; tier 1 takes precedence",
     )
     switches: dict[SwitchName, StrictBool] = Field(
-        default={}, description="Switches that differ, in Volcano's spelling; without quotes"
+        default={}, description="Overridden switches, in Volcano's spelling, without quotes"
     )
     arguments: dict[str, JsonValue] = Field(
-        default={}, description="Arguments that differ, with the type the plug-in reads; null takes one out"
+        default={}, description="Overridden arguments, with the type that the plug-in reads; null removes an argument"
     )
 
 
@@ -119,13 +119,13 @@ class SchedulerSettings(SettingsModel):
     preset: SchedulerPreset = Field(
         default=SchedulerPreset.TRAINING,
         description="training: gangs, hierarchical queues, topology, bin packing; hierarchical: without topology; "
-        "topology: queues side by side; preemption: training, and urgent jobs move others. See docs/scheduler.md",
+        "topology: flat queues; preemption: training, and urgent jobs preempt others. See docs/scheduler.md",
     )
     actions: tuple[SchedulerAction, ...] = Field(
-        default=(), description="Actions in the order of a session, instead of the preset's"
+        default=(), description="Actions in session order, replacing the preset's"
     )
     plugins: dict[PluginName, PluginSettings] = Field(
-        default={}, description="Plug-ins that differ from the preset, by name"
+        default={}, description="Overrides of the preset's plug-ins, by name"
     )
     action_arguments: dict[SchedulerAction, dict[str, JsonValue]] = Field(
         default={}, description="Arguments of actions, by action"

@@ -1,6 +1,6 @@
-"""Amounts of a queue in settings: quantities, nodes, GPUs by short name, percent of the parent.
+"""Amounts of a queue in settings: quantities, nodes, GPUs by short name, percentages of the parent.
 
-What they come to is computed in `trainyard.queues.units`, which knows the tree and the fabric.
+`trainyard.queues.units` converts them to quantities with the queue tree and the fabric.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from trainyard.settings.base import ResourceName, Share
 __all__ = ["ALL", "NODES", "Shares"]
 
 ALL = "all"
-"""Key that stands for every resource of the parent."""
+"""Key for all resources of the parent."""
 
 NODES = "nodes"
-"""Key that stands for whole nodes of the fabric; ``nodes/<shape>`` for those of one shape."""
+"""Key for whole nodes of the fabric; ``nodes/<shape>``: nodes of one shape."""
 
 
 def _mapping(value: object) -> object:
@@ -25,4 +25,4 @@ def _mapping(value: object) -> object:
 
 
 Shares = Annotated[dict[ResourceName, Share], BeforeValidator(_mapping)]
-"""Amounts by resource (``cpu``, ``memory``, ``nvidia.com/gpu`` or ``gpu``) or ``nodes``; ``50%`` alone means all."""
+"""Amounts by resource (``cpu``, ``memory``, ``nvidia.com/gpu``, ``gpu``) or ``nodes``; ``50%`` applies to all."""

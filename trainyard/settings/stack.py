@@ -26,10 +26,10 @@ __all__ = ["StackSettings"]
 
 
 class StackSettings(SettingsModel):
-    """What a cluster gets. Each field is one key of the stack's configuration (``trainyard:<key>``)."""
+    """Settings of a stack; each field is a key of its configuration (``trainyard:<key>``)."""
 
-    cluster: ClusterSettings = Field(description="Where the control plane comes from")
-    volcano: VolcanoSettings = Field(default=VolcanoSettings(), description="The batch scheduler")
+    cluster: ClusterSettings = Field(description="Provider of the control plane")
+    volcano: VolcanoSettings = Field(default=VolcanoSettings(), description="Volcano, the batch scheduler")
     jobset: JobSetSettings = Field(default=JobSetSettings(), description="JobSet")
     trainer: TrainerSettings = Field(default=TrainerSettings(), description="The trainer API and controller")
     scheduler: SchedulerSettings = Field(
@@ -38,9 +38,11 @@ class StackSettings(SettingsModel):
     fabric: FabricSettings = Field(default=FabricSettings(), description="Nodes, racks and switches")
     queues: dict[DnsLabel, QueueSettings] = Field(
         default={},
-        description="The queue tree below root, by queue name; `default` and `root` are set on Volcano's own",
+        description="Queue tree below root, by queue name; `default` and `root` configure Volcano's built-in queues",
     )
-    tenants: dict[DnsLabel, TenantSettings] = Field(default={}, description="Teams by name; the name is the namespace")
+    tenants: dict[DnsLabel, TenantSettings] = Field(
+        default={}, description="Teams by name, which is also the namespace"
+    )
     priority_classes: dict[DnsSubdomain, PriorityClassSettings] = Field(
         default={}, description="PriorityClasses by name"
     )
@@ -49,14 +51,14 @@ class StackSettings(SettingsModel):
     images: dict[str, ImageSettings] = Field(
         default={}, description="Image replacements by image name (vc-scheduler, jobset, trainyard-controller, …)"
     )
-    protect: bool = Field(default=False, description="Refuse destroy while true")
-    adopt: bool = Field(default=False, description="Take over objects that exist already; they are kept on destroy")
+    protect: bool = Field(default=False, description="true: reject destroy")
+    adopt: bool = Field(default=False, description="Adopt existing objects; they are retained on destroy")
 
     @model_validator(mode="after")
     def _references_resolve(self) -> StackSettings:
         problems = [problem for tenant in sorted(self.tenants) for problem in self._tenant_problems(tenant)]
         problems += [
-            Problem(f"priorityClasses.{name}", "names that start with system- belong to Kubernetes", "use another name")
+            Problem(f"priorityClasses.{name}", "the prefix system- is reserved for Kubernetes", "use another name")
             for name in sorted(self.priority_classes)
             if name.startswith("system-")
         ]
@@ -67,24 +69,24 @@ class StackSettings(SettingsModel):
     def _tenant_problems(self, tenant: str) -> Iterator[Problem]:
         settings, path = self.tenants[tenant], f"tenants.{tenant}"
         if tenant in {"default", *self.exempt_namespaces} or tenant.startswith("kube-"):
-            message = f"{tenant!r} is a namespace of the cluster or the platform, where tenant rules do not hold"
+            message = f"{tenant!r} is a namespace of the cluster or the platform, exempt from tenant rules"
             yield Problem(path, message, "give the tenant another name")
         for label in settings.labels:
             if label.startswith("pod-security.kubernetes.io/"):
-                message = f"label {label} is written from podSecurity"
+                message = f"label {label} is set by podSecurity"
                 yield Problem(f"{path}.labels[{label}]", message, "set podSecurity instead")
         for name in settings.object_quota:
             if _is_compute(name):
-                message = f"{name} is compute, which the tenant's queue bounds"
+                message = f"{name} is compute, which the tenant's queue limits"
                 yield Problem(f"{path}.objectQuota[{name}]", message, "set capability of the queue instead")
         usable = {name: queue for name, queue in self.queues.items() if name != "root"}
         for queue in settings.queues:
             if queue == "root":
-                yield Problem(f"{path}.queues", "no jobs can be in root, the queue above all others", _use(usable))
+                yield Problem(f"{path}.queues", "root, the parent of all queues, cannot have jobs", _use(usable))
             elif queue not in usable:
                 yield Problem(f"{path}.queues", f"queue {queue!r} is not declared", _one_of("queues", usable))
         if settings.default_queue and settings.default_queue not in settings.queues:
-            message = f"{settings.default_queue!r} is not among the tenant's queues"
+            message = f"{settings.default_queue!r} is not one of the tenant's queues"
             yield Problem(f"{path}.defaultQueue", message, f"use one of {', '.join(settings.queues)}")
         for name in settings.priority_classes:
             if name not in self.priority_classes:
@@ -93,19 +95,19 @@ class StackSettings(SettingsModel):
 
     @property
     def leaf_queues(self) -> tuple[str, ...]:
-        """Queues that jobs may use, ``default`` included, sorted."""
+        """Queues that jobs may use, including ``default``, sorted."""
         parents = {queue.parent for queue in self.queues.values()}
         return tuple(sorted(({"default"} | set(self.queues)) - parents))
 
     @property
     def exempt_namespaces(self) -> tuple[str, ...]:
-        """Namespaces that tenant rules do not bind: those of the settings and the platform's own, sorted."""
+        """Namespaces exempt from tenant rules: those in the settings and the platform's, sorted."""
         own = {self.volcano.namespace, self.jobset.namespace, self.trainer.namespace}
         return tuple(sorted(own | set(self.policies.exempt_namespaces)))
 
     @property
     def accelerator_resources(self) -> tuple[str, ...]:
-        """Resources that count as accelerators: devices of the node shapes and those that settings name, sorted."""
+        """Accelerator resources: devices of the node shapes and additional ones of the settings, sorted."""
         return tuple(sorted({*self.fabric.devices, *self.fabric.accelerator_resources}))
 
 

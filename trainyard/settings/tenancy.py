@@ -39,7 +39,7 @@ class PodSecurityLevel(StrEnum):
 
 
 class QueueState(StrEnum):
-    """What becomes of the jobs of a queue."""
+    """Whether a queue accepts jobs."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -47,52 +47,54 @@ class QueueState(StrEnum):
 
 
 class NodeGroups(SettingsModel):
-    """Node groups by name, as nodes carry it in the label ``volcano.sh/nodegroup-name``."""
+    """Node groups by name, the value of the node label ``volcano.sh/nodegroup-name``."""
 
-    required: tuple[LabelValue, ...] = Field(default=(), description="Node groups that must hold")
-    preferred: tuple[LabelValue, ...] = Field(default=(), description="Node groups that hold where possible")
+    required: tuple[LabelValue, ...] = Field(default=(), description="Required node groups")
+    preferred: tuple[LabelValue, ...] = Field(default=(), description="Preferred node groups")
 
 
 class QueueAffinity(SettingsModel):
-    """Where the jobs of a queue run."""
+    """Node affinity of the jobs of a queue."""
 
-    node_group_affinity: NodeGroups = Field(default=NodeGroups(), description="Node groups to run in")
-    node_group_anti_affinity: NodeGroups = Field(default=NodeGroups(), description="Node groups to keep away from")
+    node_group_affinity: NodeGroups = Field(default=NodeGroups(), description="Node groups to use")
+    node_group_anti_affinity: NodeGroups = Field(default=NodeGroups(), description="Node groups to avoid")
 
 
 class QueueSettings(SettingsModel):
-    """One Volcano queue. Amounts are quantities by resource, `nodes`, or a part of the parent's such as ``50%``."""
+    """A Volcano queue. Amounts are quantities by resource, `nodes`, or a percentage of the parent such as ``50%``."""
 
-    parent: DnsLabel = Field(default="root", description="Queue above this one")
+    parent: DnsLabel = Field(default="root", description="Parent queue")
     deserved: Shares = Field(
         default={},
-        description="Share the queue can always reclaim: amounts by resource or `nodes`, or a part of the parent's",
+        description="Share the queue can always reclaim: amounts by resource or `nodes`, or a percentage of the parent",
     )
-    guarantee: Shares = Field(default={}, description="Share reserved for the queue, never lent; written like deserved")
+    guarantee: Shares = Field(
+        default={}, description="Share reserved for the queue and never lent; same format as deserved"
+    )
     capability: Shares = Field(
         default={},
-        description="Upper bound, written like deserved; name every resource of deserved in it, or leave all of it out",
+        description="Upper limit, same format as deserved; set it for every resource of deserved, or leave it unset",
     )
     weight: int = Field(
         default=1, ge=1, le=65535, description="Share among all queues under plug-in proportion; capacity ignores it"
     )
-    priority: int = Field(default=0, ge=0, le=2**31 - 1, description="Higher is served first")
-    reclaimable: bool = Field(default=True, description="Whether other queues may take back what this one borrowed")
+    priority: int = Field(default=0, ge=0, le=2**31 - 1, description="Queues with a higher priority are served first")
+    reclaimable: bool = Field(default=True, description="Whether other queues may reclaim what this queue borrowed")
     affinity: QueueAffinity | None = Field(
         default=None, description="Node groups of the queue's jobs, under plug-in nodegroup"
     )
-    type: str | None = Field(default=None, max_length=253, description="A word of your own; Volcano does not read it")
+    type: str | None = Field(default=None, max_length=253, description="Free-form; ignored by Volcano")
     state: QueueState = Field(
         default=QueueState.OPEN,
-        description="open; closed: takes no new jobs; retired: closed for good, the entry may go when it is empty",
+        description="open; closed: rejects new jobs; retired: closed permanently; remove the entry when it is empty",
     )
 
 
 class TenantRoles(SettingsModel):
-    """Who may do what in the tenant's namespace; each entry is a group name of the cluster's identity provider."""
+    """Groups by role in the tenant's namespace, as named by the cluster's identity provider."""
 
-    submit: tuple[str, ...] = Field(default=(), description="Groups that submit TrainJobs")
-    author: tuple[str, ...] = Field(default=(), description="Groups that also write namespaced TrainingRuntimes")
+    submit: tuple[str, ...] = Field(default=(), description="Groups that may submit TrainJobs")
+    author: tuple[str, ...] = Field(default=(), description="Groups that may also write namespaced TrainingRuntimes")
     raw: tuple[str, ...] = Field(
         default=(), description="Groups that may also create JobSets, Jobs, Pods and Volcano Jobs"
     )
@@ -109,19 +111,21 @@ class Role(StrEnum):
 class TenantSettings(SettingsModel):
     """A team: its namespace (named after the tenant), queues, limits and roles."""
 
-    queues: tuple[DnsLabel, ...] = Field(min_length=1, description="Leaf queues the tenant may use")
+    queues: tuple[DnsLabel, ...] = Field(min_length=1, description="Leaf queues that the tenant may use")
     default_queue: DnsLabel | None = Field(
-        default=None, description="Queue of a job that names none; the first of queues when absent"
+        default=None, description="Queue of jobs without a queue; default: the first of queues"
     )
     runtimes: tuple[RuntimeName, ...] = Field(
-        default=("*",), description="ClusterTrainingRuntimes the tenant may use; * for all"
+        default=("*",), description="ClusterTrainingRuntimes that the tenant may use; `*`: all"
     )
-    priority_classes: tuple[DnsSubdomain, ...] = Field(default=(), description="PriorityClasses the tenant may use")
+    priority_classes: tuple[DnsSubdomain, ...] = Field(
+        default=(), description="PriorityClasses that the tenant may use"
+    )
     service_accounts: tuple[DnsSubdomain, ...] = Field(
-        default=("default",), description="ServiceAccounts jobs may run as"
+        default=("default",), description="ServiceAccounts that jobs may use"
     )
     max_accelerators_per_job: int | None = Field(
-        default=None, ge=0, description="Most accelerators one job may ask for; no ceiling when absent"
+        default=None, ge=0, description="Maximum number of accelerators of one job; default: unlimited"
     )
     object_quota: dict[str, Quantity] = Field(
         default={
@@ -130,22 +134,22 @@ class TenantSettings(SettingsModel):
             "count/configmaps": "1000",
             "persistentvolumeclaims": "100",
         },
-        description="ResourceQuota on object counts and storage; compute belongs to the queue",
+        description="ResourceQuota for object counts and storage; the queue limits compute",
     )
     pod_security: PodSecurityLevel = Field(
         default=PodSecurityLevel.BASELINE, description="Pod Security level enforced in the namespace"
     )
-    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Further labels of the namespace")
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Additional labels of the namespace")
     roles: TenantRoles = Field(default=TenantRoles(), description="Groups bound to the tenant's roles")
 
 
 class PriorityClassSettings(SettingsModel):
     """One PriorityClass."""
 
-    value: int = Field(ge=-(2**31), le=1_000_000_000, description="Priority; higher wins")
+    value: int = Field(ge=-(2**31), le=1_000_000_000, description="Priority; higher values take precedence")
     preempts: bool = Field(
         default=True,
-        description="Whether pods of this class may take the place of others: preempt lower ones, and take back what "
-        "their queue deserves",
+        description="Whether pods of this class may preempt pods of lower priority and reclaim the deserved share of "
+        "their queue",
     )
     description: str = Field(default="", description="Text shown by kubectl describe")

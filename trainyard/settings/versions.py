@@ -34,11 +34,11 @@ class Program:
     package
         Go package of its main function; ``.`` for the folder itself.
     version_arguments
-        Arguments that make it print its version; None where it cannot, so that one on PATH is never trusted.
+        Arguments to print its version; None: not supported, so a program on PATH is never used.
     peer
-        Whether only tests and benchmarks run it, beside Trainyard and for comparison.
+        Whether only tests and benchmarks run it, for comparison.
     measured
-        Whether only a benchmark runs it, which obtains it itself.
+        Whether only one benchmark runs it, which builds or downloads it itself.
     """
 
     name: str
@@ -52,18 +52,18 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramGroup:
-    """Programs that are built together because they share one go.mod.
+    """Programs that are built together with a shared go.mod.
 
     Parameters
     ----------
     name
         Folder of ``toolchain/``.
     stamps
-        Value by Go variable, linked in so that the programs know their version.
+        Values of Go variables set by the linker, such as versions.
     sources
-        Files (module, path in the module) that are copied beside the folder's own sources before the build.
+        Files (module, path in the module) that are copied to the folder's sources before the build.
     companions
-        Files (module, path in the module) that are placed beside the programs.
+        Files (module, path in the module) that are installed with the programs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Jobs that run while the webhook authority is renewed get to know the new one; nobody else is looked at."""
+"""Jobs that run while the webhook authority is renewed get the new CA bundle; other jobs are not read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.controller.harness import CONFIG_MAPS, JOB_SETS, PLATFORMS, TRAIN_JOB
 from tests.controller.trainer_status.test_server import job_set, platform
 from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard import pki
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.resources import SECRETS as SECRET_RESOURCE
 from trainyard.controller.trainer_status import AuthorityUpdater, authority_of
 from trainyard.kube import Backoff, Informer
@@ -37,8 +37,8 @@ class Scene:
     def __init__(self, api: FakeApi, client: Any) -> None:
         self.api = api
         self.secrets = Informer(client, SECRET_RESOURCE, namespace="system", field_selector="metadata.name=cert")
-        self.view = ClusterView(client, authority=lambda: authority_of(self.secrets))
-        self.updater = AuthorityUpdater(client, self.view, self.secrets, backoff=Backoff(0.01, 0.02))
+        self.cache = ClusterCache(client, authority=lambda: authority_of(self.secrets))
+        self.updater = AuthorityUpdater(client, self.cache, self.secrets, backoff=Backoff(0.01, 0.02))
 
     def job(self, name: str, *, started: str = BEFORE, owner: str | None = None, **status: Any) -> None:
         """Store a job with its JobSet and its ConfigMap."""
@@ -67,7 +67,7 @@ async def scene(api: FakeApi) -> AsyncIterator[Scene]:
     api.put(PLATFORMS, platform(statusServer={"service": "s", "namespace": "n"}))
     async with api.client(patience=0) as client:
         found = Scene(api, client)
-        running = [asyncio.create_task(informer.run()) for informer in (*found.view.informers, found.secrets)]
+        running = [asyncio.create_task(informer.run()) for informer in (*found.cache.informers, found.secrets)]
         running.append(asyncio.create_task(found.updater.run()))
         yield found
         for task in running:
@@ -81,7 +81,7 @@ async def test_running_jobs_learn_of_a_new_authority(scene: Scene) -> None:
     scene.job("foreign", owner="somebody-else")
     scene.job("over", conditions=[{"type": "Complete", "status": "True"}])
     scene.api.put(TRAIN_JOBS, train_job("waiting"))
-    await eventually(lambda: scene.view.job_sets.store.get("team", "over"))
+    await eventually(lambda: scene.cache.job_sets.store.get("team", "over"))
     new = authority()
     scene.api.put(SECRETS, secret(new.encode()))
     await eventually(lambda: scene.trusted("running") == new)
@@ -91,9 +91,9 @@ async def test_running_jobs_learn_of_a_new_authority(scene: Scene) -> None:
     assert len(scene.api.writes) == 1
 
 
-async def test_what_fails_is_tried_again(scene: Scene) -> None:
+async def test_what_fails_is_retried(scene: Scene) -> None:
     scene.job("running")
-    await eventually(lambda: scene.view.job_sets.store.get("team", "running"))
+    await eventually(lambda: scene.cache.job_sets.store.get("team", "running"))
     failures = iter([409, 500])
     scene.api.fault = lambda api, request: (
         error(code, "Error", "not now") if request.method == "PATCH" and (code := next(failures, 0)) else None
@@ -108,7 +108,7 @@ async def test_a_secret_that_holds_no_authority_ends_nothing(scene: Scene, conte
     scene.job("running")
     scene.api.put(SECRETS, secret(content))
     await eventually(lambda: scene.secrets.store.get("system", "cert"))
-    await eventually(lambda: scene.view.settled)
+    await eventually(lambda: scene.cache.settled)
     assert await scene.updater.step() == 0
     assert scene.trusted("running") == "old"
 
@@ -116,8 +116,8 @@ async def test_a_secret_that_holds_no_authority_ends_nothing(scene: Scene, conte
 async def test_where_nothing_takes_reports_nothing_is_looked_at(scene: Scene) -> None:
     scene.api.put(PLATFORMS, platform())
     scene.job("running")
-    await eventually(lambda: scene.view.job_sets.store.get("team", "running"))
-    await eventually(lambda: not scene.view.serves_status)
+    await eventually(lambda: scene.cache.job_sets.store.get("team", "running"))
+    await eventually(lambda: not scene.cache.serves_status)
     scene.api.put(SECRETS, secret(authority().encode()))
     await eventually(lambda: authority_of(scene.secrets))
     assert await scene.updater.step() == 0

@@ -42,7 +42,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
     process = Controller(api, Clock())
-    process.view._authority = lambda: known[0] if known else None
+    process.cache._authority = lambda: known[0] if known else None
     await process.start()
     await process.settle()
     assert api.find("jobsets", "job", "team") is None
@@ -59,7 +59,7 @@ async def test_nothing_is_made_before_the_authority_is_known(api: FakeApi) -> No
     await process.kill()
 
 
-async def test_without_a_server_of_its_own_a_process_tells_jobs_of_none(api: FakeApi) -> None:
+async def test_without_a_server_of_its_own_a_process_configures_no_jobs_for_it(api: FakeApi) -> None:
     api.put(PLATFORMS, platform(statusServer=SERVER))
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
@@ -109,7 +109,7 @@ async def test_the_sdk_in_a_pod_reports_to_the_webhook_server(
     change(api, TRAIN_JOBS, "trainjobs", "job", metadata={"labels": {"touched": "yes"}})
     await eventually(lambda: api.find("jobsets", "job", "team"), within=20)
     change(api, JOB_SETS, "jobsets", "job", status={"replicatedJobsStatus": [{"name": "node"}]})
-    await eventually(lambda: "replicatedJobsStatus" in str(controller._view.job_sets.store.get("team", "job")))
+    await eventually(lambda: "replicatedJobsStatus" in str(controller._cache.job_sets.store.get("team", "job")))
     (job,) = api.find("jobsets", "job", "team")["spec"]["replicatedJobs"]  # type: ignore[index]
     container = job["template"]["spec"]["template"]["spec"]["containers"][0]
     for variable in container["env"]:

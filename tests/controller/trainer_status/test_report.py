@@ -33,7 +33,7 @@ def test_what_the_sdk_sends_is_read() -> None:
     }
 
 
-def test_what_is_not_known_is_dropped() -> None:
+def test_unknown_fields_are_dropped() -> None:
     metric = {"name": "loss", "value": "1", "unit": "nat"}
     assert read(lastUpdatedTime=TIME, epoch=3, metrics=[metric]) == {
         "metrics": [{"name": "loss", "value": "1"}],
@@ -47,7 +47,7 @@ def test_an_empty_report_says_nothing(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"text", b"[]", b'"text"', b"\xff{}", b"[" * 60_000])
-def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_rejected(body: bytes) -> None:
     with pytest.raises(TrainyardError, match="Invalid payload"):
         read_report(body)
 

@@ -16,7 +16,7 @@ from tests.controller.harness import JOB_SETS, PLATFORMS, TRAIN_JOBS, Body, trai
 from tests.controller.trainer_status.test_limits import Clock
 from tests.controller.trainer_status.test_tokens import accepted
 from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.trainer_status import StatusServer, StatusWriter, TokenReviewer
 
@@ -57,9 +57,9 @@ def job_set(name: str = "job", *replicated_jobs: str) -> Body:
 
 
 @asynccontextmanager
-async def serving(api: FakeApi, view: ClusterView, client: Any) -> AsyncIterator[Site]:
+async def serving(api: FakeApi, cache: ClusterCache, client: Any) -> AsyncIterator[Site]:
     metrics = Metrics()
-    server = StatusServer(view, TokenReviewer(client), StatusWriter(client, interval=0.02), metrics, clock=Clock())
+    server = StatusServer(cache, TokenReviewer(client), StatusWriter(client, interval=0.02), metrics, clock=Clock())
     app = web.Application()
     server.mount(app)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -77,10 +77,10 @@ async def site(api: FakeApi) -> AsyncIterator[Site]:
     api.put(JOB_SETS, job_set())
     api.review = lambda spec: accepted(audiences=spec["audiences"])
     async with api.client(patience=0) as client:
-        view = ClusterView(client, authority=lambda: "PEM")
-        watching = [asyncio.create_task(informer.run()) for informer in view.informers]
-        await view.wait_settled()
-        async with serving(api, view, client) as found:
+        cache = ClusterCache(client, authority=lambda: "PEM")
+        watching = [asyncio.create_task(informer.run()) for informer in cache.informers]
+        await cache.wait_settled()
+        async with serving(api, cache, client) as found:
             yield found
         for task in watching:
             task.cancel()
@@ -138,7 +138,7 @@ async def test_the_scheme_is_read_as_upstream_reads_it(site: Site, header: str) 
         pod(""),
     ],
 )
-async def test_who_is_no_pod_of_the_job_is_refused(site: Site, review: Any) -> None:
+async def test_a_token_of_another_pod_is_rejected(site: Site, review: Any) -> None:
     site.api.put(TRAIN_JOBS, train_job("job-two"))
     site.api.put(JOB_SETS, job_set("job-two"))
     site.api.review = review
@@ -172,7 +172,7 @@ async def test_what_is_no_name_is_no_path(site: Site, name: str) -> None:
     assert site.api.reviewed == []
 
 
-async def test_an_invalid_report_is_refused_with_the_field(site: Site) -> None:
+async def test_an_invalid_report_is_rejected_with_the_field(site: Site) -> None:
     code, status = await site.post({"trainerStatus": {**STORED, "progressPercentage": 101}})
     assert (code, status["reason"]) == (422, "Invalid")
     assert status["message"].startswith("trainerStatus.progressPercentage: ")
@@ -195,7 +195,7 @@ async def test_an_empty_report_is_fine(site: Site) -> None:
     assert site.stored() is None
 
 
-async def test_a_body_beyond_the_limit_is_refused_announced_or_not(site: Site) -> None:
+async def test_a_body_beyond_the_limit_is_rejected_announced_or_not(site: Site) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b" " * 1024
@@ -239,6 +239,6 @@ async def test_an_api_server_that_fails_is_an_internal_error(site: Site) -> None
 
 async def test_where_the_platform_takes_no_reports_there_is_no_server(site: Site) -> None:
     site.api.put(PLATFORMS, platform())
-    await eventually(lambda: not site.server._view.serves_status)
+    await eventually(lambda: not site.server._cache.serves_status)
     assert (await site.post())[0] == 404
     assert site.api.reviewed == []

@@ -89,7 +89,7 @@ async def test_a_token_is_not_trusted_beyond_its_expiry(api: FakeApi, reviewer: 
         {},
     ],
 )
-async def test_what_is_no_pods_token_for_this_audience_is_refused(
+async def test_a_token_that_is_not_bound_to_a_pod_or_has_another_audience_is_rejected(
     api: FakeApi, reviewer: Reviewer, status: dict[str, Any]
 ) -> None:
     api.review = lambda spec: status

@@ -56,7 +56,7 @@ async def test_nothing_is_kept_of_a_job_that_is_silent(api: FakeApi, writer: Sta
     await writer.write(job, progress(1))
     await asyncio.gather(*writer._tasks.values())
     assert not writer._tasks
-    assert not writer._waiting
+    assert not writer._pending
 
 
 async def test_a_later_train_job_of_the_same_name_gets_nothing(api: FakeApi, writer: StatusWriter) -> None:

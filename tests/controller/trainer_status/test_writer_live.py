@@ -78,7 +78,7 @@ async def patch(client: Client, job: Object, status: Body) -> None:
     )
 
 
-async def test_a_report_of_upstreams_server_is_taken_over(server: servers.Server) -> None:
+async def test_a_report_of_upstreams_server_is_adopted(server: servers.Server) -> None:
     async with server.client() as client:
         job = await made(client)
         identity = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
@@ -111,7 +111,7 @@ async def test_a_uid_does_not_guard_a_status(server: servers.Server) -> None:
         assert await status(client) == {"trainerStatus": FULL}
 
 
-async def test_what_the_schema_refuses_is_refused(server: servers.Server) -> None:
+async def test_what_the_schema_rejects_is_rejected(server: servers.Server) -> None:
     async with server.client() as client:
         job = await made(client)
         writer = StatusWriter(client)

@@ -1,4 +1,4 @@
-"""The status server: training code reports its progress, and TrainJobs show it."""
+"""Status server: training code reports its progress, stored in the status of TrainJobs."""
 
 from trainyard.controller.trainer_status.authority import AuthorityUpdater, authority_of
 from trainyard.controller.trainer_status.server import StatusServer

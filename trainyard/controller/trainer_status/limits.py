@@ -1,4 +1,4 @@
-"""Rate limit per key, in bounded memory."""
+"""Rate limit per key with bounded memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _KEYS = 10_000
 
 
 class RateLimit(Generic[K]):
-    """Token buckets by key; the least recently used one is dropped, which refills it.
+    """Token buckets by key; above the size limit, the least recently used bucket is dropped (and so refilled).
 
     Parameters
     ----------
     rate
-        Tokens a second.
+        Tokens per second.
     burst
         Size of a bucket.
     clock
@@ -37,7 +37,7 @@ class RateLimit(Generic[K]):
         return self._level(key) < 1
 
     def take(self, key: K) -> bool:
-        """Take a token; return False where none is left."""
+        """Take a token; return False if none is left."""
         level = self._level(key)
         if level < 1:
             return False

@@ -1,4 +1,4 @@
-"""Progress report: upstream's UpdateTrainJobStatusRequest, validated as by the CustomResourceDefinition."""
+"""Progress reports: upstream's UpdateTrainJobStatusRequest, validated as by the CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TIME = f"{_ROOT}.lastUpdatedTime"
 
 
 def read_report(data: bytes) -> dict[str, Any] | None:
-    """Return the trainerStatus of a request body, None where the report is empty; unknown fields are dropped.
+    """Return the trainerStatus of a request body; None if the report is empty; unknown fields are dropped.
 
     Raises
     ------
     TrainyardError
-        If the body is not JSON or does not fit the schema; `problems` lists every finding of the latter.
+        If the body is not JSON or does not match the schema; `problems` lists all schema violations.
     """
     try:
         body = orjson.loads(data)
@@ -52,17 +52,17 @@ def read_report(data: bytes) -> dict[str, Any] | None:
 
 
 def _utc(text: str | None) -> str:
-    """Return a time as Kubernetes stores it: whole seconds of UTC."""
+    """Format a time as Kubernetes does: UTC with whole seconds."""
     if text is None:
-        raise _wrong_time("lastUpdatedTime is required when trainerStatus is present", "add it")
+        raise _invalid_time("lastUpdatedTime is required when trainerStatus is present", "add it")
     try:
         when = datetime.datetime.fromisoformat(text)
         if when.tzinfo is None:
             raise ValueError("no time zone")
         return timestamp(when)
     except (ValueError, OverflowError) as error:
-        raise _wrong_time(f"{text!r} is not a time of RFC 3339", "use one such as 2026-01-01T00:00:00Z") from error
+        raise _invalid_time(f"{text!r} is not an RFC 3339 time", "use a time such as 2026-01-01T00:00:00Z") from error
 
 
-def _wrong_time(message: str, fix: str) -> TrainyardError:
+def _invalid_time(message: str, fix: str) -> TrainyardError:
     return TrainyardError("Invalid payload", problems=[Problem(_TIME, message, fix)])

@@ -1,7 +1,7 @@
-"""Status server: receives reports under upstream's path, on the webhook server of every replica.
+"""Status server: receives reports at upstream's path, on the webhook server of every replica.
 
-Status codes, bodies and limits are upstream's. Beyond upstream, a pod reports on its own TrainJob only, and neither a
-flood of reports nor one of invalid tokens reaches the API server (429).
+Status codes, bodies and limits are upstream's. In addition, a pod may report only on its own TrainJob, and floods of
+reports or invalid tokens are rejected (429) before they reach the API server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from http import HTTPStatus
 import orjson
 from aiohttp import web
 
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.trainer_status.limits import RateLimit
 from trainyard.controller.trainer_status.report import read_report
@@ -31,15 +31,15 @@ __all__ = ["StatusServer"]
 _LOG = logging.getLogger(__name__)
 _BODY_LIMIT = 1 << 16
 _BODY_SECONDS = 10.0
-_AT_ONCE, _AT_ONCE_PER_JOB = 1024, 256
+_CONCURRENT, _CONCURRENT_PER_JOB = 1024, 256
 _REPORTS_PER_SECOND, _REPORTS_BURST = 200.0, 1000
 _NAMESPACE, _NAME = r"{namespace:[a-z0-9-]+}", r"{name:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?}"
 _WARNINGS_PER_SECOND, _WARNINGS_BURST = 0.1, 5
 _UNREACHABLE = (ApiError, TransportError, TimeoutError)
 
 
-class _RefusedError(Exception):
-    """A report that is not taken, and the answer to it."""
+class _RejectedError(Exception):
+    """A rejected report, with its response."""
 
     def __init__(self, code: HTTPStatus, reason: str, message: str) -> None:
         super().__init__(message)
@@ -49,16 +49,16 @@ class _RefusedError(Exception):
 
 
 class StatusServer:
-    """Takes progress reports.
+    """Receives progress reports.
 
     Parameters
     ----------
-    view
-        The informers.
+    cache
+        Cluster cache.
     tokens
-        Verifies who reports.
+        Verifies the tokens of pods.
     writer
-        Writes what is reported.
+        Writes reports to TrainJobs.
     metrics
         Counts the reports.
     clock
@@ -67,14 +67,14 @@ class StatusServer:
 
     def __init__(
         self,
-        view: ClusterView,
+        cache: ClusterCache,
         tokens: TokenReviewer,
         writer: StatusWriter,
         metrics: Metrics,
         *,
         clock: Callable[[], float],
     ) -> None:
-        self._view = view
+        self._cache = cache
         self._tokens = tokens
         self._writer = writer
         self._metrics = metrics
@@ -83,7 +83,7 @@ class StatusServer:
         self._active: Counter[tuple[str, str]] = Counter()
 
     def mount(self, app: web.Application) -> None:
-        """Serve reports from a web application."""
+        """Add the route to a web application."""
         app.router.add_post(status_path(_NAMESPACE, _NAME), self._handle)
 
         async def close(app: web.Application) -> None:
@@ -96,7 +96,7 @@ class StatusServer:
         code = HTTPStatus.INTERNAL_SERVER_ERROR
         self._active[key] += 1
         try:
-            response = await self._answer(http, *key)
+            response = await self._respond(http, *key)
             code = HTTPStatus(response.status)
             return response
         finally:
@@ -105,27 +105,29 @@ class StatusServer:
                 del self._active[key]
             self._metrics.status_reports.labels(str(code.value)).inc()
 
-    async def _answer(self, http: web.Request, namespace: str, name: str) -> web.Response:
+    async def _respond(self, http: web.Request, namespace: str, name: str) -> web.Response:
         try:
-            return await self._take(http, namespace, name)
-        except _RefusedError as refused:
-            return _failure(refused)
+            return await self._accept(http, namespace, name)
+        except _RejectedError as rejected:
+            return _failure_response(rejected)
         except TooManyTokensError:
-            return _failure(_busy("Too many invalid tokens"))
+            return _failure_response(_busy("Too many invalid tokens"))
         except TrainyardError as error:
             message = "; ".join(map(str, error.problems)) or error.message
-            return _failure(_RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message))
+            return _failure_response(_RejectedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message))
         except _UNREACHABLE as error:
             if self._warnings.take(None):
                 _LOG.warning("report on TrainJob %s/%s: %s", namespace, name, error or type(error).__name__)
-            return _failure(_RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "Internal error"))
+            return _failure_response(
+                _RejectedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "Internal error")
+            )
 
-    async def _take(self, http: web.Request, namespace: str, name: str) -> web.Response:
-        if not self._view.serves_status:
+    async def _accept(self, http: web.Request, namespace: str, name: str) -> web.Response:
+        if not self._cache.serves_status:
             raise _not_found("Not found")
         if (http.content_length or 0) > _BODY_LIMIT:
             raise _too_large()
-        if self._active.total() > _AT_ONCE or self._active[namespace, name] > _AT_ONCE_PER_JOB:
+        if self._active.total() > _CONCURRENT or self._active[namespace, name] > _CONCURRENT_PER_JOB:
             raise _busy("Too many reports at once")
         train_job = await self._authorized(http, namespace, name)
         if not self._reports.take(uid_of(train_job)):
@@ -137,16 +139,16 @@ class StatusServer:
         return web.Response(body=orjson.dumps({"trainerStatus": status}), content_type="application/json")
 
     async def _authorized(self, http: web.Request, namespace: str, name: str) -> Object:
-        """Return the TrainJob that the sender may report on."""
+        """Return the TrainJob if the sender may report on it."""
         pod = None
         if token := _bearer(http.headers.get("Authorization", "")):
             pod = await self._tokens.pod(token, token_audience(namespace, name))
         if pod is None or pod.namespace != namespace:
             raise _forbidden()
-        train_job = await self._view.known(self._view.train_jobs, name, namespace)
+        train_job = await self._cache.find(self._cache.train_jobs, name, namespace)
         if train_job is None:
             raise _not_found("Train job not found")
-        if not _runs_for(pod, train_job, self._view.job_sets.store.get(namespace, name)):
+        if not _runs_for(pod, train_job, self._cache.job_sets.store.get(namespace, name)):
             raise _forbidden()
         return train_job
 
@@ -155,23 +157,23 @@ class StatusServer:
             await self._writer.write(train_job, status)
         except ApiError as error:
             if error.status in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.BAD_REQUEST):
-                raise _RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", error.message) from error
+                raise _RejectedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", error.message) from error
             if error.not_found:
                 raise _not_found("Train job not found") from error
             raise
 
 
 def _bearer(header: str) -> str | None:
-    """Return the one credential of a Bearer header."""
+    """Return the token of a Bearer header."""
     parts = header.split()
     return parts[1] if len(parts) == 2 and parts[0].lower() == "bearer" else None
 
 
 def _runs_for(pod: Pod, train_job: Object, job_set: Object | None) -> bool:
-    """Whether a TrainJob's JobSet gives such names to its pods: ``<job>-<replicatedJob>-<index>-<index>-<random>``.
+    """Whether the name of a pod matches the pods of a TrainJob: ``<job>-<replicatedJob>-<index>-<index>-<random>``.
 
-    A label would prove as little: both can be forged by those only who may make pods in the namespace, to whom the
-    TrainJob belongs anyway.
+    A label would not be stronger proof: either can be forged only by users who may create pods in the namespace, and
+    they may change the TrainJob anyway.
     """
     observed = ((job_set or {}).get("status") or {}).get("replicatedJobsStatus") or ()
     copied = (train_job.get("status") or {}).get("jobsStatus") or ()
@@ -184,7 +186,7 @@ def _pod_names(train_job: Object, replicated_jobs: Iterable[Object]) -> set[str]
 
 
 async def _body(http: web.Request) -> bytes:
-    """Return the body; its announced size may be missing or wrong."""
+    """Return the body, with limits on size and time; Content-Length may be missing or wrong."""
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_SECONDS):
@@ -193,34 +195,34 @@ async def _body(http: web.Request) -> bytes:
                 if len(body) > _BODY_LIMIT:
                     raise _too_large()
     except TimeoutError as error:
-        raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT, "Timeout", "The body did not arrive in time") from error
+        raise _RejectedError(HTTPStatus.REQUEST_TIMEOUT, "Timeout", "Timed out reading the body") from error
     return bytes(body)
 
 
-def _failure(refused: _RefusedError) -> web.Response:
+def _failure_response(rejected: _RejectedError) -> web.Response:
     status = {
         "apiVersion": "v1",
         "kind": "Status",
         "status": "Failure",
-        "message": refused.message,
-        "reason": refused.reason,
-        "code": refused.code.value,
+        "message": rejected.message,
+        "reason": rejected.reason,
+        "code": rejected.code.value,
     }
-    headers = {"Retry-After": "1"} if refused.code is HTTPStatus.TOO_MANY_REQUESTS else None
-    return web.json_response(status, status=refused.code.value, headers=headers)
+    headers = {"Retry-After": "1"} if rejected.code is HTTPStatus.TOO_MANY_REQUESTS else None
+    return web.json_response(status, status=rejected.code.value, headers=headers)
 
 
-def _forbidden() -> _RefusedError:
-    return _RefusedError(HTTPStatus.FORBIDDEN, "Forbidden", "Forbidden")
+def _forbidden() -> _RejectedError:
+    return _RejectedError(HTTPStatus.FORBIDDEN, "Forbidden", "Forbidden")
 
 
-def _not_found(message: str) -> _RefusedError:
-    return _RefusedError(HTTPStatus.NOT_FOUND, "NotFound", message)
+def _not_found(message: str) -> _RejectedError:
+    return _RejectedError(HTTPStatus.NOT_FOUND, "NotFound", message)
 
 
-def _too_large() -> _RefusedError:
-    return _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", "Payload too large")
+def _too_large() -> _RejectedError:
+    return _RejectedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", "Payload too large")
 
 
-def _busy(message: str) -> _RefusedError:
-    return _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", message)
+def _busy(message: str) -> _RejectedError:
+    return _RejectedError(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", message)

@@ -1,7 +1,7 @@
 """Verification of training pods' tokens.
 
-The API server verifies them (TokenReview): signature, issuer, expiry and audience, and that the pod a token is bound to
-still exists. Upstream verifies against the issuer's published keys, which accepts tokens of deleted pods.
+The API server verifies them (TokenReview): signature, issuer, expiry, audience, and that the bound pod still exists.
+Upstream verifies them with the issuer's published keys, which accepts tokens of deleted pods.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ __all__ = ["Pod", "TokenReviewer", "TooManyTokensError"]
 
 _USER = "system:serviceaccount:"
 _POD = "authentication.kubernetes.io/pod-name"
-_TRUSTED_SECONDS, _REFUSED_SECONDS = 60.0, 10.0
-_REMEMBERED = 16_384
-_AT_ONCE = 8
+_VALID_SECONDS, _INVALID_SECONDS = 60.0, 10.0
+_CACHE_SIZE = 16_384
+_CONCURRENT = 8
 _REVIEW_SECONDS = 10.0
-_REFUSALS_PER_SECOND, _REFUSALS_AT_ONCE = 1.0, 20
+_INVALID_PER_SECOND, _INVALID_BURST = 1.0, 20
 
 
 class TooManyTokensError(Exception):
-    """Too many invalid tokens were presented for one audience; try again later."""
+    """Too many invalid tokens for one audience; retry later."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """The pod that a token is bound to."""
+    """Pod that a token is bound to."""
 
     namespace: str
     name: str
 
 
 class TokenReviewer:
-    """Asks the API server about tokens, and remembers its answers for a short time.
+    """Verifies tokens by TokenReviews and caches the results.
 
-    An answer is kept for 60 s, but never longer than the token is valid; a refusal for 10 s. Invalid tokens cost a
-    request each, so each audience has a budget of them; whoever is known already is not affected when it is used up.
+    Valid tokens are cached for 60 s, but not beyond their expiry; invalid tokens for 10 s. Each invalid token costs a
+    request, so each audience has a budget for them. Cached tokens are accepted even if the budget is exhausted.
 
     Parameters
     ----------
@@ -66,43 +66,43 @@ class TokenReviewer:
         self._client = client
         self._clock = clock
         self._now = now
-        self._known: OrderedDict[tuple[bytes, str], tuple[Pod | None, float]] = OrderedDict()
-        self._refusals: RateLimit[str] = RateLimit(_REFUSALS_PER_SECOND, _REFUSALS_AT_ONCE, clock=clock)
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._cache: OrderedDict[tuple[bytes, str], tuple[Pod | None, float]] = OrderedDict()
+        self._invalid_tokens: RateLimit[str] = RateLimit(_INVALID_PER_SECOND, _INVALID_BURST, clock=clock)
+        self._slots = asyncio.Semaphore(_CONCURRENT)
 
     async def pod(self, token: str, audience: str) -> Pod | None:
-        """Return the pod that presents a token, None where the token is invalid or bound to no pod.
+        """Return the pod that a token is bound to; None if the token is invalid or not bound to a pod.
 
         Raises
         ------
         TooManyTokensError
-            If the audience's budget of invalid tokens is used up.
+            If the audience's budget for invalid tokens is exhausted.
         ApiError, TransportError, TimeoutError
-            If the API server gave no answer.
+            If the TokenReview failed.
         """
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest(), audience
-        if (known := self._remembered(key)) is not None:
-            return known[0]
+        if (cached := self._cached(key)) is not None:
+            return cached[0]
         async with asyncio.timeout(_REVIEW_SECONDS), self._slots:
-            if (known := self._remembered(key)) is not None:
-                return known[0]
-            if self._refusals.exhausted(audience):
+            if (cached := self._cached(key)) is not None:
+                return cached[0]
+            if self._invalid_tokens.exhausted(audience):
                 raise TooManyTokensError
             pod = _pod(await self._review(token, audience), audience)
         if pod is None:
-            self._refusals.take(audience)
-        lasting = _REFUSED_SECONDS if pod is None else min(_TRUSTED_SECONDS, _expiry(token) - self._now())
-        self._known[key] = pod, self._clock() + lasting
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+            self._invalid_tokens.take(audience)
+        seconds = _INVALID_SECONDS if pod is None else min(_VALID_SECONDS, _expiry(token) - self._now())
+        self._cache[key] = pod, self._clock() + seconds
+        while len(self._cache) > _CACHE_SIZE:
+            self._cache.popitem(last=False)
         return pod
 
-    def _remembered(self, key: tuple[bytes, str]) -> tuple[Pod | None, float] | None:
-        known = self._known.get(key)
-        if known is not None and known[1] <= self._clock():
-            del self._known[key]
+    def _cached(self, key: tuple[bytes, str]) -> tuple[Pod | None, float] | None:
+        cached = self._cache.get(key)
+        if cached is not None and cached[1] <= self._clock():
+            del self._cache[key]
             return None
-        return known
+        return cached
 
     async def _review(self, token: str, audience: str) -> Mapping[str, Any]:
         review = {
@@ -111,12 +111,12 @@ class TokenReviewer:
             "metadata": {},
             "spec": {"token": token, "audiences": [audience]},
         }
-        answer = await self._client.create(TOKEN_REVIEWS, review)
-        return answer.get("status") or {}
+        response = await self._client.create(TOKEN_REVIEWS, review)
+        return response.get("status") or {}
 
 
 def _pod(status: Mapping[str, Any], audience: str) -> Pod | None:
-    """Return the pod of a successful review; an authenticator that ignores audiences names none in its answer."""
+    """Return the pod of a successful review; authenticators that ignore audiences return none and are rejected."""
     user = status.get("user") or {}
     account = str(user.get("username") or "")
     names: Sequence[str] = (user.get("extra") or {}).get(_POD) or ()
@@ -128,7 +128,7 @@ def _pod(status: Mapping[str, Any], audience: str) -> Pod | None:
 
 
 def _expiry(token: str) -> float:
-    """Return when a verified token expires, 0 where it does not say."""
+    """Return when a verified token expires; 0: unknown."""
     try:
         payload = token.split(".")[1]
         claims = orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

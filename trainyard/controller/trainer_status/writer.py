@@ -1,9 +1,9 @@
-"""Write reports to TrainJobs, at most once a second each; a later report replaces a pending one.
+"""Write reports to TrainJobs, at most once a second per TrainJob; a later report replaces a pending one.
 
-Every replica writes, as upstream's does, so the writes are not fenced. They are applied under upstream's field manager,
-so that what a report leaves out is removed, whichever of the two controllers took the report before it. The
-resourceVersion makes sure that a report never reaches a later TrainJob of the same name: the API server ignores a uid
-in a change of a status.
+Every replica writes, as with upstream, so writes are not fenced. Reports are applied server-side with upstream's field
+manager, so that fields missing in a report are removed, whichever of the two controllers wrote the previous report. The
+resourceVersion is the precondition that protects a later TrainJob of the same name: the API server ignores the uid in
+status updates.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["StatusWriter"]
 _FIELD_MANAGER = "trainer-status"
 _INTERVAL_SECONDS = 1.0
 _WRITE_SECONDS = 10.0
-_AT_ONCE = 8
+_CONCURRENT = 8
 
 
 @dataclass(frozen=True)
 class _Report:
-    """A report on its way."""
+    """A pending report."""
 
     train_job: Object
     status: Mapping[str, Any]
@@ -35,25 +35,25 @@ class _Report:
 
 
 class StatusWriter:
-    """The reports of TrainJobs on their way into ``status.trainerStatus``.
+    """Writer of ``status.trainerStatus``.
 
     Parameters
     ----------
     client
         API client, not fenced.
     interval
-        Least seconds between two writes to one TrainJob.
+        Minimum seconds between two writes to one TrainJob.
     """
 
     def __init__(self, client: Client, *, interval: float = _INTERVAL_SECONDS) -> None:
         self._client = client
         self._interval = interval
-        self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._waiting: dict[str, _Report] = {}
+        self._slots = asyncio.Semaphore(_CONCURRENT)
+        self._pending: dict[str, _Report] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def write(self, train_job: Object, status: Mapping[str, Any]) -> None:
-        """Write a report; return when it, or a later one in its place, is on its way into the TrainJob.
+        """Write a report; return when it is written or replaced by a later one.
 
         Raises
         ------
@@ -62,34 +62,34 @@ class StatusWriter:
         """
         uid = uid_of(train_job)
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        replaced = self._waiting.get(uid)
+        replaced = self._pending.get(uid)
         if replaced is not None and not replaced.written.done():
             replaced.written.set_result(None)
-        self._waiting[uid] = _Report(train_job, status, written)
+        self._pending[uid] = _Report(train_job, status, written)
         if uid not in self._tasks:
-            self._tasks[uid] = asyncio.create_task(self._work(uid))
+            self._tasks[uid] = asyncio.create_task(self._write_pending(uid))
         await written
 
     async def close(self) -> None:
-        """Drop what waits."""
+        """Drop pending reports."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self, uid: str) -> None:
-        """Write what waits for one TrainJob until nothing has come for an interval."""
+    async def _write_pending(self, uid: str) -> None:
+        """Write the pending reports of one TrainJob until there are none for an interval."""
         try:
-            while uid in self._waiting:
-                await self._answer(self._waiting.pop(uid))
+            while uid in self._pending:
+                await self._write_report(self._pending.pop(uid))
                 await asyncio.sleep(self._interval)
         finally:
             del self._tasks[uid]
-            if uid in self._waiting:
-                self._waiting.pop(uid).written.cancel()
+            if uid in self._pending:
+                self._pending.pop(uid).written.cancel()
 
-    async def _answer(self, report: _Report) -> None:
-        """Write a report and tell the sender what became of it."""
+    async def _write_report(self, report: _Report) -> None:
+        """Write a report and set its result."""
         try:
             async with self._slots, asyncio.timeout(_WRITE_SECONDS):
                 await self._apply(report)
@@ -104,24 +104,24 @@ class StatusWriter:
                 report.written.set_result(None)
 
     async def _apply(self, report: _Report) -> None:
-        held = report.train_job
-        metadata = held["metadata"]
+        stored = report.train_job
+        metadata = stored["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
         while True:
             body = {
                 "apiVersion": API_VERSION,
                 "kind": TRAIN_JOB,
-                "metadata": {"name": name, "namespace": namespace, "resourceVersion": str(version_of(held))},
+                "metadata": {"name": name, "namespace": namespace, "resourceVersion": str(version_of(stored))},
                 "status": {"trainerStatus": dict(report.status)},
             }
             try:
-                # The answer is not taken into the cache: it may hold a change that nobody has been told of yet.
+                # The response is not cached: it may contain a change whose watch event has not been handled yet.
                 await self._client.apply(TRAIN_JOBS, body, field_manager=_FIELD_MANAGER, subresource="status")
             except ApiError as error:
                 if not error.conflict:
                     raise
             else:
                 return
-            held = await self._client.get(TRAIN_JOBS, name, namespace=namespace)
-            if uid_of(held) != uid_of(report.train_job):
+            stored = await self._client.get(TRAIN_JOBS, name, namespace=namespace)
+            if uid_of(stored) != uid_of(report.train_job):
                 raise ApiError(404, "NotFound", f"TrainJob {name} was replaced by another")

@@ -71,21 +71,21 @@ _METRIC: dict[str, Any] = {
 
 
 class ElasticPolicy(KubernetesModel):
-    """Elastic training: torchrun starts with the least number of nodes and takes in more as they come."""
+    """Elastic training: torchrun starts with the minimum number of nodes and adds nodes as they join."""
 
     model_config = ConfigDict(json_schema_extra=rules(_ELASTIC_RANGE))
 
     max_restarts: Annotated[Int32, Field(ge=0)] | None = None
-    """Restarts of the workers before the job fails."""
+    """Maximum restarts of the workers before the job fails."""
     min_nodes: Annotated[Int32, Field(ge=1)] | None = None
-    """Least number of nodes that train; 1 when absent."""
+    """Minimum number of training nodes; default: 1."""
     max_nodes: Annotated[Int32, Field(ge=1)] | None = None
-    """Largest number of nodes."""
+    """Maximum number of training nodes."""
     metrics: Annotated[
         list[Annotated[Body, Field(json_schema_extra=_METRIC)]] | None,
         Field(json_schema_extra=atomic()),
     ] = None
-    """Metrics of an autoscaler, as autoscaling/v2 MetricSpec; kept as they are."""
+    """Metrics of an autoscaler (autoscaling/v2 MetricSpec), preserved unchanged."""
 
 
 def set_elastic_counts(plan: Plan, policy: ElasticPolicy) -> None:

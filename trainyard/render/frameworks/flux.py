@@ -78,7 +78,7 @@ class FluxPolicy(KubernetesModel):
     """Flux: a scheduler inside the job."""
 
     num_proc_per_node: Annotated[Int32, Field(json_schema_extra=rules(_FLUX_PROCESSES))] = 1
-    """Processes on one node."""
+    """Processes per node."""
 
 
 class Flux(Framework[FluxPolicy]):

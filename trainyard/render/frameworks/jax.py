@@ -19,7 +19,7 @@ _COORDINATOR: Final = "JAX_COORDINATOR_ADDRESS"
 
 
 class JaxPolicy(KubernetesModel):
-    """JAX: the environment of its distributed runtime."""
+    """JAX: environment of its distributed runtime."""
 
 
 class Jax(Framework[JaxPolicy]):

@@ -49,10 +49,10 @@ _SERVER_JOBS: Final = ("ps", "server")
 
 
 class PaddlePolicy(KubernetesModel):
-    """PaddlePaddle: the environment of its launcher, collective or with parameter servers."""
+    """PaddlePaddle: environment of its launcher, for collective or parameter-server training."""
 
     num_proc_per_node: Annotated[Int32, Field(ge=1)] | None = None
-    """Training processes on one node; as many as accelerators, else 1, when absent."""
+    """Training processes per node; default: the number of accelerators, or 1."""
 
 
 class Paddle(Framework[PaddlePolicy]):

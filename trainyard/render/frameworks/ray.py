@@ -92,7 +92,7 @@ class _Layout:
 
 
 class RayPolicy(KubernetesModel):
-    """Ray: a cluster of a head and workers for the time of the job."""
+    """Ray: a cluster of head and workers with the lifetime of the job."""
 
 
 class Ray(Framework[RayPolicy]):

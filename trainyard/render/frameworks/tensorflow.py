@@ -71,7 +71,7 @@ class _Role:
 
 
 class TensorflowPolicy(KubernetesModel):
-    """TensorFlow: TF_CONFIG, with a role for every replicatedJob."""
+    """TensorFlow: TF_CONFIG with a role per replicatedJob."""
 
 
 class Tensorflow(Framework[TensorflowPolicy]):

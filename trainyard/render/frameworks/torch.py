@@ -64,7 +64,7 @@ _TORCH_PROCESSES = ShapeRule(
 
 
 class EnvInjectionTarget(KubernetesModel):
-    """Containers of one replicatedJob that get the rendezvous variables too."""
+    """Additional containers of one replicatedJob that get the rendezvous variables."""
 
     job_name: Name
     """Name of the replicatedJob."""
@@ -76,23 +76,23 @@ class EnvInjectionTarget(KubernetesModel):
 
 
 class EnvInjection(KubernetesModel):
-    """Further containers that get the rendezvous variables."""
+    """Additional containers that get the rendezvous variables."""
 
     targets: Annotated[list[EnvInjectionTarget] | None, Field(max_length=16, json_schema_extra=list_map("jobName"))] = (
         None
     )
-    """Where to inject, by replicatedJob."""
+    """Containers by replicatedJob."""
 
 
 class TorchPolicy(KubernetesModel):
-    """PyTorch: the environment torchrun reads."""
+    """PyTorch: environment of torchrun."""
 
     num_proc_per_node: Annotated[IntOrString | None, Field(json_schema_extra=rules(_TORCH_PROCESSES))] = None
-    """Training processes on one node: a number, auto, cpu or gpu; auto when absent."""
+    """Training processes per node: a number, auto, cpu or gpu; default: auto."""
     elastic_policy: ElasticPolicy | None = None
     """Elastic training."""
     env_injection: EnvInjection | None = None
-    """Further containers that get the variables."""
+    """Additional containers that get the variables."""
 
 
 class Torch(Framework[TorchPolicy]):

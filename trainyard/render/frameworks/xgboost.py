@@ -24,7 +24,7 @@ _WORKERS: Final = "DMLC_NUM_WORKER"
 
 
 class XgboostPolicy(KubernetesModel):
-    """XGBoost: the environment of its tracker."""
+    """XGBoost: environment of its tracker."""
 
 
 class Xgboost(Framework[XgboostPolicy]):

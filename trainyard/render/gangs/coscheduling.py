@@ -24,7 +24,7 @@ class CoschedulingPolicy(KubernetesModel):
     """The coscheduling plug-in of the default scheduler."""
 
     schedule_timeout_seconds: Annotated[Int32, Field(ge=0)] = 60
-    """Seconds a gang may wait for its last member."""
+    """Timeout in seconds for scheduling all members of the gang."""
 
 
 class Coscheduling(GangScheduler[CoschedulingPolicy]):

@@ -40,7 +40,7 @@ class KaiPolicy(KubernetesModel):
     """The KAI scheduler."""
 
     queue: Annotated[str | None, Field(min_length=1, max_length=63)] = None
-    """KAI queue of the pods when the TrainJob names none."""
+    """KAI queue of the pods, unless the TrainJob sets one."""
 
 
 class Kai(GangScheduler[KaiPolicy]):

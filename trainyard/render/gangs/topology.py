@@ -37,16 +37,16 @@ _TIER_EXCLUSIVE: Final = ShapeRule(
 
 
 class NetworkTopology(KubernetesModel):
-    """How close to each other the members of a gang must be."""
+    """Network topology constraint of a gang."""
 
     model_config = ConfigDict(json_schema_extra=rules(_TIER_EXCLUSIVE))
 
     mode: Literal["hard", "soft"] = "hard"
-    """hard: wait for a fitting domain; soft: prefer it."""
+    """hard: wait until a domain fits; soft: prefer a domain that fits."""
     highest_tier_allowed: Annotated[int, Field(ge=0)] = 1
-    """Highest tier of the fabric the gang may span."""
+    """Highest tier of the fabric that the gang may span."""
     highest_tier_name: Annotated[str | None, Field(min_length=1, max_length=253)] = None
-    """Highest tier by name, instead of its number; the number does not count then."""
+    """Name of the highest tier; if set, highestTierAllowed is ignored."""
 
 
 def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Problem]:

@@ -98,7 +98,7 @@ async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: Fake
         kept.append(api.put(JOB_SETS, {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", **body}))
     async with controller(api) as process:
         await process.settle()
-        assert process.view.job_sets.store.keys() == [("team", "labeled")]
+        assert process.cache.job_sets.store.keys() == [("team", "labeled")]
     assert api.writes == []
     for body in kept:
         assert api.find("jobsets", body["metadata"]["name"], "team") == body
@@ -106,7 +106,7 @@ async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: Fake
     assert any("PartialObjectMetadataList" in accept for accept in lists)
 
 
-async def test_a_label_that_is_refused_keeps_nothing_else_from_being_done(api: FakeApi) -> None:
+async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: FakeApi) -> None:
     await made_by_another_version(api)
     api.put(TRAIN_JOBS, train_job("second"))
 
@@ -125,7 +125,7 @@ async def test_a_label_that_is_refused_keeps_nothing_else_from_being_done(api: F
     assert len([body for body in api.of("jobsets") if body["metadata"]["name"] == "job"]) == 1
 
 
-async def test_a_label_that_somebody_takes_off_is_put_back_and_the_job_goes_on(api: FakeApi) -> None:
+async def test_a_removed_label_is_restored_and_the_job_continues(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
@@ -145,7 +145,7 @@ async def test_a_label_that_somebody_takes_off_is_put_back_and_the_job_goes_on(a
     assert "Failed" not in conditions(api)
 
 
-async def test_a_held_job_set_that_is_found_on_creating_is_taken_over_and_resumes(api: FakeApi) -> None:
+async def test_a_held_job_set_that_is_found_on_creating_is_adopted_and_resumes(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     job = {**train_job(), "metadata": JOB}
     async with controller(api) as process:

@@ -1,7 +1,7 @@
-"""Take-over by a new leader: label the objects that TrainJobs own, then refresh the caches.
+"""Adoption by a new leader: label the objects that TrainJobs own, then refresh the caches.
 
-JobSets and PodGroups that upstream's controller or an earlier version of this one created do not carry the label, also
-while they run. Only metadata is listed, of all of them, so that nothing of other people's objects is kept.
+JobSets and PodGroups created by upstream's controller or an earlier version lack the label of the watch, including
+running ones. Only the metadata of unlabeled objects is listed, so that objects of other owners are not cached.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.ownership import TRAIN_JOB_LABEL, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.kube import ApiError, Backoff, Client, Informer, Object, Resource, TransportError, uid_of
 
-__all__ = ["take_over"]
+__all__ = ["adopt"]
 
 _LOG = logging.getLogger(__name__)
 _PAGE = 500
 
 
-async def take_over(client: Client, view: ClusterView, *, backoff: Backoff | None = None) -> None:
-    """Label what TrainJobs own and list once what is watched; returns when the caches hold all of it.
+async def adopt(client: Client, cache: ClusterCache, *, backoff: Backoff | None = None) -> None:
+    """Label the children of TrainJobs, then relist; returns when the caches are complete.
 
-    An object whose change is refused is left: its TrainJob finds it by name and labels it then.
+    Objects whose patch is rejected are skipped: their TrainJob finds and labels them by name later.
 
     Parameters
     ----------
     client
         Fenced API client.
-    view
-        The informers.
+    cache
+        Cluster cache.
     backoff
-        Waiting after failures of the API server.
+        Delays after failures.
 
     Raises
     ------
     FencedError
-        If this process no longer leads.
+        If this process is no longer the leader.
     """
     backoff = backoff or Backoff(0.2, 30.0)
-    for informer in view.children:
+    for informer in cache.children:
         while True:
             try:
                 await _label_all(client, informer)
@@ -50,21 +50,21 @@ async def take_over(client: Client, view: ClusterView, *, backoff: Backoff | Non
                 if isinstance(error, ApiError) and error.not_found:
                     break
                 delay = backoff.next()
-                _LOG.warning("take-over of %s: %s; again in %.1f s", informer.resource, error, delay)
+                _LOG.warning("adoption of %s: %s; retry in %.1f s", informer.resource, error, delay)
                 await asyncio.sleep(delay)
-    await asyncio.gather(*(informer.refresh() for informer in view.owned))
+    await asyncio.gather(*(informer.refresh() for informer in cache.owned))
 
 
 async def _label_all(client: Client, informer: Informer) -> None:
     resource = informer.resource
-    labeled = refused = 0
+    labeled = rejected = 0
     async for body in _unlabeled(client, resource):
         if await _label(client, informer, body):
             labeled += 1
         else:
-            refused += 1
-    if labeled or refused:
-        _LOG.info("take-over of %s: %d labeled, %d refused", resource, labeled, refused)
+            rejected += 1
+    if labeled or rejected:
+        _LOG.info("adoption of %s: %d labeled, %d rejected", resource, labeled, rejected)
 
 
 async def _unlabeled(client: Client, resource: Resource) -> AsyncIterator[Object]:
@@ -97,7 +97,7 @@ async def _label(client: Client, informer: Informer, body: Object) -> bool:
     except ApiError as error:
         if error.status in (429, 503, 504):
             raise
-        _LOG.warning("take-over of %s %s: %s", informer.resource, metadata["name"], error)
+        _LOG.warning("adoption of %s %s: %s", informer.resource, metadata["name"], error)
         return False
-    informer.fold(stored)
+    informer.record_write(stored)
     return True
