@@ -94,9 +94,9 @@ def test_merge_keys_are_applied_where_they_stand() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("b: 1\na: {b: 1,\n  b: 2}\n", "key 'b' is there twice (line 3)"),
-        ("b: 1\ntrue: 1\nyes: 2\n", "key 'yes' is there twice (line 3)"),
-        ('{"a": 1,\n "a": 2}\n', "key 'a' is there twice (line 2)"),
+        ("b: 1\na: {b: 1,\n  b: 2}\n", "duplicate key 'b' (line 3)"),
+        ("b: 1\ntrue: 1\nyes: 2\n", "duplicate key 'yes' (line 3)"),
+        ('{"a": 1,\n "a": 2}\n', "duplicate key 'a' (line 2)"),
         ("a: [\n", "while parsing a flow node, did not find expected node content (line 2)"),
         ("a:\n\tb: 2\n", "found character that cannot start any token (line 2)"),
         ("a: 1\nb: .nan\n", ".nan is not a number in JSON (line 2)"),
@@ -186,5 +186,5 @@ def test_a_file_that_is_no_manifest_has_one_document() -> None:
 
 def test_the_last_of_two_equal_keys_counts_where_another_program_has_it_so() -> None:
     assert load("a: 1\na: 2\n", last_key_wins=True) == {"a": 2}
-    with pytest.raises(InvalidYamlError, match="key 'a' is there twice"):
+    with pytest.raises(InvalidYamlError, match="duplicate key 'a'"):
         load("a: 1\na: 2\n")

@@ -177,7 +177,7 @@ def test_a_base_builds_on_earlier_ones_only(catalogue: Path) -> None:
 def test_a_key_that_is_given_twice_is_an_error(catalogue: Path) -> None:
     path = next(catalogue.glob("*/*/cases.yaml"))
     path.write_text(path.read_text() + "    add: {}\n")
-    with pytest.raises(TrainyardError, match="key 'add' is there twice"):
+    with pytest.raises(TrainyardError, match="duplicate key 'add'"):
         load_cases(catalogue, load_rules(catalogue))
 
 

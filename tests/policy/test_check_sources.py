@@ -75,7 +75,7 @@ def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:
         ("a: !!binary aGk=\n", "tag !!binary is not supported"),
         ("a: !python/object:os.system x\n", "is not supported"),
         ("[" * 100_000, "is not valid YAML"),
-        ("kind: Pod\nkind: Pod\n", "key 'kind' is there twice (line 2)"),
+        ("kind: Pod\nkind: Pod\n", "duplicate key 'kind' (line 2)"),
     ],
 )
 def test_what_is_no_manifest_is_a_finding_and_no_crash(text: str, problem: str) -> None:

@@ -128,7 +128,7 @@ def test_one_name_twice_is_told_with_its_files() -> None:
     ("text", "says"),
     [
         ("a: [", "not valid YAML"),
-        ("kind: Queue\nspec:\n  weight: 1\n  weight: 2\n", r"key 'weight' is there twice \(line 4\)"),
+        ("kind: Queue\nspec:\n  weight: 1\n  weight: 2\n", r"duplicate key 'weight' \(line 4\)"),
         ("- 1", "no Kubernetes object"),
         ("kind: 3", "no Kubernetes object"),
         ("", "no Queue"),

@@ -145,7 +145,7 @@ class _Builder:
                 continue
             name = key.value if key.tag == TEXT else self._key(key)
             if name in found and name not in merged and not self.dialect.last_key_wins:
-                raise error_at(key, f"key {key.value!r} is there twice")
+                raise error_at(key, f"duplicate key {key.value!r}")
             merged.discard(name)
             found[name] = self.built(value)
         return found

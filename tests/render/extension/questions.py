@@ -8,12 +8,12 @@ from typing import Any
 from tests.api.jobset_crd import jobset_crd
 from trainyard.api.crds import build
 from trainyard.api.reference import reference
-from trainyard.controller.cluster_cache import ClusterView
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_sets import summary
 from trainyard.controller.permissions import cluster_rules
 from trainyard.data import data_folder
 from trainyard.kube import Client, Connection
-from trainyard.policy.cases import load_cases
+from trainyard.policy.case_files import load_cases
 from trainyard.policy.catalogue import load_rules
 from trainyard.policy.opa.bundle import _sources
 from trainyard.policy.reference import reference as rules_page
@@ -67,7 +67,7 @@ def member() -> bool:
 
 
 def main() -> None:
-    view = ClusterView(Client(Connection("http://127.0.0.1:1")))
+    view = ClusterCache(Client(Connection("http://127.0.0.1:1")))
     rules = load_rules()
     answers = {
         "schemas": schemas(),
