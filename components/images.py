@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.settings.platform import ImageSettings
 
 __all__ = ["IMAGES", "ImageTable"]
@@ -44,8 +45,8 @@ class ImageTable:
             known = ", ".join(IMAGES)
             raise TrainyardError(
                 "The settings override images that no component uses",
-                problems=[
-                    Problem(f"trainyard:images.{name}", "unknown image", f"use one of {known}") for name in unknown
+                findings=[
+                    Finding(f"trainyard:images.{name}", "unknown image", f"use one of {known}") for name in unknown
                 ],
             )
 

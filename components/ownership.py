@@ -14,10 +14,11 @@ from typing import Any
 
 from components.objects import ADOPTED_ANNOTATION
 from components.threads import run_in_thread
+from trainyard.checks.finding import Finding
 from trainyard.cluster.base import ClusterAccess
 from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
 from trainyard.kube.credentials import kubeconfig
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 
 __all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "list_live_objects"]
 
@@ -97,7 +98,7 @@ class Ownership:
     live: LiveObjects
     stack: str
     may_adopt: bool
-    conflicts: list[Problem] = field(default_factory=list)
+    conflicts: list[Finding] = field(default_factory=list)
 
     def adopt(self, manifest: Mapping[str, Any]) -> bool:
         """Return whether an object is adopted from another owner.
@@ -114,7 +115,7 @@ class Ownership:
         if self.may_adopt:
             return True
         where = f"{manifest['kind']} {namespace + '/' if namespace else ''}{metadata['name']}"
-        self.conflicts.append(Problem(where, "exists already and was not created by this stack"))
+        self.conflicts.append(Finding(where, "exists already and was not created by this stack"))
         return False
 
     def raise_conflicts(self) -> None:
@@ -128,7 +129,7 @@ class Ownership:
         if self.conflicts:
             raise TrainyardError(
                 f"{len(self.conflicts)} objects of stack {self.stack} exist already and have another owner",
-                problems=self.conflicts,
+                findings=self.conflicts,
                 fix="set trainyard:adopt to true to adopt them (they are kept on destroy), or remove them, "
                 "or set install: existing for the component that is already installed",
             )

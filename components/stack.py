@@ -18,9 +18,10 @@ from components.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_
 from components.pulumi_internals import Engine
 from components.target import Target
 from components.trainer import certificate
+from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.controller.configuration import Certificate
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.stack_checks import stack_queues
@@ -151,8 +152,8 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     if settings.trainer.install is not True and installed:
         raise TrainyardError(
             "trainyard:trainer is existing, but this program installs other components",
-            problems=[
-                Problem(f"trainyard:{name}.install", "its certificate is issued by this program's trainer controller")
+            findings=[
+                Finding(f"trainyard:{name}.install", "its certificate is issued by this program's trainer controller")
                 for name in installed
             ],
             fix="set install: existing for these too, or install: true for the trainer",

@@ -12,8 +12,9 @@ import pulumi
 
 from components.hooks.hypernodes import HyperNodeMigration
 from components.objects import Component, KubernetesObject
+from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.topology import Fabric, compile_fabric
 
@@ -54,7 +55,7 @@ class Topology(Component):
         if missing:
             error = TrainyardError(
                 "The fabric of the settings names nodes that are missing in the cluster",
-                problems=missing,
+                findings=missing,
                 fix="run `trainyard cluster up` (simulated nodes), or correct trainyard:fabric",
             )
             if not pulumi.runtime.is_dry_run():
@@ -71,7 +72,7 @@ class Topology(Component):
         self.register_outputs({})
 
 
-def differences(fabric: Fabric, live_nodes: Collection[str]) -> list[Problem]:
-    """Return a problem for each node of the fabric that is missing in the cluster."""
+def differences(fabric: Fabric, live_nodes: Collection[str]) -> list[Finding]:
+    """Return a finding for each node of the fabric that is missing in the cluster."""
     missing = [node for node in fabric.nodes if node.name not in live_nodes]
-    return [Problem(f"trainyard:fabric.{node.path[0]}", f"the cluster has no node {node.name}") for node in missing]
+    return [Finding(f"trainyard:fabric.{node.path[0]}", f"the cluster has no node {node.name}") for node in missing]

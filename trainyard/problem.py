@@ -1,12 +1,12 @@
-"""Findings of checks, and the error that carries them."""
+"""Error with a text for the user, and the findings behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainyard.checks.finding import Finding as Problem
+from trainyard.checks.finding import Finding
 
-__all__ = ["Problem", "TrainyardError"]
+__all__ = ["TrainyardError"]
 
 
 class TrainyardError(Exception):
@@ -18,18 +18,18 @@ class TrainyardError(Exception):
         One sentence: what failed.
     fix
         What the user can do about it.
-    problems
+    findings
         Findings behind the failure, if there are several.
     """
 
-    def __init__(self, message: str, *, fix: str = "", problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, message: str, *, fix: str = "", findings: Sequence[Finding] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.fix = fix
-        self.problems = tuple(problems)
+        self.findings = tuple(findings)
 
     def __str__(self) -> str:
-        lines = [self.message, *(f"  {problem}" for problem in self.problems)]
+        lines = [self.message, *(f"  {finding}" for finding in self.findings)]
         if self.fix:
             lines.append(f"Fix: {self.fix}")
         return "\n".join(lines)

@@ -163,7 +163,7 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     """
     faults = [problem for problem in lint(text) if problem.rule in ("scheduler-structure", "scheduler-action")]
     if faults:
-        raise TrainyardError("The scheduler configuration is invalid", problems=faults)
+        raise TrainyardError("The scheduler configuration is invalid", findings=faults)
     document: Mapping[str, Any] = load(text, last_key_wins=True)
     if document.get("kind") == "ConfigMap":
         document = load(document["data"][CONFIGURATION_KEY], last_key_wins=True)

@@ -13,10 +13,11 @@ from typing import Any
 from components.hooks.base import BeforeChangeHook, with_spec
 from components.objects import FIELD_MANAGER
 from components.ownership import STACK_LABEL
+from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import HYPER_NODES
 from trainyard.kube import Client, Object
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.topology.order import listed, preparation
 
 __all__ = ["HyperNodeMigration"]
@@ -52,7 +53,7 @@ class HyperNodeMigration(BeforeChangeHook):
         wanted = {manifest["metadata"]["name"] for manifest in self._manifests}
         ours = {name for name, body in live.items() if self._is_ours(body) or name in wanted}
         foreign = [
-            Problem(f"HyperNode/{name}", f"lists {', '.join(sorted(common))}, which would then have two parents")
+            Finding(f"HyperNode/{name}", f"lists {', '.join(sorted(common))}, which would then have two parents")
             for name, body in sorted(live.items())
             if name not in ours and (common := listed(body) & wanted)
         ]
@@ -60,7 +61,7 @@ class HyperNodeMigration(BeforeChangeHook):
             raise TrainyardError(
                 "HyperNodes of another owner list HyperNodes of this stack's fabric: "
                 "no gang with a network topology request would be scheduled",
-                problems=foreign,
+                findings=foreign,
                 fix="remove these members or HyperNodes, or disable the discovery that creates them",
             )
         for step in preparation([live[name] for name in sorted(ours)], self._manifests):

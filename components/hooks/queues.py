@@ -22,7 +22,7 @@ from trainyard.live.queues import LiveQueues, read_queues
 from trainyard.problem import TrainyardError
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import made_room
-from trainyard.queues.changes import change_problems
+from trainyard.queues.changes import change_findings
 from trainyard.queues.transition import transition
 
 __all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes"]
@@ -50,9 +50,9 @@ def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
         Names each queue, the jobs in it, and what to do first.
     """
     wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
-    problems = change_problems(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
-    if problems:
-        raise TrainyardError("The queues cannot be changed this way while they contain jobs", problems=problems)
+    findings = change_findings(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
+    if findings:
+        raise TrainyardError("The queues cannot be changed this way while they contain jobs", findings=findings)
 
 
 class QueueMigration(BeforeChangeHook):

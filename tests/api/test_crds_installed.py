@@ -182,7 +182,7 @@ def test_immutability(server: Session, stored: Body) -> None:
         answer = server.request("PUT", f"{job.address}/stored", body, dry_run=True)
         assert answer.status == 422, path
         assert "field is immutable" in answer.message, path
-        assert [problem.message for problem in violations(TrainJob, body, stored)] == ["field is immutable"], path
+        assert [finding.message for finding in violations(TrainJob, body, stored)] == ["field is immutable"], path
 
 
 @pytest.mark.parametrize(

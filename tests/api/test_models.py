@@ -110,7 +110,7 @@ def test_defaults_are_those_of_the_api() -> None:
 def test_what_is_out_of_bounds_is_found_with_its_path(spec: dict[str, Any], path: str) -> None:
     with pytest.raises(TrainyardError) as caught:
         parse(TrainJob, with_spec(**spec))
-    assert [problem.path for problem in caught.value.problems] == [path]
+    assert [finding.path for finding in caught.value.findings] == [path]
 
 
 def test_a_train_job_without_spec_is_read() -> None:

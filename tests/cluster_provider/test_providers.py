@@ -65,7 +65,7 @@ def test_kind_lists_everything_that_is_missing_and_still_writes_its_configuratio
     kind = provider(ClusterSettings(provider=ClusterProvider.KIND), "dev")
     with pytest.raises(TrainyardError) as raised:
         kind.up(FABRIC, SilentProgress())
-    assert [problem.path for problem in raised.value.problems] == ["kind", "container engine"]
+    assert [finding.path for finding in raised.value.findings] == ["kind", "container engine"]
     written = tmp_path / "state" / "clusters" / "dev" / "configuration" / "kind.yaml"
     assert yaml.safe_load(written.read_text())["name"] == "dev"
     assert str(written) in raised.value.fix

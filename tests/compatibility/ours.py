@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from tests.compatibility.corpus.case import Body, Case, Update
 from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob, parse
 from trainyard.api.verdicts import violations
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext, validate, validate_runtime
 from trainyard.render.documents import render_documents
 
@@ -41,12 +42,12 @@ class Answer:
         What is wrong with the change of the runtime.
     """
 
-    runtime: tuple[Problem, ...] = ()
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    runtime: tuple[Finding, ...] = ()
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     objects: dict[str, Body] = field(default_factory=dict)
-    updates: list[tuple[Problem, ...]] = field(default_factory=list)
-    runtime_update: tuple[Problem, ...] = ()
+    updates: list[tuple[Finding, ...]] = field(default_factory=list)
+    runtime_update: tuple[Finding, ...] = ()
 
 
 def answer(case: Case, uid: str | None, before: Sequence[Body] = ()) -> Answer:
@@ -69,23 +70,23 @@ def answer(case: Case, uid: str | None, before: Sequence[Body] = ()) -> Answer:
     result = Answer(errors=found.errors, warnings=found.warnings)
     result.objects = {f"{body['kind']}/{body['metadata']['name']}": body for body in found.objects}
     result.updates = [
-        update_problems(case, stored, update) for stored, update in zip(before, case.updates, strict=False)
+        update_findings(case, stored, update) for stored, update in zip(before, case.updates, strict=False)
     ]
     if case.runtime is not None:
-        result.runtime = _runtime_problems(case.runtime)
+        result.runtime = _runtime_findings(case.runtime)
         if case.runtime_update is not None:
-            result.runtime_update = _runtime_problems(merged(case.runtime, case.runtime_update), case.runtime)
+            result.runtime_update = _runtime_findings(merged(case.runtime, case.runtime_update), case.runtime)
     return result
 
 
-def update_problems(case: Case, stored: Body, update: Update) -> tuple[Problem, ...]:
+def update_findings(case: Case, stored: Body, update: Update) -> tuple[Finding, ...]:
     """Return what is wrong with a change of a stored TrainJob."""
     changed = merged(stored, update.patch)
     try:
         old, new = parse(TrainJob, stored), parse(TrainJob, changed)
         runtime = _parsed(case.runtime) if case.runtime else None
     except TrainyardError as error:
-        return error.problems
+        return error.findings
     shape = tuple(violations(TrainJob, changed, stored))
     if shape:
         return shape
@@ -100,9 +101,9 @@ def merged(body: Body, patch: Body) -> Body:
     return result
 
 
-def paths(problems: Sequence[Problem]) -> frozenset[str]:
-    """Return the field paths of problems."""
-    return frozenset(problem.path for problem in problems)
+def paths(findings: Sequence[Finding]) -> frozenset[str]:
+    """Return the field paths of findings."""
+    return frozenset(finding.path for finding in findings)
 
 
 def _merge(target: Body, patch: Body) -> None:
@@ -120,10 +121,10 @@ def _parsed(body: Body) -> TrainingRuntime | ClusterTrainingRuntime:
     return parse(model, body)
 
 
-def _runtime_problems(body: Body, old: Body | None = None) -> tuple[Problem, ...]:
+def _runtime_findings(body: Body, old: Body | None = None) -> tuple[Finding, ...]:
     try:
         runtime = _parsed(body)
     except TrainyardError as error:
-        return error.problems
+        return error.findings
     shape = tuple(violations(type(runtime), body, old))
     return shape or validate_runtime(runtime, _parsed(old) if old else None).errors

@@ -78,7 +78,7 @@ class Scene:
     @property
     def my_message(self) -> str:
         """Why we reject the TrainJob."""
-        return "; ".join(str(problem) for problem in self.mine.errors)
+        return "; ".join(str(finding) for finding in self.mine.errors)
 
     @property
     def spec(self) -> Body:

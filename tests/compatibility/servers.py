@@ -193,10 +193,10 @@ def _running(spec: process.ProcessSpec, *health: Probe) -> Iterator[None]:
     _, record = process.start(spec)
     try:
         deadline = time.monotonic() + _STARTED
-        while problem := next(filter(None, map(probe, health)), None):
+        while finding := next(filter(None, map(probe, health)), None):
             dead = not process.alive(record)
             assert not dead, f"{spec.name} ended: {process.last_lines(spec.log, 20)}"
-            assert time.monotonic() < deadline, f"{spec.name}: {problem}: {process.last_lines(spec.log, 20)}"
+            assert time.monotonic() < deadline, f"{spec.name}: {finding}: {process.last_lines(spec.log, 20)}"
             time.sleep(0.1)
         yield
     finally:

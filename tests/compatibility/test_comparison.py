@@ -30,26 +30,26 @@ def agreed(case: Case = CASE) -> tuple[Scene, dict[str, Any]]:
 def test_equal_answers_need_no_difference() -> None:
     scene, admitted = agreed()
     found = judge(scene, admitted)
-    assert (found.used, found.problems) == ([], [])
+    assert (found.used, found.findings) == ([], [])
 
 
 def test_another_value_is_a_problem() -> None:
     scene, admitted = agreed()
     admitted["JobSet/job"]["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = 9
-    problems = judge(scene, admitted).problems
-    assert problems == ["JobSet/job.spec.replicatedJobs[0].template.spec.parallelism: upstream 2, ours 9"]
+    findings = judge(scene, admitted).findings
+    assert findings == ["JobSet/job.spec.replicatedJobs[0].template.spec.parallelism: upstream 2, ours 9"]
 
 
 def test_another_object_is_a_problem() -> None:
     scene, admitted = agreed()
     admitted["Secret/job"] = {"kind": "Secret", "metadata": {"name": "job"}}
-    assert judge(scene, admitted).problems
+    assert judge(scene, admitted).findings
 
 
 def test_an_unexplained_denial_is_a_problem() -> None:
     scene, admitted = agreed()
     scene.theirs.stored, scene.theirs.train_job = None, peer.Verdict(403, "spec.trainer: Invalid value: 1: no")
-    assert "upstream denied, ours made" in judge(scene, admitted).problems[0]
+    assert "upstream denied, ours made" in judge(scene, admitted).findings[0]
 
 
 def test_paths_of_upstreams_messages_are_read() -> None:

@@ -81,7 +81,7 @@ def test_a_name_that_we_refuse_for_its_length_is_refused_by_jobset(
 ) -> None:
     bodies = {}
     for case in corpus():
-        if any("leaves room for" in problem.message for problem in answers[case.name].errors):
+        if any("leaves room for" in finding.message for finding in answers[case.name].errors):
             bodies[case.name] = renamed(case)
     assert len(bodies) >= 8
     assert asyncio.run(refusals(server, bodies)).keys() == bodies.keys()

@@ -33,13 +33,13 @@ class Proof:
 
     judgements: dict[str, Judgement]
 
-    def problems(self, group: str) -> list[str]:
+    def findings(self, group: str) -> list[str]:
         """Return what nothing explains in a group of cases."""
         return [
-            f"{name}: {problem}"
+            f"{name}: {finding}"
             for name, judgement in self.judgements.items()
             if (name.partition("-")[0] if "-" in name else "generated") == group
-            for problem in judgement.problems
+            for finding in judgement.findings
         ]
 
 
@@ -82,8 +82,8 @@ async def judged(client: Client, case: Case, answers: dict[str, peer.Answer]) ->
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_nothing_differs_but_what_is_on_the_list(proof: Proof, group: str) -> None:
-    problems = proof.problems(group)
-    assert not problems, f"{len(problems)} differences, the first: " + "\n".join(problems[:10])
+    findings = proof.findings(group)
+    assert not findings, f"{len(findings)} differences, the first: " + "\n".join(findings[:10])
 
 
 def test_every_difference_on_the_list_is_there(proof: Proof) -> None:

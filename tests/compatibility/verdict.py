@@ -21,12 +21,12 @@ class Judgement:
     ----------
     used
         Identifiers of the differences that explain it.
-    problems
+    findings
         What nothing explains.
     """
 
     used: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
 
 
 def judge(scene: Scene, admitted: Mapping[str, Body]) -> Judgement:
@@ -56,9 +56,9 @@ def judge(scene: Scene, admitted: Mapping[str, Body]) -> Judgement:
 def _judge_runtime(scene: Scene, result: Judgement) -> None:
     if scene.theirs.runtime is None:
         return
-    allowed, problems = scene.theirs.runtime.allowed, scene.mine.runtime
-    if allowed == bool(problems) or (not allowed and scene.theirs.runtime.paths != ours.paths(problems)):
-        text = f"runtime: upstream {scene.theirs.runtime}, ours {[str(problem) for problem in problems]}"
+    allowed, findings = scene.theirs.runtime.allowed, scene.mine.runtime
+    if allowed == bool(findings) or (not allowed and scene.theirs.runtime.paths != ours.paths(findings)):
+        text = f"runtime: upstream {scene.theirs.runtime}, ours {[str(finding) for finding in findings]}"
         _explain(scene, result, text)
 
 
@@ -69,14 +69,14 @@ def _judge_updates(scene: Scene, result: Judgement) -> None:
             found = [entry.identifier for entry in DIFFERENCES if entry.update and entry.update(scene, number)]
             result.used += found
             if not found:
-                text = "; ".join(str(problem) for problem in mine)
-                result.problems.append(f"update {number}: upstream {theirs}\n  ours: {text}")
+                text = "; ".join(str(finding) for finding in mine)
+                result.findings.append(f"update {number}: upstream {theirs}\n  ours: {text}")
     changed = scene.theirs.runtime_update
     if changed is not None and changed.allowed == bool(scene.mine.runtime_update):
         found = [entry.identifier for entry in DIFFERENCES if entry.runtime_update and entry.runtime_update(scene)]
         result.used += found
         if not found:
-            result.problems.append(f"runtime update: upstream {changed}, ours {scene.mine.runtime_update}")
+            result.findings.append(f"runtime update: upstream {changed}, ours {scene.mine.runtime_update}")
 
 
 def _explain(scene: Scene, result: Judgement, text: str) -> None:
@@ -84,7 +84,7 @@ def _explain(scene: Scene, result: Judgement, text: str) -> None:
     if found:
         result.used += found
     else:
-        result.problems.append(f"{text}\n  upstream: {scene.their_message[:500]}\n  ours: {scene.my_message[:500]}")
+        result.findings.append(f"{text}\n  upstream: {scene.their_message[:500]}\n  ours: {scene.my_message[:500]}")
 
 
 def _judge_objects(scene: Scene, admitted: Mapping[str, Body], result: Judgement) -> None:
@@ -100,4 +100,4 @@ def _judge_objects(scene: Scene, admitted: Mapping[str, Body], result: Judgement
                 result.used.append(entry.identifier)
     expected = {key: canonical(body) for key, body in scene.objects.items()}
     found = {key: canonical(body) if "refused" not in body else body for key, body in admitted.items()}
-    result.problems += differences(expected, found)
+    result.findings += differences(expected, found)

@@ -72,5 +72,5 @@ async def test_one_of_others_that_lists_ours_is_named_and_nothing_is_written(api
     api.put(PATH, {**manifests({"x": ["b"]})[1], "metadata": {"name": "x"}})
     with pytest.raises(TrainyardError) as caught:
         await prepare(api, {"s": ["a"], "t": ["c", "b"]})
-    assert [problem.path for problem in caught.value.problems] == ["HyperNode/x"]
+    assert [finding.path for finding in caught.value.findings] == ["HyperNode/x"]
     assert api.writes == []

@@ -64,7 +64,7 @@ def test_queues_are_proved_for_the_scheduler_of_the_stack() -> None:
     guaranteed = {"a": {"deserved": gpus(16), "guarantee": gpus(16)}, "root": {"capability": gpus(8)}}
     with pytest.raises(TrainyardError) as raised:
         validate_stack(stack(guaranteed))
-    assert rules(raised.value.problems) == {"queue-root-guarantee"}
+    assert rules(raised.value.findings) == {"queue-root-guarantee"}
     side_by_side = stack(guaranteed, scheduler={"preset": "topology"})
     assert [each["metadata"]["name"] for each in validate_stack(side_by_side).all] == ["a", "root"]
 

@@ -227,7 +227,7 @@ def test_a_wrong_configuration_names_every_field(tmp_path: Path) -> None:
     path.write_text("workers: 0\nwebhook: {port: 99999}\nunknown: 1\n")
     with pytest.raises(TrainyardError) as refused:
         Configuration.load(path)
-    assert {problem.path for problem in refused.value.problems} == {"workers", "webhook.port", "unknown"}
+    assert {finding.path for finding in refused.value.findings} == {"workers", "webhook.port", "unknown"}
 
 
 def test_flags_win_over_the_file() -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from tests.controller.harness import runtime, train_job
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
+from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
 from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
 from trainyard.controller.lifecycle import Inputs, Observed, decide, needs_confirmation, required_build
 from trainyard.controller.ownership import TRAIN_JOB_LABEL
 from trainyard.controller.resources import POD_GROUPS
 from trainyard.controller.status import condition, finished
-from trainyard.problem import Problem
 from trainyard.render import RenderContext, Rendered, render
 
 Body = dict[str, Any]
@@ -108,7 +108,7 @@ def observed(
     whole = None if state is None else stored_job_set(job, state)
     inputs = {
         "not asked": None,
-        "blocked": Inputs(problems=(Problem("spec.runtimeRef", "gone"),)),
+        "blocked": Inputs(findings=(Finding("spec.runtimeRef", "gone"),)),
         "rendered": Inputs(
             parse(TrainJob, job), parse(ClusterTrainingRuntime, runtime()), context=RenderContext(), job_set=whole
         ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from trainyard.checks.finding import Finding
 from trainyard.deploy.events import EventLog, component_of, resource_of
 from trainyard.deploy.operations import _printed_errors, _with_fix
 from trainyard.deploy.result import Change, Result
-from trainyard.problem import Problem
 
 QUEUE = (
     "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:scheduling.volcano.sh/v1beta1:Queue::Queue/vision"
@@ -67,12 +67,12 @@ def test_a_failure_carries_the_message_of_its_resource_without_markup() -> None:
     log(event(diagnostic_event=diagnostic("<{%fg 1%}>parent root2\nnot found<{%reset%}>", QUEUE)))
     log(event(diagnostic_event=diagnostic("update failed", "urn:pulumi:local::trainyard::pulumi:pulumi:Stack::s")))
     log(event(res_op_failed_event=step(QUEUE)))
-    assert log.problems == [Problem("Queue/vision", "parent root2 not found")]
+    assert log.findings == [Finding("Queue/vision", "parent root2 not found")]
 
 
 def test_a_failed_deployment_points_at_its_log() -> None:
-    problem = _with_fix(Problem("Deployment/volcano-system/volcano-scheduler", "timed out"))
-    assert problem.fix == "see `trainyard cluster logs vc-scheduler`"
+    finding = _with_fix(Finding("Deployment/volcano-system/volcano-scheduler", "timed out"))
+    assert finding.fix == "see `trainyard cluster logs vc-scheduler`"
 
 
 def test_nothing_to_do_says_so() -> None:
@@ -100,4 +100,4 @@ def test_a_refresh_tells_at_its_end_what_it_found() -> None:
 
 def test_what_the_cli_printed_is_told_where_no_event_says_more() -> None:
     output = "Previewing update (local):\nerror: could not start policy pack\nerror: could not start policy pack\n"
-    assert [problem.message for problem in _printed_errors(output)] == ["could not start policy pack"]
+    assert [finding.message for finding in _printed_errors(output)] == ["could not start policy pack"]

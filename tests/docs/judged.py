@@ -12,13 +12,14 @@ import yaml
 from tests.support import ROOT
 from trainyard.api import MODELS, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.checks.finding import Finding
 from trainyard.manifests.documents import Source
 from trainyard.manifests.loader import load
 from trainyard.policy.check.baseline import read_baseline
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_jobs import Resolved, resolved
 from trainyard.policy.check.world import World
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render.submission import RUNTIME_MODELS, read_runtime
 from trainyard.runtimes.lint import lint_runtime, lint_train_job
 from trainyard.settings import StackSettings
@@ -31,7 +32,7 @@ _LOCAL = ROOT / "stacks" / "Pulumi.local.yaml"
 _BY_NAME = ("trainyard:queues", "trainyard:tenants", "trainyard:priorityClasses")
 """Sections of which a page shows some entries, beside which the stack has others."""
 
-Found = Iterator[Problem]
+Found = Iterator[Finding]
 
 
 @cache
@@ -63,7 +64,7 @@ def faults_of(documents: list[Any], folder: Path) -> Found:
         yield from _faults(body, manifests, folder)
 
 
-def of_train_job(body: dict[str, Any], others: list[Manifest] | None = None) -> tuple[Resolved, list[Problem]]:
+def of_train_job(body: dict[str, Any], others: list[Manifest] | None = None) -> tuple[Resolved, list[Finding]]:
     """Return what becomes of a TrainJob on stack local, and everything that is said about it."""
     runtimes = [other for other in others or () if other.kind in RUNTIME_MODELS]
     world = World(stack(), runtimes) if runtimes else _world()
@@ -98,7 +99,7 @@ def _of_object(body: dict[str, Any], manifests: list[Manifest]) -> Found:
         try:
             parse(MODELS[version, kind], body)
         except TrainyardError as error:
-            yield from error.problems
+            yield from error.findings
 
 
 def _of_settings(sections: dict[str, Any]) -> Found:
@@ -108,7 +109,7 @@ def _of_settings(sections: dict[str, Any]) -> Found:
     try:
         stack_settings({"config": config}, source="settings")
     except TrainyardError as error:
-        yield from error.problems or [Problem("", error.message, error.fix or "")]
+        yield from error.findings or [Finding("", error.message, error.fix or "")]
 
 
 def _of_file(path: Path, body: Any, read: Any) -> Found:
@@ -116,7 +117,7 @@ def _of_file(path: Path, body: Any, read: Any) -> Found:
     try:
         read(path)
     except TrainyardError as error:
-        yield from error.problems or [Problem("", error.message, error.fix or "")]
+        yield from error.findings or [Finding("", error.message, error.fix or "")]
 
 
 def _is_object(body: Any) -> bool:

@@ -163,10 +163,10 @@ class Bench:
             awaited(f"the ports of {name}", lambda part=part: all(map(ports.is_free, part.ports.values())))
             _, self.records[name] = process.start(part.spec)
             deadline = time.monotonic() + _STARTED
-            while problem := probe(part.probe):
+            while finding := probe(part.probe):
                 tail = process.last_lines(part.spec.log, 20)
                 assert process.alive(self.records[name]), f"{name} ended: {tail}"
-                assert time.monotonic() < deadline, f"{name}: {problem}: {tail}"
+                assert time.monotonic() < deadline, f"{name}: {finding}: {tail}"
                 time.sleep(0.05)
 
     def stop(self, *names: str, grace: float = 5.0) -> None:

@@ -35,10 +35,10 @@ def read(catalogue: Path, *cases: dict[str, Any], bases: dict[str, Any] | None =
     return load_cases(catalogue, load_rules(catalogue))
 
 
-def problems(catalogue: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[str]:
+def findings(catalogue: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[str]:
     with pytest.raises(TrainyardError, match=r"cases\.yaml is wrong") as caught:
         read(catalogue, *cases, bases=bases)
-    return [str(problem) for problem in caught.value.problems]
+    return [str(finding) for finding in caught.value.findings]
 
 
 def test_a_case_creates_its_base_with_the_changes(catalogue: Path) -> None:
@@ -128,23 +128,23 @@ def test_cases_keep_the_order_of_the_file(catalogue: Path) -> None:
     ],
 )
 def test_a_mistake_in_a_case_is_named(catalogue: Path, wrong: dict[str, Any], message: str) -> None:
-    assert problems(catalogue, case(**wrong), case(name="b")) == [message]
+    assert findings(catalogue, case(**wrong), case(name="b")) == [message]
 
 
 def test_an_unknown_base_is_named_with_those_that_exist(catalogue: Path) -> None:
-    (found,) = problems(catalogue, case(base="own"), case(name="b", base="podd"))
+    (found,) = findings(catalogue, case(base="own"), case(name="b", base="podd"))
     assert found.startswith("cases[b].base: there is no base 'podd' (use one of ")
     assert " own, " in found
     assert " trainjob, " in found
 
 
 def test_an_object_that_is_written_out_takes_no_changes(catalogue: Path) -> None:
-    found = problems(catalogue, case(base=None, object=POD, remove=["spec"]), bases={})
+    found = findings(catalogue, case(base=None, object=POD, remove=["spec"]), bases={})
     assert found == ["cases[a]: set, remove and add change a base; write the object as it is meant"]
 
 
 def test_two_cases_of_one_name_are_named(catalogue: Path) -> None:
-    found = problems(catalogue, case(), case(set={"spec.nodeName": "b"}))
+    found = findings(catalogue, case(), case(set={"spec.nodeName": "b"}))
     assert found == ["cases[a].name: 2 cases have this name (rename all but one)"]
 
 
@@ -160,17 +160,17 @@ def test_two_cases_of_one_name_are_named(catalogue: Path) -> None:
     ],
 )
 def test_a_mistake_in_a_base_is_named(catalogue: Path, base: dict[str, Any], message: str) -> None:
-    assert problems(catalogue, case(), bases={"own": {"object": POD}, "other": base}) == [message]
+    assert findings(catalogue, case(), bases={"own": {"object": POD}, "other": base}) == [message]
 
 
 def test_a_base_may_not_take_the_name_of_a_shared_one(catalogue: Path) -> None:
-    found = problems(catalogue, case(base="pod"), bases={"pod": {"object": POD}})
+    found = findings(catalogue, case(base="pod"), bases={"pod": {"object": POD}})
     assert found == ["bases[pod]: lib/bases.yaml has a base of this name (take another name)"]
 
 
 def test_a_base_builds_on_earlier_ones_only(catalogue: Path) -> None:
     bases = {"own": {"base": "later", "remove": ["spec"]}, "later": {"object": POD}}
-    (found,) = problems(catalogue, case(), bases=bases)
+    (found,) = findings(catalogue, case(), bases=bases)
     assert found.startswith("bases[own].base: there is no base 'later' (")
 
 

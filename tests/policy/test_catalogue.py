@@ -51,7 +51,7 @@ def test_an_unknown_field_is_named(catalogue: Path) -> None:
     with pytest.raises(TrainyardError) as caught:
         load_rules(catalogue)
     assert "rule.yaml is wrong" in caught.value.message
-    assert [problem.path for problem in caught.value.problems] == ["sevrity"]
+    assert [finding.path for finding in caught.value.findings] == ["sevrity"]
 
 
 def test_the_folder_name_must_fit_the_id(catalogue: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "finding"),
     [
         ("kind: [\n", "is not valid YAML"),
         ("a: &a [*a]\nkind: Pod\n", "an alias stands for what it is in"),
@@ -78,9 +78,9 @@ def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:
         ("kind: Pod\nkind: Pod\n", "duplicate key 'kind' (line 2)"),
     ],
 )
-def test_what_is_no_manifest_is_a_finding_and_no_crash(text: str, problem: str) -> None:
+def test_what_is_no_manifest_is_a_finding_and_no_crash(text: str, finding: str) -> None:
     (fault,) = read("-", stdin=text).faults
-    assert problem in fault.message
+    assert finding in fault.message
     assert fault.severity == "error"
 
 

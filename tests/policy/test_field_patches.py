@@ -34,8 +34,8 @@ BODY: dict[str, Any] = {
 )
 def test_a_patch_changes_what_its_paths_name(patch: Patch, path: tuple[Any, ...], value: object) -> None:
     before = copy.deepcopy(BODY)
-    body, problems = patched(BODY, patch)
-    assert problems == []
+    body, findings = patched(BODY, patch)
+    assert findings == []
     found: Any = body
     for step in path:
         found = found[step]
@@ -97,11 +97,11 @@ def test_a_value_of_a_patch_is_not_shared() -> None:
     ],
 )
 def test_a_change_that_cannot_be_made_is_named_with_its_fix(patch: Patch, message: str) -> None:
-    body, problems = patched(BODY, patch)
-    assert [str(problem) for problem in problems] == [message]
+    body, findings = patched(BODY, patch)
+    assert [str(finding) for finding in findings] == [message]
     assert body == BODY
 
 
 def test_every_change_that_cannot_be_made_is_named() -> None:
-    _, problems = patched(BODY, Patch(set={"a": 1}, remove=("b",), add={"spec.queue": 1, "c": 1}))
-    assert [problem.path for problem in problems] == ["set[a]", "remove[b]", "add[spec.queue]"]
+    _, findings = patched(BODY, Patch(set={"a": 1}, remove=("b",), add={"spec.queue": 1, "c": 1}))
+    assert [finding.path for finding in findings] == ["set[a]", "remove[b]", "add[spec.queue]"]

@@ -78,18 +78,18 @@ def test_the_platform_may_make_what_a_tenant_may_not_write_itself(address: OpaAd
 
 def test_what_only_shows_in_the_made_object_is_denied_there(address: OpaAddress) -> None:
     denials = asyncio.run(ruled(address, job_set("language"))).denials
-    assert "QUE-002" in {problem.rule for problem in denials}
-    assert all(problem.path.startswith("JobSet job ") for problem in denials)
+    assert "QUE-002" in {finding.rule for finding in denials}
+    assert all(finding.path.startswith("JobSet job ") for finding in denials)
 
 
 def test_without_the_tenant_policy_nothing_is_made(address: OpaAddress) -> None:
     denials = asyncio.run(ruled(address, job_set("vision"), tenant_policy=None)).denials
-    assert ("QUE-002", "parameters") in {(problem.rule, problem.path) for problem in denials}
+    assert ("QUE-002", "parameters") in {(finding.rule, finding.path) for finding in denials}
 
 
 def test_a_request_that_cannot_be_judged_is_denied_under_its_own_id(address: OpaAddress) -> None:
-    (problem,) = asyncio.run(ruled(address, platform="no object")).denials
-    assert problem.rule == NO_DECISION
+    (finding,) = asyncio.run(ruled(address, platform="no object")).denials
+    assert finding.rule == NO_DECISION
 
 
 def test_too_few_answers_are_no_decision() -> None:

@@ -210,6 +210,6 @@ def test_a_parameter_of_the_stack_replaces_the_default() -> None:
 def test_wrong_settings_are_named(settings: dict[str, Any], path: str, text: str) -> None:
     with pytest.raises(TrainyardError) as caught:
         objects(**settings)
-    (problem,) = caught.value.problems
-    assert problem.path == path
-    assert text in problem.message
+    (finding,) = caught.value.findings
+    assert finding.path == path
+    assert text in finding.message

@@ -247,10 +247,10 @@ def test_the_command_line_tells_refusals_from_advice() -> None:
     log = EventLog()
     log(event("mandatory", "spec.queue: is foreign. Fix: use your own"))
     log(event("advisory", "undecided until the stack is up: x. Fix: y"))
-    assert [str(problem) for problem in log.problems] == [
+    assert [str(finding) for finding in log.findings] == [
         "PodGroup/group: QUE-002 spec.queue: is foreign (use your own)"
     ]
-    assert [problem.rule for problem in log.advice] == ["QUE-002"]
+    assert [finding.rule for finding in log.advice] == ["QUE-002"]
 
 
 PROGRAM = """

@@ -54,7 +54,7 @@ def test_where_no_field_is_said_nothing_is_patched(said: dict[str, Any]) -> None
 def test_default_is_proved_like_any_other_queue() -> None:
     with pytest.raises(TrainyardError) as raised:
         prove_queues(stack({"default": {"deserved": gpus(8), "capability": gpus(4)}}))
-    assert rules(raised.value.problems) == {"queue-deserved-capability"}
+    assert rules(raised.value.findings) == {"queue-deserved-capability"}
 
 
 def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:

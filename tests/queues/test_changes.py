@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.queues.changes import change_problems
+from trainyard.queues.changes import change_findings
 
 
 def queue(name: str, parent: str = "root", state: str = "Open", **spec: Any) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def gang(name: str, queue: str | None, phase: str = "Running") -> dict[str, Any]
 
 def found(live: list[dict[str, Any]], wanted: dict[str, Any], *gangs: dict[str, Any], retired: str = "") -> list[Any]:
     owned = {each["metadata"]["name"] for each in live}
-    problems = change_problems(live, wanted, owned=owned, retired=retired.split(), pod_groups=gangs)
-    return [(problem.rule, problem.path, problem.message) for problem in problems]
+    findings = change_findings(live, wanted, owned=owned, retired=retired.split(), pod_groups=gangs)
+    return [(finding.rule, finding.path, finding.message) for finding in findings]
 
 
 def test_nothing_is_said_of_a_tree_that_stays() -> None:
@@ -61,7 +61,7 @@ def test_a_retired_closed_empty_queue_may_go() -> None:
 
 
 def test_queues_of_others_are_left_alone() -> None:
-    assert change_problems([queue("theirs")], {}, owned=(), retired=(), pod_groups=[gang("a", "theirs")]) == []
+    assert change_findings([queue("theirs")], {}, owned=(), retired=(), pod_groups=[gang("a", "theirs")]) == []
 
 
 def test_root_and_default_are_never_removed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.queues import Queue, Supply, compile_queues
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.tenancy import QueueSettings
@@ -28,7 +28,7 @@ def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: 
     return parse_stack({**values, **more}, source="test")
 
 
-def rules(problems: Iterable[Problem]) -> set[str | None]:
+def rules(problems: Iterable[Finding]) -> set[str | None]:
     """Return the rules of some findings."""
     return {problem.rule for problem in problems}
 

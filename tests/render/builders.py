@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render import Rejected, RenderContext, Rendered, Verdict, render, validate
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -112,7 +112,7 @@ def verdict(job: TrainJob, of: Any, *, old: TrainJob | None = None, **context: A
     return answer
 
 
-def only(problems: tuple[Problem, ...]) -> Problem:
-    assert len(problems) == 1, problems
-    assert problems[0].fix, problems
-    return problems[0]
+def only(findings: tuple[Finding, ...]) -> Finding:
+    assert len(findings) == 1, findings
+    assert findings[0].fix, findings
+    return findings[0]

@@ -164,15 +164,15 @@ def test_the_key_is_given_or_a_placeholder(keys: Any, value: str) -> None:
 
 @pytest.mark.parametrize("asked", [0, -1])
 def test_processes_that_cannot_be(asked: int) -> None:
-    problem = only(verdict(train_job(trainer={"numProcPerNode": asked}), flux()).errors)
-    assert problem.path == "spec.trainer.numProcPerNode"
-    assert "must be greater than or equal to 1 for Flux TrainJob" in problem.message
+    finding = only(verdict(train_job(trainer={"numProcPerNode": asked}), flux()).errors)
+    assert finding.path == "spec.trainer.numProcPerNode"
+    assert "must be greater than or equal to 1 for Flux TrainJob" in finding.message
 
 
 def test_the_name_of_the_init_container_is_reserved() -> None:
     of = flux(trainer(pod={"initContainers": [container("flux-installer")]}))
-    problem = only(verdict(train_job(), of).errors)
-    assert (problem.path, problem.message) == (
+    finding = only(verdict(train_job(), of).errors)
+    assert (finding.path, finding.message) == (
         "spec.trainer.initContainers",
         "InitContainer 'flux-installer' is reserved",
     )

@@ -76,5 +76,5 @@ def test_variables_are_reserved(name: str) -> None:
 
 
 def test_messages_name_the_framework() -> None:
-    problem = only(verdict(train_job(trainer={"numProcPerNode": "auto"}), horovod()).errors)
-    assert problem.message == "must have an int value for Horovod TrainJob"
+    finding = only(verdict(train_job(trainer={"numProcPerNode": "auto"}), horovod()).errors)
+    assert finding.message == "must have an int value for Horovod TrainJob"

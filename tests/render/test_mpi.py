@@ -186,9 +186,9 @@ def test_the_interface_is_the_runtimes_or_the_train_jobs_where_they_name_one(imp
 )
 def test_reserved_variables_are_refused_for_the_implementation_that_has_them(implementation: str, name: str) -> None:
     job = train_job(trainer={"env": [{"name": name, "value": "x"}]})
-    problem = only(verdict(job, launched(mpiImplementation=implementation)).errors)
-    assert problem.path == "spec.trainer.env"
-    assert problem.message == f"must not have reserved envs, invalid envs configured: [{name}]"
+    finding = only(verdict(job, launched(mpiImplementation=implementation)).errors)
+    assert finding.path == "spec.trainer.env"
+    assert finding.message == f"must not have reserved envs, invalid envs configured: [{name}]"
     other = "MPICH" if implementation == "OpenMPI" else "OpenMPI"
     assert verdict(job, launched(mpiImplementation=other)).allowed
 
@@ -219,8 +219,8 @@ def test_slots_come_from_the_gpus_of_the_runtime_too() -> None:
 
 @pytest.mark.parametrize("word", ["auto", "cpu", "gpu"])
 def test_slots_are_a_number(word: str) -> None:
-    problem = only(verdict(train_job(trainer={"numProcPerNode": word}), launched()).errors)
-    assert (problem.path, problem.message) == (
+    finding = only(verdict(train_job(trainer={"numProcPerNode": word}), launched()).errors)
+    assert (finding.path, finding.message) == (
         "spec.trainer.numProcPerNode",
         "must have an int value for MPI TrainJob",
     )
@@ -372,9 +372,9 @@ def test_the_secret_has_the_keys_of_the_context_or_says_that_they_come_later() -
 @pytest.mark.parametrize("jobs", [(node(),), (launcher(dependsOn=[]),)])
 def test_more_than_one_node_needs_launcher_and_node(jobs: tuple[Body, ...]) -> None:
     runtime = launched(*jobs, runLauncherAsNode=True)
-    problem = only(verdict(train_job(trainer={"numNodes": 2}), runtime).errors)
-    assert problem.path == "spec.trainer.numNodes"
-    assert problem.message == (
+    finding = only(verdict(train_job(trainer={"numNodes": 2}), runtime).errors)
+    assert finding.path == "spec.trainer.numNodes"
+    assert finding.message == (
         "must have 1 when MPI trainingRuntime with enabled runLauncherAsNode does not have either launcher and node"
     )
     assert verdict(train_job(trainer={"numNodes": 1}), runtime).allowed
@@ -382,9 +382,9 @@ def test_more_than_one_node_needs_launcher_and_node(jobs: tuple[Body, ...]) -> N
 
 @pytest.mark.parametrize("path", ["/etc/mpi", "/etc/mpi/", "/a:b"])
 def test_paths_that_no_pod_can_have_are_refused(path: str) -> None:
-    problem = only(verdict(train_job(), launched(sshAuthMountPath=path)).errors)
-    assert problem.path == "spec.runtimeRef"
-    assert repr(path) in problem.message
+    finding = only(verdict(train_job(), launched(sshAuthMountPath=path)).errors)
+    assert finding.path == "spec.runtimeRef"
+    assert repr(path) in finding.message
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def tuning(
 
 
 def errors(job: Any, of: Any = None) -> list[tuple[str, str]]:
-    return [(problem.path, problem.message) for problem in verdict(job, of or tuning()).errors]
+    return [(finding.path, finding.message) for finding in verdict(job, of or tuning()).errors]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def rewrite(path: Path, change: Callable[[Any], object]) -> None:
 def faults(folder: Path) -> str:
     with pytest.raises(TrainyardError) as caught:
         load_catalogue(folder)
-    assert all(str(folder) in problem.path for problem in caught.value.problems)
+    assert all(str(folder) in finding.path for finding in caught.value.findings)
     return str(caught.value)
 
 

@@ -20,9 +20,9 @@ OVER = date(2027, 7, 1)
 
 def mine(folder: CatalogueFolder) -> Runtime:
     """Return the runtime, of a folder without a fault."""
-    problems: list[object] = []
-    (runtime,) = runtimes_of(folder, problems)  # type: ignore[arg-type]
-    assert problems == []
+    findings: list[object] = []
+    (runtime,) = runtimes_of(folder, findings)  # type: ignore[arg-type]
+    assert findings == []
     return runtime
 
 

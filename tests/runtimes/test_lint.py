@@ -44,7 +44,7 @@ def linted(runtime: dict[str, Any], rooms: Rooms | None = ROOMS, **trainer: Any)
     tiers = {"rack": 1, "spine": 2}
     outcome = render(parse(TrainJob, body), parse(ClusterTrainingRuntime, runtime), RenderContext(tiers=tiers))
     assert isinstance(outcome, Rendered), outcome
-    return [str(problem) for problem in lint_train_job(body, runtime, outcome.objects, lambda: rooms)]
+    return [str(finding) for finding in lint_train_job(body, runtime, outcome.objects, lambda: rooms)]
 
 
 def gpus(count: int, **others: str) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def test_a_runtime_with_more_processes_than_devices_is_told() -> None:
     runtime["spec"]["mlPolicy"]["torch"]["numProcPerNode"] = 4
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = gpus(2)
-    (problem,) = lint_runtime(runtime)
-    assert (problem.path, problem.message[:27]) == ("spec.mlPolicy.torch.numProcPerNode", "4 processes share 2 devices")
+    (finding,) = lint_runtime(runtime)
+    assert (finding.path, finding.message[:27]) == ("spec.mlPolicy.torch.numProcPerNode", "4 processes share 2 devices")
     assert "4 processes share 1 device" in linted(runtime, resourcesPerNode=gpus(1))[0]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.runtimes.conftest import SHIPPED
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import RuntimeVersion, load_catalogue
 from trainyard.runtimes.folder import CatalogueFolder, write_folder
@@ -28,9 +29,9 @@ FRAMEWORKS = sorted(
 def made(folder: CatalogueFolder = EMPTY, **wanted: Any) -> RuntimeVersion:
     """Return the draft that comes of a wish."""
     after = new_version(folder, NewRuntime(**{"name": "mine", **wanted}), KNOWN).after
-    problems: list[Problem] = []
-    (runtime,) = runtimes_of(after, problems)
-    assert problems == []
+    findings: list[Finding] = []
+    (runtime,) = runtimes_of(after, findings)
+    assert findings == []
     return runtime.versions[-1]
 
 

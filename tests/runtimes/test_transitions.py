@@ -87,19 +87,19 @@ def test_what_may_happen_passes_and_is_said(
     catalogue: CatalogueFolder, step: Callable[[CatalogueFolder], CatalogueFolder], said: list[str]
 ) -> None:
     found = compared(catalogue, step(catalogue))
-    assert (list(found.said), found.problems) == (said, ())
+    assert (list(found.said), found.findings) == (said, ())
 
 
 def test_a_new_runtime_is_an_addition(catalogue: CatalogueFolder) -> None:
     found = compared(CatalogueFolder(catalogue.root, {}), catalogue)
-    assert found.problems == ()
+    assert found.findings == ()
     assert found.said[:2] == ("mine is new", "mine 1.0 is new (deprecated)")
 
 
 def test_a_retirement_passes_after_its_day(catalogue: CatalogueFolder) -> None:
     after = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
     assert compared(catalogue, after, OVER).said == ("mine 1.0 is retired",)
-    (early,) = compared(catalogue, after, TODAY).problems
+    (early,) = compared(catalogue, after, TODAY).findings
     assert "were promised 2027-06-30" in early.message
 
 
@@ -164,16 +164,16 @@ def test_a_retirement_passes_after_its_day(catalogue: CatalogueFolder) -> None:
 def test_what_breaks_a_promise_is_found(
     catalogue: CatalogueFolder, change: Callable[[CatalogueFolder], CatalogueFolder], path: str, message: str
 ) -> None:
-    problems = compared(catalogue, change(catalogue)).problems
-    assert any(path in problem.path and message in problem.message for problem in problems), problems
+    findings = compared(catalogue, change(catalogue)).findings
+    assert any(path in finding.path and message in finding.message for finding in findings), findings
 
 
 def test_a_retired_number_stays_recorded(catalogue: CatalogueFolder) -> None:
     retired = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
     forgotten = index(retired, lambda all_: all_["mine"].pop("retired"))
-    assert "is no longer recorded" in compared(retired, forgotten, OVER).problems[0].message
+    assert "is no longer recorded" in compared(retired, forgotten, OVER).findings[0].message
     untold = index(catalogue, lambda all_: all_["mine"]["versions"].pop("1.0")).with_texts({"mine/1.0.yaml": None})
-    assert "its number is not recorded" in compared(catalogue, untold, OVER).problems[0].message
+    assert "its number is not recorded" in compared(catalogue, untold, OVER).findings[0].message
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -34,7 +34,7 @@ def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def rules(text: str) -> set[str | None]:
-    return {problem.rule for problem in lint(text)}
+    return {finding.rule for finding in lint(text)}
 
 
 def test_the_configuration_of_the_local_stack() -> None:
@@ -127,15 +127,15 @@ def test_any_accelerators_give_a_sound_configuration(accelerators: tuple[str, ..
     ],
 )
 def test_a_mistake_is_found(text: str, rule: str) -> None:
-    problems = lint(text)
-    assert rule in {problem.rule for problem in problems}
-    assert all(problem.fix for problem in problems)
+    findings = lint(text)
+    assert rule in {finding.rule for finding in findings}
+    assert all(finding.fix for finding in findings)
 
 
 def test_a_misspelt_switch_is_answered_with_the_right_one() -> None:
-    (problem,) = lint(changed(lambda d: plugin(d, "capacity").update(enablehierarchy=True)))
-    assert problem.path == "tiers[1].plugins[1].enablehierarchy"
-    assert problem.fix == "did you mean enableHierarchy?"
+    (finding,) = lint(changed(lambda d: plugin(d, "capacity").update(enablehierarchy=True)))
+    assert finding.path == "tiers[1].plugins[1].enablehierarchy"
+    assert finding.fix == "did you mean enableHierarchy?"
 
 
 def test_the_last_of_two_equal_keys_counts_as_in_volcano() -> None:

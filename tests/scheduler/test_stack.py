@@ -114,7 +114,7 @@ def test_settings_change_the_preset_and_leave_the_rest() -> None:
 def test_a_wrong_word_or_type_is_refused_when_settings_are_read(scheduler: dict[str, Any], path: str) -> None:
     with pytest.raises(TrainyardError) as raised:
         stack(**scheduler)
-    assert any(path in problem.path for problem in raised.value.problems), raised.value
+    assert any(path in finding.path for finding in raised.value.findings), raised.value
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def faults(**sections: Any) -> dict[str, tuple[str, str]]:
     with pytest.raises(TrainyardError) as caught:
         parse_stack({**MINIMAL, **sections}, source="Pulumi.test.yaml")
     assert "Pulumi.test.yaml" in str(caught.value)
-    return {problem.path: (problem.message, problem.fix) for problem in caught.value.problems}
+    return {finding.path: (finding.message, finding.fix) for finding in caught.value.findings}
 
 
 @pytest.mark.parametrize("stack", ["local", "kind", "production"])

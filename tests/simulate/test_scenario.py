@@ -86,7 +86,7 @@ def test_what_is_no_duration_is_refused(text: Any) -> None:
 def test_a_mistake_is_named_by_its_path(tmp_path: Path, sections: dict[str, Any], path: str, message: str) -> None:
     with pytest.raises(TrainyardError) as raised:
         scenario(tmp_path, **sections)
-    found = {problem.path: problem for problem in raised.value.problems}
+    found = {finding.path: finding for finding in raised.value.findings}
     assert path in found, raised.value
     assert message in found[path].message
     assert found[path].fix

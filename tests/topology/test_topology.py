@@ -185,7 +185,7 @@ def test_a_fault_is_found_with_its_path(settings: FabricSettings, expected: tupl
     assert expected in found(settings)
     with pytest.raises(TrainyardError) as caught:
         compile_fabric(settings)
-    assert all(problem.fix for problem in caught.value.problems)
+    assert all(problem.fix for problem in caught.value.findings)
 
 
 def test_every_fault_is_listed_at_once() -> None:

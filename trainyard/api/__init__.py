@@ -3,7 +3,7 @@
 from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesModel, LocalObjectReference, ObjectMeta
 from trainyard.api.gang_policy import PodGroupPolicy
 from trainyard.api.ml_policy import MLPolicy
-from trainyard.api.parse import MODELS, parse, problems_of
+from trainyard.api.parse import MODELS, findings_of, parse
 from trainyard.api.rules import ShapeRule
 from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime, shape_rules
 from trainyard.api.runtime_patch import RuntimePatch
@@ -38,7 +38,7 @@ __all__ = [
     "TrainJobStatus",
     "Trainer",
     "TrainingRuntime",
+    "findings_of",
     "parse",
-    "problems_of",
     "shape_rules",
 ]

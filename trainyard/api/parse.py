@@ -12,9 +12,10 @@ from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
 from trainyard.api.runtime import ClusterTrainingRuntime, TrainingRuntime
 from trainyard.api.tenancy import Platform, TenantPolicy
 from trainyard.api.train_job import TrainJob
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 
-__all__ = ["MODELS", "parse", "problems_of"]
+__all__ = ["MODELS", "findings_of", "parse"]
 
 _Model = TypeVar("_Model", bound=KubernetesModel)
 
@@ -49,19 +50,19 @@ def parse(model: type[_Model], body: Body) -> _Model:
         metadata = body.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise TrainyardError(
-            f"{model.__name__} {name!r} does not fit its schema", problems=problems_of(error)
+            f"{model.__name__} {name!r} does not fit its schema", findings=findings_of(error)
         ) from error
 
 
-def problems_of(error: ValidationError) -> tuple[Problem, ...]:
+def findings_of(error: ValidationError) -> tuple[Finding, ...]:
     """Return findings of a validation error, with paths in the Kubernetes object."""
-    found: dict[str, Problem] = {}
+    found: dict[str, Finding] = {}
     for entry in error.errors(include_url=False, include_context=False):
         path = _path(entry["loc"])
         value = entry["input"]
         shown = "" if entry["type"] == "missing" or isinstance(value, dict | list) else f", but is {value!r}"
         message = entry["msg"].removeprefix("Value error, ")
-        found.setdefault(path, Problem(path, f"{message}{shown}", _FIXES.get(entry["type"], "correct the value")))
+        found.setdefault(path, Finding(path, f"{message}{shown}", _FIXES.get(entry["type"], "correct the value")))
     return tuple(found.values())
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard.api.base import Body, KubernetesModel
 from trainyard.api.rules import IMMUTABLE, ShapeRule, rule_of
 from trainyard.api.schema import structural_schema
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 
 __all__ = ["decoded", "violations"]
 
@@ -31,7 +31,7 @@ def decoded(model: type[KubernetesModel], body: Body) -> Body:
     return result
 
 
-def violations(model: type[KubernetesModel], body: Body, old: Body | None = None) -> Iterator[Problem]:
+def violations(model: type[KubernetesModel], body: Body, old: Body | None = None) -> Iterator[Finding]:
     """Yield the violations that the API server would reject, apart from types and bounds.
 
     Parameters
@@ -106,16 +106,16 @@ def _decoded(node: _Node, value: Any) -> Any:
 _PLAIN: Final = _Node()
 
 
-def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Problem]:
+def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Finding]:
     for rule in node.rules:
         if rule.holds and not rule.holds(value):
-            yield Problem(path or _ROOT, rule.text, rule.fix, rule.id)
+            yield Finding(path or _ROOT, rule.text, rule.fix, rule.id)
     if node.immutable and old is not _ABSENT and old != value:
-        yield Problem(path, IMMUTABLE.text, IMMUTABLE.fix)
+        yield Finding(path, IMMUTABLE.text, IMMUTABLE.fix)
         return
     if isinstance(value, dict):
         if len(value) < node.least:
-            yield Problem(path, f"should have at least {node.least} properties", "fill it in or leave it out")
+            yield Finding(path, f"should have at least {node.least} properties", "fill it in or leave it out")
         before = old if isinstance(old, dict) else {}
         for name, inner in node.fields.items():
             if name in value:
@@ -125,14 +125,14 @@ def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Proble
         yield from _list_violations(node, value, old, path)
 
 
-def _list_violations(node: _Node, value: list[Any], old: Any, path: str) -> Iterator[Problem]:
+def _list_violations(node: _Node, value: list[Any], old: Any, path: str) -> Iterator[Finding]:
     before = {_key(node, item): item for item in old} if isinstance(old, list) else {}
     seen: set[str] = set()
     for index, item in enumerate(value):
         key = _key(node, item)
         if key is not None:
             if key in seen:
-                yield Problem(f"{path}[{index}]", f"Duplicate value: {key!r}", "keep one of them")
+                yield Finding(f"{path}[{index}]", f"Duplicate value: {key!r}", "keep one of them")
             seen.add(key)
         if node.item:
             counterpart = before.get(key, _ABSENT) if key is not None else _ABSENT

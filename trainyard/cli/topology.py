@@ -156,7 +156,7 @@ def _declared(file: Path, from_: str, tiers: list[str] | None, labels: list[str]
     try:
         return chosen.read(text_of(file), options)
     except TrainyardError as error:
-        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, problems=error.problems) from error
+        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, findings=error.findings) from error
 
 
 def _live(

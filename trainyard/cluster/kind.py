@@ -9,12 +9,13 @@ from collections.abc import Mapping
 
 import yaml
 
+from trainyard.checks.finding import Finding
 from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.files import cluster_folder, private_folder, write_private
 from trainyard.cluster.nodes import PLATFORM_NODE
 from trainyard.cluster.toolchain import Toolchain
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import KUBERNETES_VERSION
@@ -117,7 +118,7 @@ class KindProvider:
         """Return the status of the cluster's containers."""
         missing = self._missing()
         if missing:
-            return ClusterStatus(self.name, None, (), "; ".join(str(problem) for problem in missing))
+            return ClusterStatus(self.name, None, (), "; ".join(str(finding) for finding in missing))
         if not self._exists():
             return ClusterStatus(
                 self.name,
@@ -175,31 +176,31 @@ class KindProvider:
         wanted = os.environ.get("KIND_EXPERIMENTAL_PROVIDER")
         return next((engine for engine in ([wanted] if wanted else _ENGINES) if shutil.which(engine)), None)
 
-    def _missing(self, nodes: int = 0) -> list[Problem]:
-        problems = []
+    def _missing(self, nodes: int = 0) -> list[Finding]:
+        findings = []
         if shutil.which("kind") is None:
-            problems.append(
-                Problem("kind", "the kind command is not on PATH", "install kind: https://kind.sigs.k8s.io")
+            findings.append(
+                Finding("kind", "the kind command is not on PATH", "install kind: https://kind.sigs.k8s.io")
             )
         if self._engine() is None:
-            problems.append(
-                Problem("container engine", f"none of {', '.join(_ENGINES)} is on PATH", "install one of them")
+            findings.append(
+                Finding("container engine", f"none of {', '.join(_ENGINES)} is on PATH", "install one of them")
             )
         if nodes > _MANY_NODES:
-            problems.append(
-                Problem(
+            findings.append(
+                Finding(
                     "trainyard:fabric.domains",
                     f"{nodes} nodes would be {nodes} containers on this machine",
                     f"declare at most {_MANY_NODES}, or use the embedded provider",
                 )
             )
-        return problems
+        return findings
 
     def _require_tools(self, nodes: int) -> None:
-        if problems := self._missing(nodes):
+        if findings := self._missing(nodes):
             raise TrainyardError(
                 f"Requirements of provider kind are missing for cluster {self.name}",
-                problems=problems,
+                findings=findings,
                 fix="install them, or use --provider embedded; "
                 f"the configuration for kind is {self.folder.configuration / 'kind.yaml'}",
             )

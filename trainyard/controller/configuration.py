@@ -9,9 +9,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.settings.platform import PolicySettings
 
@@ -160,9 +161,9 @@ class Configuration(_Model):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            problems = [Problem(".".join(map(str, issue["loc"])), issue["msg"]) for issue in error.errors()]
+            findings = [Finding(".".join(map(str, issue["loc"])), issue["msg"]) for issue in error.errors()]
             raise TrainyardError(
-                f"configuration {path} is not valid", problems=problems, fix="Correct these fields"
+                f"configuration {path} is not valid", findings=findings, fix="Correct these fields"
             ) from error
 
     def as_yaml(self) -> str:

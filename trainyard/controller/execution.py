@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trainyard.api.constants import POLICY_DENIED, RESOURCES_CREATION_FAILED, SNAPSHOT_SUFFIX
+from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
 from trainyard.controller.attachments import ATTACHED, Attachments
 from trainyard.controller.cluster_cache import ClusterCache
@@ -26,7 +27,6 @@ from trainyard.controller.resources import (
 )
 from trainyard.controller.snapshots import create_snapshot
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
-from trainyard.problem import Problem
 from trainyard.render import Rejected, key_kind, render
 
 __all__ = ["Effect", "Executor", "RejectedError"]
@@ -40,15 +40,15 @@ class RejectedError(Exception):
 
     Parameters
     ----------
-    problems
+    findings
         Errors.
     reason
         Reason of the event.
     """
 
-    def __init__(self, problems: Sequence[Problem], reason: str = RESOURCES_CREATION_FAILED) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = tuple(problems)
+    def __init__(self, findings: Sequence[Finding], reason: str = RESOURCES_CREATION_FAILED) -> None:
+        super().__init__("; ".join(map(str, findings)))
+        self.findings = tuple(findings)
         self.reason = reason
 
 
@@ -124,8 +124,8 @@ class Executor:
                 return Effect(("delete JobSet to recreate it",))
             case lifecycle.Finish():
                 return await self._finish(action)
-            case lifecycle.Report(problems, reason):
-                raise RejectedError(problems, reason)
+            case lifecycle.Report(findings, reason):
+                raise RejectedError(findings, reason)
             case lifecycle.Nothing():
                 return Effect()
 
@@ -286,7 +286,7 @@ def _as_rejection(error: ApiError, resource: Resource) -> Exception:
     if not error.not_found or error.message.startswith("namespaces "):
         return error
     message = f"{resource.kind} of {resource.api_version} is not served"
-    return RejectedError((Problem("", message, "install its CustomResourceDefinition"),))
+    return RejectedError((Finding("", message, "install its CustomResourceDefinition"),))
 
 
 def _exists(error: ApiError) -> bool:

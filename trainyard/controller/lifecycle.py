@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from trainyard.api import Runtime, TrainJob
 from trainyard.api.constants import MANAGED_BY_TRAINER, RESOURCES_CREATION_FAILED
+from trainyard.checks.finding import Finding
 from trainyard.controller import job_sets
 from trainyard.controller import status as statuses
 from trainyard.controller.ownership import TRAIN_JOB_LABEL
 from trainyard.kube import Object, Resource, uid_of
-from trainyard.problem import Problem
 from trainyard.render import Rejected, RenderContext, render
 
 __all__ = [
@@ -68,7 +68,7 @@ class Inputs:
         Whether the runtime comes from the TrainJob's snapshot.
     context
         Render context of the cluster.
-    problems
+    findings
         Errors, if TrainJob or runtime is None.
     job_set
         The complete stored JobSet, for a resume.
@@ -78,7 +78,7 @@ class Inputs:
     runtime: Runtime | None = None
     from_snapshot: bool = False
     context: RenderContext = field(default_factory=RenderContext)
-    problems: tuple[Problem, ...] = ()
+    findings: tuple[Finding, ...] = ()
     job_set: Object | None = None
 
 
@@ -227,13 +227,13 @@ class Report:
 
     Parameters
     ----------
-    problems
+    findings
         Errors.
     reason
         Reason of the event.
     """
 
-    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
     reason: str = RESOURCES_CREATION_FAILED
 
 
@@ -295,8 +295,8 @@ def decide(observed: Observed) -> Action:
 
 
 def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
-    if inputs.problems or inputs.runtime is None or inputs.train_job is None:
-        return Report(inputs.problems)
+    if inputs.findings or inputs.runtime is None or inputs.train_job is None:
+        return Report(inputs.findings)
     context = inputs.context
     result = render(inputs.train_job, inputs.runtime, context)
     if isinstance(result, Rejected):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.api import Runtime
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.checks.finding import Finding
 from trainyard.controller.attachments import ATTACHED
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
 from trainyard.kube import Object
 from trainyard.policy.gate import Gate, Ruling
 from trainyard.policy.review import Operation, Review
-from trainyard.problem import Problem
 
 if TYPE_CHECKING:
     from trainyard.policy.opa import OpaClient
@@ -116,7 +116,7 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate 
     return Gate(client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, told=server.told)
 
 
-def message_of(problem: Problem) -> str:
+def message_of(problem: Finding) -> str:
     """Return the message of a finding, prefixed with the rule id."""
     text = str(problem)
     return text if problem.rule is None or problem.rule in text else f"{problem.rule} {text}"

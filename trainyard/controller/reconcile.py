@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from trainyard.api import Runtime, TrainJob, parse
 from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
+from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
 from trainyard.controller.cluster_cache import ClusterCache
@@ -24,7 +25,7 @@ from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
 from trainyard.policy.gate import unavailable
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 
 __all__ = ["Blocked", "Reconciler", "Result"]
 
@@ -244,19 +245,19 @@ class Reconciler:
         return step.found is not None
 
     async def _inputs(self, step: _Pass, observed: Observed, build: Build) -> Inputs:
-        """Return the inputs of rendering, or the user's errors in ``problems``."""
+        """Return the inputs of rendering, or the user's errors in ``findings``."""
         job = step.train_job
         try:
             parsed, context = parse(TrainJob, job), self._cache.context(job)
         except TrainyardError as error:
-            return Inputs(problems=error.problems or (Problem("", error.message, error.fix),))
+            return Inputs(findings=error.findings or (Finding("", error.message, error.fix),))
         first = build is Build.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
         runtime, snapshot = await self._runtime(parsed, job, first=first)
         if runtime is None:
             _, kind, name = statuses.runtime_reference(job)
             where = f" in namespace {job['metadata']['namespace']}" if kind == TRAINING_RUNTIME else ""
             missing = f"{kind} {name!r} does not exist{where}"
-            return Inputs(problems=(Problem("spec.runtimeRef", missing, "create it or name another"),))
+            return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
         job_set: Object | None = None
         if build is Build.RESUME and observed.job_set is not None:
             metadata = job["metadata"]
@@ -344,23 +345,23 @@ class Reconciler:
         job = step.train_job
         match error:
             case RejectedError():
-                problems, reason = error.problems, error.reason
+                findings, reason = error.findings, error.reason
             case DecisionUnavailableError():
                 self._record_event(key, job, (unavailable(error),))
                 raise error
             case TrainyardError():
-                problems, reason = error.problems or (Problem("", error.message, error.fix),), RESOURCES_CREATION_FAILED
+                findings, reason = error.findings or (Finding("", error.message, error.fix),), RESOURCES_CREATION_FAILED
             case ApiError() if error.conflict:
                 raise error
             case ApiError() if error.status in _REJECTED or error.too_large:
-                problems, reason = (Problem("", error.message),), RESOURCES_CREATION_FAILED
+                findings, reason = (Finding("", error.message),), RESOURCES_CREATION_FAILED
             case ApiError() if error.status >= 500:
-                self._record_event(key, job, (Problem("", error.message),))
+                self._record_event(key, job, (Finding("", error.message),))
                 raise error
             case _:
                 raise error
         transient = isinstance(error, OwnershipConflictError) and error.transient
-        text = self._record_event(key, job, problems, reason, defer=transient)
+        text = self._record_event(key, job, findings, reason, defer=transient)
         backoff = self._backoffs.setdefault(key, Backoff(*_RETRY_SECONDS, uniform=self._uniform))
         waits = [backoff.next()]
         if transient and self._age(job) < _TRANSIENT_DURATION:
@@ -373,13 +374,13 @@ class Reconciler:
         self,
         key: Key,
         job: Object,
-        problems: Iterable[Problem],
+        findings: Iterable[Finding],
         reason: str = RESOURCES_CREATION_FAILED,
         *,
         defer: bool = False,
     ) -> str:
         """Record an event, at most once a minute if unchanged; return its message."""
-        text = "TrainJob resources reconciliation failed: " + "; ".join(message_of(problem) for problem in problems)
+        text = "TrainJob resources reconciliation failed: " + "; ".join(message_of(finding) for finding in findings)
         text = text[:_MESSAGE_LIMIT]
         now = self._clock()
         before, since = self._last_events.get(key, ("", now))

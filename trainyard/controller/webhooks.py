@@ -14,6 +14,7 @@ from aiohttp import web
 
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
+from trainyard.checks.finding import Finding
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policies import Policies, message_of
@@ -21,7 +22,7 @@ from trainyard.controller.snapshots import stored_runtime
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import Ruling, unavailable
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import leaves_objects
 
@@ -224,8 +225,8 @@ async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Req
         _LOG.warning("admission of %s: %s", name, error.message)
         return _denied(503, name, (unavailable(error),))
     except TrainyardError as error:
-        found = error.problems or (Problem("", error.message, error.fix),)
-        return _denied(400 if error.problems else 403, name, found)
+        found = error.findings or (Finding("", error.message, error.fix),)
+        return _denied(400 if error.findings else 403, name, found)
     except (ApiError, TransportError) as error:
         return {
             "allowed": False,
@@ -244,9 +245,9 @@ def _response(kind: str, body: Object, verdict: Verdict, ruling: Ruling) -> Resp
         response = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), denials)
     warnings = (*verdict.warnings, *ruling.warnings)[:_WARNINGS]
     if warnings:
-        response["warnings"] = [_truncated(message_of(problem)) for problem in warnings]
+        response["warnings"] = [_truncated(message_of(finding)) for finding in warnings]
     if ruling.audits:
-        response["auditAnnotations"] = {"violations": "; ".join(message_of(problem) for problem in ruling.audits)}
+        response["auditAnnotations"] = {"violations": "; ".join(message_of(finding) for finding in ruling.audits)}
     return response
 
 
@@ -261,8 +262,8 @@ def _concerns_policies(body: Object, old: Object | None) -> bool:
     return any(body["metadata"].get(part) != old["metadata"].get(part) for part in ("labels", "annotations"))
 
 
-def _denied(code: int, name: str, problems: Iterable[Problem]) -> Response:
-    text = "; ".join(message_of(problem) for problem in problems)
+def _denied(code: int, name: str, findings: Iterable[Finding]) -> Response:
+    text = "; ".join(message_of(finding) for finding in findings)
     reason = _REASONS[code]
     return {"allowed": False, "status": {"code": code, "reason": reason, "message": f"{name} is rejected: {text}"}}
 

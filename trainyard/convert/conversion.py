@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob, parse
+from trainyard.checks.finding import Finding
 from trainyard.convert.draft import Draft, Refused
 from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
 from trainyard.convert.fit import Catalogue, catalogue_runtime, on_runtime, unexpressed
@@ -14,7 +15,7 @@ from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotat
 from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.scheduling import place_queue
 from trainyard.convert.source import Source
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render import Rejected, RenderContext, render, validate_runtime
 
 __all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]
@@ -150,12 +151,12 @@ def _note_runtime(draft: Draft, name: str) -> None:
 
 def _refusals(objects: tuple[Body, ...], catalogue: Catalogue) -> list[Note]:
     return [
-        Note(problem.path, None, Fidelity.LOST, f"the new objects are refused: {problem.message}", problem.fix)
-        for problem in _problems(objects, catalogue)
+        Note(finding.path, None, Fidelity.LOST, f"the new objects are refused: {finding.message}", finding.fix)
+        for finding in _problems(objects, catalogue)
     ]
 
 
-def _problems(objects: tuple[Body, ...], catalogue: Mapping[str, Body]) -> tuple[Problem, ...]:
+def _problems(objects: tuple[Body, ...], catalogue: Mapping[str, Body]) -> tuple[Finding, ...]:
     """Return why the API server would refuse the objects."""
     try:
         job = parse(TrainJob, objects[-1])
@@ -170,5 +171,5 @@ def _problems(objects: tuple[Body, ...], catalogue: Mapping[str, Body]) -> tuple
             known = parse(ClusterTrainingRuntime, catalogue[job.spec.runtime_ref.name])
             result = render(job, known, RenderContext())
     except TrainyardError as error:
-        return error.problems
+        return error.findings
     return result.errors if isinstance(result, Rejected) else ()

@@ -47,7 +47,7 @@ def convert_documents(texts: Mapping[str, str], catalogue: Catalogue, *, runtime
             try:
                 found.append(_converted(body, converter, catalogue, runtime, names))
             except TrainyardError as error:
-                raise TrainyardError(f"{where}: {error.message}", fix=error.fix, problems=error.problems) from error
+                raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
     return found
 
 

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trainyard.checks.finding import Finding
 from trainyard.deploy.result import Change
-from trainyard.problem import Problem
 
 if TYPE_CHECKING:
     from pulumi.automation.events import EngineEvent, StepEventMetadata
@@ -39,9 +39,9 @@ class EventLog:
     step: Step | None = None
     counts: Counter[str] = field(default_factory=Counter)
     changes: list[Change] = field(default_factory=list)
-    failures: dict[str, Problem] = field(default_factory=dict)
-    refusals: list[Problem] = field(default_factory=list)
-    advice: list[Problem] = field(default_factory=list)
+    failures: dict[str, Finding] = field(default_factory=dict)
+    refusals: list[Finding] = field(default_factory=list)
+    advice: list[Finding] = field(default_factory=list)
     _running: dict[str, tuple[str, float]] = field(default_factory=dict)
     _latest: dict[str, str] = field(default_factory=dict)
     _failed: list[str] = field(default_factory=list)
@@ -93,13 +93,13 @@ class EventLog:
             return text
 
     @property
-    def problems(self) -> list[Problem]:
+    def findings(self) -> list[Finding]:
         """Failed resources with their messages, each once, and mandatory policy violations."""
         found = [
-            self.failures.get(urn, Problem(resource_of(urn), self._latest.get(urn, "failed without a message")))
+            self.failures.get(urn, Finding(resource_of(urn), self._latest.get(urn, "failed without a message")))
             for urn in dict.fromkeys(self._failed)
         ]
-        general = [problem for urn, problem in self.failures.items() if urn not in self._failed]
+        general = [finding for urn, finding in self.failures.items() if urn not in self._failed]
         return [*self.refusals, *(found or general)]
 
     def _started(self, metadata: StepEventMetadata) -> None:
@@ -131,7 +131,7 @@ class EventLog:
         if event.severity == "error" and message not in _ENDED:
             known = self.failures.get(urn)
             if known is None or len(message) > len(known.message):
-                self.failures[urn] = Problem(resource_of(urn) if urn else "", message)
+                self.failures[urn] = Finding(resource_of(urn) if urn else "", message)
         elif urn and not message.startswith(_NOISE):
             self._latest[urn] = message[:160]
 
@@ -148,12 +148,12 @@ def component_of(urn: str) -> str:
     return parents[-1].rpartition(":")[2] if parents else ""
 
 
-def _policy_problem(event: Any) -> Problem:
+def _policy_problem(event: Any) -> Finding:
     text, _, fix = _MARKUP.sub("", event.message).partition("\n")[2].strip().rpartition(". Fix: ")
     resource = resource_of(event.resource_urn) if event.resource_urn else ""
     message, fix = (text, fix) if text else (fix, "")
     rule = None if event.policy_name == event.policy_pack_name else event.policy_name
-    return Problem(resource, f"{rule} {message}" if rule else message, fix, rule)
+    return Finding(resource, f"{rule} {message}" if rule else message, fix, rule)
 
 
 def _plain(value: Any) -> Any:

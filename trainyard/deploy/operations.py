@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.cluster.files import state_home
 from trainyard.data import data_folder
@@ -22,7 +23,7 @@ from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import settings_side
@@ -193,25 +194,25 @@ def _translate_errors(operation: str, stack: str, events: EventLog, program: Pro
     except CommandError as error:
         if program.error is not None:
             raise program.error from error
-        problems = [_with_fix(problem) for problem in events.problems or _printed_errors(str(error))]
+        problems = [_with_fix(problem) for problem in events.findings or _printed_errors(str(error))]
         raise TrainyardError(
             f"{operation} of stack {stack} failed" + (f" at {len(problems)} resources" if len(problems) > 1 else ""),
-            problems=problems,
+            findings=problems,
             fix=f"correct this and run the command again, which continues from here (Pulumi's output: {log})",
         ) from error
 
 
-def _printed_errors(output: str) -> list[Problem]:
+def _printed_errors(output: str) -> list[Finding]:
     """Return the errors that the CLI printed, for failures before the first event."""
     found = [line.rpartition("error: ")[2].strip() for line in output.splitlines() if "error: " in line]
-    return [Problem("", message) for message in dict.fromkeys(found)]
+    return [Finding("", message) for message in dict.fromkeys(found)]
 
 
-def _with_fix(problem: Problem) -> Problem:
+def _with_fix(problem: Finding) -> Finding:
     process = next((program for name, program in _PROCESS_OF.items() if problem.path.endswith(f"/{name}")), None)
     if process is None or problem.fix:
         return problem
-    return Problem(problem.path, problem.message, f"see `trainyard cluster logs {process}`")
+    return Finding(problem.path, problem.message, f"see `trainyard cluster logs {process}`")
 
 
 def _require_unprotected(stack: Stack, name: str) -> None:
@@ -220,7 +221,7 @@ def _require_unprotected(stack: Stack, name: str) -> None:
     if protected:
         raise TrainyardError(
             f"Stack {name} is protected: {len(protected)} resources cannot be deleted",
-            problems=[Problem(urn.rpartition("::")[2], "protected") for urn in protected],
+            findings=[Finding(urn.rpartition("::")[2], "protected") for urn in protected],
             fix="set trainyard:protect to false, run `trainyard up`, then destroy",
         )
 

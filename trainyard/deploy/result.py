@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.queues.plan import Plan
 from trainyard.queues.plan_report import as_json, as_text
 
@@ -71,7 +71,7 @@ class Result:
     counts: Mapping[str, int]
     changes: tuple[Change, ...]
     seconds: float
-    advice: tuple[Problem, ...] = ()
+    advice: tuple[Finding, ...] = ()
     queues: Plan | None = None
 
     @property

@@ -9,12 +9,13 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from trainyard.checks.finding import Finding
 from trainyard.data import data_folder
 from trainyard.policy.cases import Case, CaseContent, Circumstances, Verdict
 from trainyard.policy.catalogue import read_yaml, rule_folders
 from trainyard.policy.field_patches import Patch, patched
 from trainyard.policy.rule import Rule
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings.base import SettingsModel
 
 __all__ = ["CASES", "load_cases", "shared_bases"]
@@ -102,7 +103,7 @@ def shared_bases() -> Bases:
     try:
         sources = SharedBases.model_validate(document).bases
     except ValidationError as error:
-        raise _wrong(path, _validation_problems(error, document)) from error
+        raise _wrong(path, _validation_findings(error, document)) from error
     return _expanded_bases(sources, {}, path)
 
 
@@ -120,93 +121,93 @@ def _read_cases(rule: Rule, path: Path, shared: Bases) -> list[Case]:
     try:
         content = CasesFile.model_validate(document)
     except ValidationError as error:
-        raise _wrong(path, _validation_problems(error, document)) from error
+        raise _wrong(path, _validation_findings(error, document)) from error
     bases = _expanded_bases(content.bases, shared, path)
-    problems = list(_unused(content))
+    findings = list(_unused(content))
     for name, count in Counter(entry.name for entry in content.cases).items():
         if count > 1:
-            problems.append(Problem(f"cases[{name}].name", f"{count} cases have this name", "rename all but one"))
+            findings.append(Finding(f"cases[{name}].name", f"{count} cases have this name", "rename all but one"))
     cases = []
     for entry in content.cases:
         expanded, found = _expanded(entry, bases)
-        problems += [_below(f"cases[{entry.name}]", problem) for problem in found]
+        findings += [_below(f"cases[{entry.name}]", finding) for finding in found]
         cases.append(Case(rule, entry.name, entry.verdict, expanded, path))
-    if problems:
-        raise _wrong(path, problems)
+    if findings:
+        raise _wrong(path, findings)
     return cases
 
 
 def _expanded_bases(sources: dict[str, Source], shared: Bases, path: Path) -> Bases:
     """Return the objects of all bases by name, the shared ones included."""
-    bases, problems = dict(shared), []
+    bases, findings = dict(shared), []
     for name, source in sources.items():
         where = f"bases[{name}]"
         if name in shared:
-            problems.append(Problem(where, "lib/bases.yaml has a base of this name", "take another name"))
+            findings.append(Finding(where, "lib/bases.yaml has a base of this name", "take another name"))
         elif source.base is not None and source.empty:
-            problems.append(Problem(where, f"it is equal to base {source.base!r}", "use that one, or name a change"))
+            findings.append(Finding(where, f"it is equal to base {source.base!r}", "use that one, or name a change"))
         body, found = _body(source, bases)
-        problems += [_below(where, problem) for problem in found]
+        findings += [_below(where, finding) for finding in found]
         if body is not None:
             bases[name] = body
-    if problems:
-        raise _wrong(path, problems)
+    if findings:
+        raise _wrong(path, findings)
     return bases
 
 
-def _unused(content: CasesFile) -> Iterator[Problem]:
+def _unused(content: CasesFile) -> Iterator[Finding]:
     named = {source.base for source in content.bases.values()}
     for entry in content.cases:
         named |= {entry.base, entry.runtime.base if entry.runtime else None}
     for name in content.bases:
         if name not in named:
-            yield Problem(f"bases[{name}]", "no case uses this base", "delete it, or correct the base of a case")
+            yield Finding(f"bases[{name}]", "no case uses this base", "delete it, or correct the base of a case")
 
 
-def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Problem]]:
+def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Finding]]:
     """Return what a case is about, and what is wrong with its patches."""
-    body, problems = _body(entry, bases)
+    body, findings = _body(entry, bases)
     old, runtime = None, None
     if entry.delete:
         body, old = None, body
     elif entry.update is not None and body is not None:
         old = body
         body, found = patched(old, entry.update)
-        problems += [_below("update", problem) for problem in found]
+        findings += [_below("update", finding) for finding in found]
     if entry.runtime is not None:
         runtime, found = _body(entry.runtime, bases)
-        problems += [_below("runtime", problem) for problem in found]
+        findings += [_below("runtime", finding) for finding in found]
     circumstances = {name: getattr(entry, name) for name in Circumstances.model_fields}
-    return CaseContent(**circumstances, object=body, old_object=old, runtime=runtime), problems
+    return CaseContent(**circumstances, object=body, old_object=old, runtime=runtime), findings
 
 
-def _body(source: Source, bases: Bases) -> tuple[dict[str, Any] | None, list[Problem]]:
+def _body(source: Source, bases: Bases) -> tuple[dict[str, Any] | None, list[Finding]]:
     if source.object is not None:
         return source.object, []
     base = bases.get(source.base or "")
     if base is None:
         known = ", ".join(sorted(bases))
         return None, [
-            Problem("base", f"there is no base {source.base!r}", f"use one of {known}, or define it first under bases")
+            Finding("base", f"there is no base {source.base!r}", f"use one of {known}, or define it first under bases")
         ]
     return patched(base, source)
 
 
-def _below(path: str, problem: Problem) -> Problem:
-    return Problem(f"{path}.{problem.path}", problem.message, problem.fix)
+def _below(path: str, finding: Finding) -> Finding:
+    return Finding(f"{path}.{finding.path}", finding.message, finding.fix)
 
 
-def _validation_problems(error: ValidationError, document: dict[str, Any]) -> list[Problem]:
+def _validation_findings(error: ValidationError, document: dict[str, Any]) -> list[Finding]:
     """Return what a schema says, with cases called by their names."""
-    problems = []
+    findings = []
     for entry in error.errors():
         first, *rest = entry["loc"]
         path = str(first)
         if first in ("bases", "cases") and rest:
             path, rest = f"{first}[{_name_of(document[first], rest[0])}]", rest[1:]
         message = entry["msg"].removeprefix("Value error, ")
-        problems.append(Problem(".".join([path, *map(str, rest)]), message))
-    return problems
+        findings.append(Finding(".".join([path, *map(str, rest)]), message))
+    return findings
 
 
 def _name_of(entries: Any, key: int | str) -> str:
@@ -214,5 +215,5 @@ def _name_of(entries: Any, key: int | str) -> str:
     return str(entry.get("name", key)) if isinstance(key, int) and isinstance(entry, dict) else str(key)
 
 
-def _wrong(path: Path, problems: Iterable[Problem]) -> TrainyardError:
-    return TrainyardError(f"{path} is wrong", fix=_FIX, problems=list(problems))
+def _wrong(path: Path, findings: Iterable[Finding]) -> TrainyardError:
+    return TrainyardError(f"{path} is wrong", fix=_FIX, findings=list(findings))

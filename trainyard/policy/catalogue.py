@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from trainyard.checks.finding import Finding
 from trainyard.data import data_folder
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.policy.plugins import completed
 from trainyard.policy.rule import Fragment, Rule
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 
 __all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
 
@@ -80,10 +81,10 @@ def validated(model: type[Model], document: dict[str, Any], path: Path) -> Model
         return model.model_validate(document)
     except ValidationError as error:
         problems = [
-            Problem(".".join(map(str, entry["loc"])), entry["msg"].removeprefix("Value error, "))
+            Finding(".".join(map(str, entry["loc"])), entry["msg"].removeprefix("Value error, "))
             for entry in error.errors()
         ]
-        raise TrainyardError(f"{path} is wrong", fix=_FIX, problems=problems) from error
+        raise TrainyardError(f"{path} is wrong", fix=_FIX, findings=problems) from error
 
 
 def _load_rule(folder: Path) -> Rule:

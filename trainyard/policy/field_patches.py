@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.settings.base import SettingsModel
 
 __all__ = ["Patch", "patched"]
@@ -39,13 +39,13 @@ class _PatchError(Exception):
     """A change that cannot be made: why, and the fix."""
 
 
-def patched(body: dict[str, Any], patch: Patch) -> tuple[dict[str, Any], list[Problem]]:
+def patched(body: dict[str, Any], patch: Patch) -> tuple[dict[str, Any], list[Finding]]:
     """Return a copy with the changes of a patch, and one problem for each change that cannot be made.
 
     The path of a problem is the one in the patch, such as ``add[spec.nodeName]``.
     """
     result = copy.deepcopy(body)
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     changes = [
         *(("set", path, value) for path, value in patch.set.items()),
         *(("remove", path, None) for path in patch.remove),
@@ -56,7 +56,7 @@ def patched(body: dict[str, Any], patch: Patch) -> tuple[dict[str, Any], list[Pr
             _change(result, kind, path, copy.deepcopy(value))
         except _PatchError as fault:
             message, fix = fault.args
-            problems.append(Problem(f"{kind}[{path}]", message, fix))
+            problems.append(Finding(f"{kind}[{path}]", message, fix))
     return result, problems
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from trainyard.checks.finding import Finding
 from trainyard.policy.review import (
     Decision,
     DecisionUnavailableError,
@@ -23,7 +24,6 @@ from trainyard.policy.review import (
     documents_of,
     platform_controller,
 )
-from trainyard.problem import Problem
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["NO_DECISION", "DecisionSource", "Gate", "Ruling", "unavailable"]
@@ -52,9 +52,9 @@ class Ruling:
         What else is wrong: to be told to whoever asks, and to be written down only.
     """
 
-    denials: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    audits: tuple[Problem, ...] = ()
+    denials: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    audits: tuple[Finding, ...] = ()
 
 
 class Gate:
@@ -140,21 +140,21 @@ class Gate:
         )
 
 
-def unavailable(error: DecisionUnavailableError) -> Problem:
+def unavailable(error: DecisionUnavailableError) -> Finding:
     """Return what is told where there is no decision."""
-    return Problem("", error.message, error.fix, NO_DECISION)
+    return Finding("", error.message, error.fix, NO_DECISION)
 
 
-def _problems(findings: Iterable[Violation]) -> Iterator[Problem]:
+def _problems(findings: Iterable[Violation]) -> Iterator[Finding]:
     for finding in findings:
-        yield Problem(finding.path, finding.message, finding.fix, finding.rule or NO_DECISION)
+        yield Finding(finding.path, finding.message, finding.fix, finding.rule or NO_DECISION)
 
 
 def _made(
     decisions: Iterable[tuple[Mapping[str, Any], Decision]],
     said: Said,
     of: Callable[[Decision], Iterable[Violation]],
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Yield what is wrong with made objects only."""
     for body, decision in decisions:
         for problem in _problems(said.news(of(decision))):

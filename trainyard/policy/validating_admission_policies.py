@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from trainyard.checks.finding import Finding
 from trainyard.policy.catalogue import fragments
 from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.parameters import ParameterValue, cel_literal
 from trainyard.policy.rule import PARTS, Cel, Fragment, Gate, ParameterSource, Part, Reach, Rule, Validation
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 __all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "refuse_unknown", "rule_state"]
@@ -104,11 +105,11 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
         A rule or parameter does not exist, or a rule cannot be set so.
     """
     by_id = {rule.id: rule for rule in rules}
-    problems = []
+    findings = []
     for section, names in (("states", settings.states), ("parameters", settings.parameters)):
         for rule_id in sorted(set(names) - set(by_id)):
-            problems.append(
-                Problem(
+            findings.append(
+                Finding(
                     f"policies.{section}.{rule_id}", "there is no such rule", f"known rules: {', '.join(sorted(by_id))}"
                 )
             )
@@ -116,19 +117,19 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
     for index, exemption in enumerate(settings.exemptions):
         path, rule = f"policies.exemptions[{index}].rule", by_id.get(exemption.rule)
         if rule is None:
-            problems.append(
-                Problem(path, f"there is no rule {exemption.rule}", f"known rules: {', '.join(sorted(by_id))}")
+            findings.append(
+                Finding(path, f"there is no rule {exemption.rule}", f"known rules: {', '.join(sorted(by_id))}")
             )
         elif rule.gate is Gate.CRD:
-            problems.append(Problem(path, "the CRD itself carries this rule; nothing is exempt", "remove the entry"))
+            findings.append(Finding(path, "the CRD itself carries this rule; nothing is exempt", "remove the entry"))
         elif exempted[exemption.rule] > _MOST_EXEMPTIONS:
             message = f"{exempted[exemption.rule]} exemptions from one rule; the API server takes {_MOST_EXEMPTIONS}"
-            problems.append(Problem(path, message, "exempt a whole kind or namespace"))
+            findings.append(Finding(path, message, "exempt a whole kind or namespace"))
     for rule_id, state in settings.states.items():
         rule = by_id.get(rule_id)
         if rule and rule.gate is Gate.CRD and state is not rule.state:
-            problems.append(
-                Problem(
+            findings.append(
+                Finding(
                     f"policies.states.{rule_id}",
                     "the CRD itself carries this rule; its state cannot be set",
                     "remove the entry",
@@ -139,9 +140,9 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
             try:
                 by_id[rule_id].parameter_values(values)
             except ValueError as error:
-                problems.append(Problem(f"policies.parameters.{rule_id}", str(error), "see docs/rules.md"))
-    if problems:
-        raise TrainyardError("The policy settings are wrong", problems=problems)
+                findings.append(Finding(f"policies.parameters.{rule_id}", str(error), "see docs/rules.md"))
+    if findings:
+        raise TrainyardError("The policy settings are wrong", findings=findings)
 
 
 def _policy(

@@ -20,7 +20,7 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS
 from trainyard.queues.tree import QueueTree
 
-__all__ = ["MAX_DEPTH", "admission_problems", "refusals"]
+__all__ = ["MAX_DEPTH", "admission_findings", "refusals"]
 
 MAX_DEPTH = 5
 """Levels below root that 1.15.1 accepts unless ``--max-queue-depth`` says otherwise."""
@@ -28,7 +28,7 @@ MAX_DEPTH = 5
 _1_14 = VOLCANO_VERSIONS[0]
 
 
-def admission_problems(tree: QueueTree, paths: Paths, version: str = _1_14) -> list[Finding]:
+def admission_findings(tree: QueueTree, paths: Paths, version: str = _1_14) -> list[Finding]:
     """Find what the webhook would refuse in any order of creation, parents known.
 
     Parameters

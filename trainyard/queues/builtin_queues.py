@@ -20,7 +20,7 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueSettings, QueueState
 
-__all__ = ["RESERVED", "fields_said", "made_room", "reserved_problems", "root_problems"]
+__all__ = ["RESERVED", "fields_said", "made_room", "reserved_findings", "root_findings"]
 
 RESERVED = (ROOT, DEFAULT)
 """Queues that are patched and never made or deleted."""
@@ -41,7 +41,7 @@ def fields_said(name: str, settings: QueueSettings) -> set[str]:
     return said & {"capability"} if name == ROOT else said - {"parent"}
 
 
-def reserved_problems(queues: Mapping[str, QueueSettings], paths: Paths) -> Iterator[Finding]:
+def reserved_findings(queues: Mapping[str, QueueSettings], paths: Paths) -> Iterator[Finding]:
     """Find what a stack must not say about the queues that Volcano makes.
 
     Parameters
@@ -72,7 +72,7 @@ def _refused(name: str, field: str, message: str, fix: str, paths: Paths) -> Fin
     return RULES.finding(paths.of(name, field), message, fix, "queue-name-reserved", object=name)
 
 
-def root_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+def root_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     """Find what amounts of root do not mean.
 
     Parameters

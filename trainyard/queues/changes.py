@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.queues.tree import DEFAULT, ROOT
 
-__all__ = ["change_problems"]
+__all__ = ["change_findings"]
 
 _SHOWN = 5
 
 
-def change_problems(
+def change_findings(
     live: Sequence[Mapping[str, Any]],
     wanted: Mapping[str, Mapping[str, Any]],
     *,
@@ -26,7 +26,7 @@ def change_problems(
     retired: Collection[str],
     pod_groups: Sequence[Mapping[str, Any]],
     path: str = "trainyard:queues",
-) -> list[Problem]:
+) -> list[Finding]:
     """Find what must not be done to a live queue tree.
 
     Parameters
@@ -48,31 +48,31 @@ def change_problems(
     jobs: defaultdict[str, list[str]] = defaultdict(list)
     for group in pod_groups:
         jobs[(group.get("spec") or {}).get("queue") or DEFAULT].append(_job(group))
-    problems: list[Problem] = []
+    findings: list[Finding] = []
     for name in sorted(set(owned) - set(wanted) - {ROOT, DEFAULT}):
-        problems += _removed(name, queues[name], name in retired, sorted(jobs[name]), f"{path}.{name}")
+        findings += _removed(name, queues[name], name in retired, sorted(jobs[name]), f"{path}.{name}")
     for name in sorted(set(queues) & set(wanted)):
-        problems += _closing(name, queues[name], wanted[name], sorted(jobs[name]), f"{path}.{name}")
-    problems += _new_parents(queues, wanted, jobs, path)
-    return problems
+        findings += _closing(name, queues[name], wanted[name], sorted(jobs[name]), f"{path}.{name}")
+    findings += _new_parents(queues, wanted, jobs, path)
+    return findings
 
 
-def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str], path: str) -> Iterator[Problem]:
+def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str], path: str) -> Iterator[Finding]:
     rule = "queue-removed-in-use"
     if jobs:
         fix = f"keep {name} with state: closed until they are done, then state: retired, then remove it"
-        yield Problem(path, f"queue {name!r} would be removed, but {_some(jobs)}", fix, rule)
+        yield Finding(path, f"queue {name!r} would be removed, but {_some(jobs)}", fix, rule)
     elif not retired or _state(queue) != "Closed":
         message = f"queue {name!r} would be removed, but it is {_known(queue)} and may get jobs at any moment"
-        yield Problem(path, message, f"keep {name} with state: retired, `up`, then remove it", rule)
+        yield Finding(path, message, f"keep {name} with state: retired, `up`, then remove it", rule)
 
 
 def _closing(
     name: str, queue: Mapping[str, Any], wanted: Mapping[str, Any], jobs: list[str], path: str
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, wanted):
         message = f"queue {name!r} is closing, and Volcano refuses to change it until it is empty: {_some(jobs)}"
-        yield Problem(path, message, "change it once it is closed, or end these jobs", "queue-closing")
+        yield Finding(path, message, "change it once it is closed, or end these jobs", "queue-closing")
 
 
 def _changes(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -84,12 +84,12 @@ def _new_parents(
     wanted: Mapping[str, Mapping[str, Any]],
     jobs: Mapping[str, list[str]],
     path: str,
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     leaves = set(queues) - {(queue.get("spec") or {}).get("parent") for queue in queues.values()} - {ROOT}
     for parent in sorted(leaves & {spec.get("parent") or ROOT for spec in wanted.values()}):
         if jobs.get(parent):
             below = sorted(name for name, spec in wanted.items() if spec.get("parent") == parent)
-            yield Problem(
+            yield Finding(
                 f"{path}.{below[0]}.parent",
                 f"queue {parent!r} would get queues below it ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "
                 "with one gang in it nothing would be scheduled for anybody",

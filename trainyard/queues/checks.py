@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trainyard.checks.finding import Finding
-from trainyard.queues.admission import admission_problems
+from trainyard.queues.admission import admission_findings
 from trainyard.queues.amounts import Amounts, units
-from trainyard.queues.builtin_queues import reserved_problems, root_problems
+from trainyard.queues.builtin_queues import reserved_findings, root_findings
 from trainyard.queues.capacity import supply_of
-from trainyard.queues.fairness_checks import sharing_problems
-from trainyard.queues.guarantees import guarantee_problems
+from trainyard.queues.fairness_checks import sharing_findings
+from trainyard.queues.guarantees import guarantee_findings
 from trainyard.queues.limits import flattened, limits
 from trainyard.queues.model import KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
 from trainyard.queues.rules import RULES, holding
 from trainyard.queues.scheduling import Scheduling
-from trainyard.queues.shape import name_problems, shape_problems
-from trainyard.queues.tenant_checks import Gangs, affinity_problems, tenant_problems, topology_problems
+from trainyard.queues.shape import name_findings, shape_findings
+from trainyard.queues.tenant_checks import Gangs, affinity_findings, tenant_findings, topology_findings
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.units import compile_queues
 from trainyard.settings import StackSettings
@@ -63,11 +63,11 @@ def check_queues(
         node_groups=supply.node_groups,
         paths=paths,
     )
-    reserved = holding(reserved_problems(settings.queues, paths), scheduling)
+    reserved = holding(reserved_findings(settings.queues, paths), scheduling)
     bounds = _limits(tree, supply.total, scheduling) if gangs and not any(tree.cycles()) else {}
-    tenants = list(tenant_problems(tree, settings.tenants, bounds, gangs or {}, paths))
+    tenants = list(tenant_findings(tree, settings.tenants, bounds, gangs or {}, paths))
     patient = [name for name, each in settings.priority_classes.items() if not each.preempts]
-    tenants += topology_problems(tree, settings.tenants, patient, strict, scheduling)
+    tenants += topology_findings(tree, settings.tenants, patient, strict, scheduling)
     return [*compiled.findings, *reserved, *findings, *holding(tenants, scheduling)]
 
 
@@ -104,12 +104,12 @@ def check_tree(
     """
     scheduling, paths = scheduling or Scheduling(), paths or SettingsPaths()
     tree = QueueTree(queues, root)
-    findings = [*shape_problems(tree, paths), *name_problems(tree, paths)]
-    findings += admission_problems(tree, paths, scheduling.version)
+    findings = [*shape_findings(tree, paths), *name_findings(tree, paths)]
+    findings += admission_findings(tree, paths, scheduling.version)
     alone = QueueTree({ROOT: tree.root})
-    findings += [*name_problems(alone, paths), *admission_problems(alone, paths, scheduling.version)]
-    findings += affinity_problems(tree, scheduling, node_groups, paths)
-    findings += root_problems(tree, paths)
+    findings += [*name_findings(alone, paths), *admission_findings(alone, paths, scheduling.version)]
+    findings += affinity_findings(tree, scheduling, node_groups, paths)
+    findings += root_findings(tree, paths)
     if not any(finding.rule in ("queue-cycle", "queue-parent-self") for finding in findings):
         findings += _consequences(tree, None if capacity is None else units(capacity), scheduling, paths, findings)
     return holding(findings, scheduling)
@@ -130,8 +130,8 @@ def _consequences(
         read = flattened(tree)
     real = limits(read, capacity)
     told = {(finding.object, finding.rule) for finding in refused}
-    yield from guarantee_problems(read, real, capacity, paths)
-    for finding in sharing_problems(_used(tree, read), real, capacity, scheduling, paths):
+    yield from guarantee_findings(read, real, capacity, paths)
+    for finding in sharing_findings(_used(tree, read), real, capacity, scheduling, paths):
         if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in told:
             yield finding
 

@@ -20,10 +20,10 @@ from trainyard.queues.scheduling import Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["sharing_problems"]
+__all__ = ["sharing_findings"]
 
 
-def sharing_problems(
+def sharing_findings(
     tree: QueueTree,
     real: Mapping[str, Amounts],
     capacity: Mapping[str, int] | None,

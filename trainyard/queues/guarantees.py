@@ -12,10 +12,10 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["guarantee_problems", "parts"]
+__all__ = ["guarantee_findings", "parts"]
 
 
-def guarantee_problems(
+def guarantee_findings(
     tree: QueueTree, real: Mapping[str, Amounts], capacity: Mapping[str, int] | None, paths: Paths
 ) -> Iterator[Finding]:
     """Find guarantees above what there is, guarantees that do not hold, and queues that are left nothing.

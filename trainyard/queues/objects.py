@@ -65,7 +65,7 @@ def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = Non
     findings = check_queues(settings, scheduling=scheduling)
     problems = [finding for finding in findings if finding.severity is Severity.ERROR]
     if problems:
-        raise TrainyardError("The queue tree has faults", problems=problems)
+        raise TrainyardError("The queue tree has faults", findings=problems)
     tree = queue_tree(settings)
     own = tuple(_queue(name, tree.queues[name]) for name in tree.reachable if name not in RESERVED)
     return QueueObjects(own, tuple(_patches(settings, tree)))

@@ -12,10 +12,10 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["name_problems", "shape_problems"]
+__all__ = ["name_findings", "shape_findings"]
 
 
-def shape_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+def shape_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     """Find faulty edges: parents that are not there, that may not be parents, or that form a cycle."""
     for name in sorted(tree.queues):
         queue = tree.queues[name]
@@ -47,7 +47,7 @@ def shape_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
             yield RULES.finding(paths.of(cycle[0], "parent"), message, fix, "queue-cycle", object=cycle[0])
 
 
-def name_problems(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+def name_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     """Find names of resources that Volcano does not count."""
     named = {resource for queue in tree.queues.values() for kind in KINDS for resource in queue.quantities(kind)}
     ignored = {resource for resource in named if not counted(resource)}

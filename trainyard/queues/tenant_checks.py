@@ -13,7 +13,7 @@ from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueAffinity, QueueState, TenantSettings
 
-__all__ = ["Gangs", "affinity_problems", "tenant_problems", "topology_problems"]
+__all__ = ["Gangs", "affinity_findings", "tenant_findings", "topology_findings"]
 
 Gangs = Mapping[str, Mapping[str, str]]
 """What the smallest gang of each runtime asks for: Kubernetes quantity by resource, by runtime name."""
@@ -21,7 +21,7 @@ Gangs = Mapping[str, Mapping[str, str]]
 _TENANTS = "trainyard:tenants"
 
 
-def affinity_problems(
+def affinity_findings(
     tree: QueueTree, scheduling: Scheduling, node_groups: Iterable[str] | None, paths: Paths
 ) -> Iterator[Finding]:
     """Find affinities that are not read, or that leave nowhere to run.
@@ -65,7 +65,7 @@ def _usable(affinity: QueueAffinity) -> set[str]:
     return ({*wanted.required, *wanted.preferred} - set(avoided.required)) | set(avoided.preferred)
 
 
-def tenant_problems(
+def tenant_findings(
     tree: QueueTree,
     tenants: Mapping[str, TenantSettings],
     bounds: Mapping[str, Amounts],
@@ -117,7 +117,7 @@ def tenant_problems(
         yield from _gangs(tenant, settings, bounds, needs, paths)
 
 
-def topology_problems(
+def topology_findings(
     tree: QueueTree,
     tenants: Mapping[str, TenantSettings],
     patient: Collection[str],

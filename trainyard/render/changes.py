@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.merge import strategic_merge
 from trainyard.render.pod_editing import copied
 from trainyard.render.pod_set import container_names
@@ -73,7 +73,7 @@ class Change:
         return found
 
 
-def change_faults(changes: Sequence[Change]) -> Iterator[Problem]:
+def change_faults(changes: Sequence[Change]) -> Iterator[Finding]:
     """Yield fields that have not the shape of their Kubernetes type."""
     for change in changes:
         pod = change.pod
@@ -87,13 +87,13 @@ def change_faults(changes: Sequence[Change]) -> Iterator[Problem]:
                         yield from faults(container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}")
 
 
-def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Problem]:
+def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Finding]:
     """Yield changes of things that the runtime does not have, and of things only the TrainJob itself may set."""
     known = {job["name"]: job for job in template.jobs}
     for change in changes:
         job = known.get(change.job)
         if job is None:
-            yield Problem(
+            yield Finding(
                 change.generation.path,
                 f"must not have {change.generation.target} that doesn't exist in the runtime job template: "
                 f'"{change.job}"',
@@ -117,17 +117,17 @@ def merge_changes(spec: Body, changes: Sequence[Change]) -> None:
         job["template"] = strategic_merge(job["template"], copied(change.template))
 
 
-def _container_faults(change: Change, known: set[str]) -> Iterator[Problem]:
+def _container_faults(change: Change, known: set[str]) -> Iterator[Finding]:
     path = change.generation.path
     for field, kind in _CONTAINER_KINDS.items():
         for container in change.pod.get(field, ()):
             name = container["name"]
             if name not in known:
-                yield Problem(
+                yield Finding(
                     path,
                     f'must not have {kind} that doesn\'t exist in the runtime job {change.job}: "{name}"',
                     f"name one of {', '.join(sorted(known))}",
                 )
             elif kind == "container" and container.get("env") and name in _CONFIGURED:
                 where = "spec.trainer.env" if name == CONTAINER_NODE else "spec.initializer"
-                yield Problem(path, f"must not have envs for the {', '.join(_CONFIGURED)} containers", f"use {where}")
+                yield Finding(path, f"must not have envs for the {', '.join(_CONFIGURED)} containers", f"use {where}")

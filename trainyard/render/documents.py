@@ -12,8 +12,9 @@ from typing import Any
 
 from trainyard.api import Body, Platform, TenantPolicy, parse
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, QUEUE_ANNOTATION, TRAIN_JOB, TRAINING_RUNTIME
+from trainyard.checks.finding import Finding
 from trainyard.manifests.documents import objects
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render.platform import context_of
 from trainyard.render.result import RenderContext
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
@@ -36,8 +37,8 @@ class Answer:
     """
 
     train_job: str
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     objects: tuple[Body, ...] = ()
 
     def as_json(self) -> Body:
@@ -120,11 +121,11 @@ class _Scene:
         return self.runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name))
 
 
-def _about(runtime: SentRuntime) -> Iterator[Problem]:
+def _about(runtime: SentRuntime) -> Iterator[Finding]:
     body = runtime.body
-    for problem in runtime.errors:
-        message = f'{body["kind"]} "{_name(body)}" {problem.path}: {problem.message}'
-        yield Problem("spec.runtimeRef", message, problem.fix, problem.rule)
+    for finding in runtime.errors:
+        message = f'{body["kind"]} "{_name(body)}" {finding.path}: {finding.message}'
+        yield Finding("spec.runtimeRef", message, finding.fix, finding.rule)
 
 
 def _objects(texts: Mapping[str, str]) -> Iterator[Body]:

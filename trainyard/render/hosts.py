@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan, PodSet
 
 __all__ = ["MOST_PODS", "check_pods", "host", "hosts", "subdomain"]
@@ -17,13 +17,13 @@ Source: ``maxParallelismForIndexedJob`` in the validation of batch/v1.
 """
 
 
-def check_pods(plan: Plan) -> Iterator[Problem]:
+def check_pods(plan: Plan) -> Iterator[Finding]:
     """Find replicatedJobs with more pods than Kubernetes would run, before their names are written anywhere."""
     trainer = plan.spec.trainer
     asked = trainer is not None and (trainer.num_nodes or 0) > 1
     for pod_set in plan.pod_sets:
         if pod_set.pods > MOST_PODS:
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numNodes" if asked else "spec.runtimeRef",
                 f"replicatedJob {pod_set.name} has {pod_set.pods} pods; Kubernetes runs at most {MOST_PODS} in a Job",
                 "ask for fewer nodes" if asked else "lower its replicas or its parallelism in the runtime",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.api import Body, KubernetesModel, TrainJob, TrainJobSpec
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import stored
 from trainyard.render.result import RenderContext
 
@@ -38,7 +38,7 @@ def same_but_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:
     return all(getattr(spec, name) == getattr(before, name) for name in TrainJobSpec.model_fields if name != "suspend")
 
 
-def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) -> Iterator[Problem]:
+def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) -> Iterator[Finding]:
     """Yield changes of overrides and patches while pods run with the old ones.
 
     Another order is a change; another time stamp alone is none.
@@ -50,21 +50,21 @@ def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) ->
             continue
         path = f"spec.{field}"
         if not (old.spec.suspend or train_job.spec.suspend):
-            yield Problem(
+            yield Finding(
                 path,
                 f"{title} can only be modified when the TrainJob is suspended before or after the update",
                 "set spec.suspend to true in the same update",
             )
             continue
         for name in context.active_replicated_jobs:
-            yield Problem(
+            yield Finding(
                 path,
                 f"{title} cannot be modified when the JobSet's ReplicatedJob {name} is still active",
                 "wait until its pods are gone",
             )
 
 
-def frozen_fields(job_set: Body, old: Body) -> Iterator[Problem]:
+def frozen_fields(job_set: Body, old: Body) -> Iterator[Finding]:
     """Yield what an update changes although JobSet lets it change only in a new JobSet.
 
     Parameters
@@ -77,7 +77,7 @@ def frozen_fields(job_set: Body, old: Body) -> Iterator[Problem]:
         if job["name"] not in before:
             continue
         for field in sorted(_differences(job, before[job["name"]])):
-            yield Problem(
+            yield Finding(
                 "spec",
                 f'changes {field} of "{job["name"]}", which JobSet leaves as it is in a JobSet that exists',
                 "nothing, if its pods are gone when it resumes: the JobSet is created again; else it resumes as it is",

@@ -14,7 +14,7 @@ from trainyard.api.constants import (
     STORAGE_URI_ENV,
 )
 from trainyard.api.train_job import InitializerSource
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import upsert_env
 from trainyard.render.trainer import two_sources
@@ -51,18 +51,18 @@ def apply_initializers(plan: Plan) -> None:
             _apply(source, container)
 
 
-def check_initializers(plan: Plan) -> Iterator[Problem]:
+def check_initializers(plan: Plan) -> Iterator[Finding]:
     """Yield initializers that the runtime has no step for, and addresses that its image is known not to fetch."""
     for step, source in initializer_sources(plan.spec).items():
         pod_set = plan.pod_set(step)
         if pod_set is None:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"must have {step} job when trainJob is configured with input {_CONFIGS[step]}",
                 f"use a runtime with a replicatedJob {step}, or remove {_path(step)}",
             )
         elif pod_set.container(step, init=True) is None:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"must have container with name - {step} in the {step} job",
                 f"add the container to replicatedJob {step} of the runtime",
@@ -71,7 +71,7 @@ def check_initializers(plan: Plan) -> Iterator[Problem]:
             yield from _unknown_scheme(step, source, pod_set.container(step, init=True) or {})
 
 
-def initializer_warnings(plan: Plan) -> Iterator[Problem]:
+def initializer_warnings(plan: Plan) -> Iterator[Finding]:
     """Yield what the TrainJob says without effect, or with an effect that is easy to miss."""
     for step, source in initializer_sources(plan.spec).items():
         yield from two_sources(f"{_path(step)}.env", source.env or ())
@@ -80,33 +80,33 @@ def initializer_warnings(plan: Plan) -> Iterator[Problem]:
             continue
         container = pod_set.container(step)
         if container is None:
-            yield Problem(
+            yield Finding(
                 _path(step),
                 f"has no effect: {step} is an init container of replicatedJob {step}",
                 "make it a container of the runtime",
             )
         elif pod_set.ancestor != step:
-            yield Problem(
+            yield Finding(
                 _path(step),
                 f"has no effect: the Job template of replicatedJob {step} is not labelled as its step",
                 f"label it {ANCESTOR_LABEL}={step} in the runtime",
             )
         if not any(mount.get("name") == INITIALIZER_VOLUME for mount in (container or {}).get("volumeMounts", ())):
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"must have volumeMount with name - {INITIALIZER_VOLUME} in container {step} of the {step} job",
                 f"mount volume {INITIALIZER_VOLUME} there to share the data, unless it travels another way",
             )
 
 
-def _unknown_scheme(step: str, source: InitializerSource, container: Body) -> Iterator[Problem]:
+def _unknown_scheme(step: str, source: InitializerSource, container: Body) -> Iterator[Finding]:
     image = str(container.get("image", ""))
     repository = image.partition("@")[0].rpartition("/")
     name = "/".join(repository[0].split("/")[-2:]) + "/" + repository[2].partition(":")[0]
     scheme, separator, _ = (source.storage_uri or "").partition("://")
     known = _SCHEMES.get(name)
     if known and separator and scheme.lower() not in known:
-        yield Problem(
+        yield Finding(
             f"{_path(step)}.storageUri",
             f"image {image} does not fetch {scheme}://, but {', '.join(known)}",
             "use one of them, or a runtime whose step fetches it or that mounts a volume with the data",

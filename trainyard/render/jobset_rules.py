@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trainyard.api import Body
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_http_path, is_subdomain
 
 __all__ = ["LONGEST_LABEL", "claim_errors", "template_errors"]
@@ -37,7 +37,7 @@ _IN_ORDER: Final = "InOrder"
 _DNS_FIX: Final = "use at most 63 lower-case letters, digits and -, starting with a letter"
 
 
-def template_errors(spec: Body, path: str) -> Iterator[Problem]:
+def template_errors(spec: Body, path: str) -> Iterator[Finding]:
     """Yield what JobSet would refuse.
 
     Parameters
@@ -59,22 +59,22 @@ def template_errors(spec: Body, path: str) -> Iterator[Problem]:
     yield from _coordinator_errors(spec.get("coordinator"), jobs, f"{path}.coordinator")
 
 
-def _job_errors(jobs: list[Body], path: str) -> Iterator[Problem]:
+def _job_errors(jobs: list[Body], path: str) -> Iterator[Finding]:
     for index, job in enumerate(jobs):
         if not _INNER_LABEL.fullmatch(job["name"]):
-            yield Problem(
+            yield Finding(
                 f"{path}[{index}].name",
                 f"{job['name']!r} cannot be part of a DNS name",
                 "use lower-case letters, digits and -",
             )
         group = job.get("groupName", "default")
         if not _is_label(group):
-            yield Problem(f"{path}[{index}].groupName", f"{group!r} is not an RFC 1035 label", _DNS_FIX)
+            yield Finding(f"{path}[{index}].groupName", f"{group!r} is not an RFC 1035 label", _DNS_FIX)
         if job.get("replicas", 1) < 0:
-            yield Problem(f"{path}[{index}].replicas", f"{job['replicas']} is negative", "use zero or more")
+            yield Finding(f"{path}[{index}].replicas", f"{job['replicas']} is negative", "use zero or more")
 
 
-def _dependency_errors(spec: Body, path: str) -> Iterator[Problem]:
+def _dependency_errors(spec: Body, path: str) -> Iterator[Finding]:
     """A job can only wait for jobs that come before it, and not beside a startup policy that orders all of them."""
     in_order = spec.get("startupPolicy", {}).get("startupPolicyOrder") == _IN_ORDER
     earlier: list[str] = []
@@ -82,13 +82,13 @@ def _dependency_errors(spec: Body, path: str) -> Iterator[Problem]:
         dependencies = job.get("dependsOn", ())
         for position, dependency in enumerate(dependencies):
             if dependency["name"] not in earlier:
-                yield Problem(
+                yield Finding(
                     f"{path}.replicatedJobs[{index}].dependsOn[{position}].name",
                     f"{dependency['name']!r} is not a replicatedJob that comes before {job['name']!r}",
                     f"name one of {', '.join(earlier) or 'none: the first replicatedJob cannot wait'}",
                 )
         if dependencies and in_order:
-            yield Problem(
+            yield Finding(
                 f"{path}.replicatedJobs[{index}].dependsOn",
                 f"cannot be used with startupPolicyOrder {_IN_ORDER}",
                 "remove spec.template.spec.startupPolicy, or the dependencies",
@@ -96,36 +96,36 @@ def _dependency_errors(spec: Body, path: str) -> Iterator[Problem]:
         earlier.append(job["name"])
 
 
-def _network_errors(network: Body, path: str) -> Iterator[Problem]:
+def _network_errors(network: Body, path: str) -> Iterator[Finding]:
     subdomain = network.get("subdomain")
     if subdomain and not _is_label(subdomain):
-        yield Problem(f"{path}.subdomain", f"{subdomain!r} is not an RFC 1035 label", _DNS_FIX)
+        yield Finding(f"{path}.subdomain", f"{subdomain!r} is not an RFC 1035 label", _DNS_FIX)
 
 
-def _manager_errors(manager: Any, path: str) -> Iterator[Problem]:
+def _manager_errors(manager: Any, path: str) -> Iterator[Finding]:
     if manager is None:
         return
     domain, slash, rest = manager.partition("/")
     sound = slash and is_subdomain(domain) and is_http_path(rest) and len(manager) <= LONGEST_LABEL
     if not sound:
-        yield Problem(
+        yield Finding(
             path,
             f"{manager!r} is not a domain-prefixed path of at most {LONGEST_LABEL} characters",
             'use a domain and a path, such as "acme.io/controller"',
         )
 
 
-def _target_errors(targets: list[str], names: list[str], path: str) -> Iterator[Problem]:
+def _target_errors(targets: list[str], names: list[str], path: str) -> Iterator[Finding]:
     for index, target in enumerate(targets):
         if target not in names:
-            yield Problem(
+            yield Finding(
                 f"{path}[{index}]", f"replicatedJob {target!r} does not exist", f"name one of {', '.join(names)}"
             )
 
 
-def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Problem]:
+def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Finding]:
     if policy.get("restartStrategy") == _IN_PLACE:
-        yield Problem(
+        yield Finding(
             f"{path}.restartStrategy",
             f"{_IN_PLACE} needs JobSet's feature gate {_IN_PLACE}, which is off",
             "use Recreate or BlockingRecreate",
@@ -136,15 +136,15 @@ def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Probl
         here = f"{path}.rules[{index}]"
         name = rule.get("name")
         if name is not None and (len(name) > _LONGEST_RULE_NAME or not _RULE_NAME.fullmatch(name)):
-            yield Problem(
+            yield Finding(
                 f"{here}.name",
                 f"{name!r} is not a name of a rule",
                 f"use at most {_LONGEST_RULE_NAME} letters, digits, _ , and :, starting with a letter",
             )
         if name in repeated:
-            yield Problem(f"{here}.name", f"{name!r} is there twice", "give every rule a name of its own")
+            yield Finding(f"{here}.name", f"{name!r} is there twice", "give every rule a name of its own")
         if rule.get("action") in _GATED_ACTIONS:
-            yield Problem(
+            yield Finding(
                 f"{here}.action",
                 f"{rule['action']} needs JobSet's feature gate RestartJob, which is off",
                 "use FailJobSet, RestartJobSet or RestartJobSetAndIgnoreMaxRestarts",
@@ -152,20 +152,20 @@ def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Probl
         yield from _target_errors(rule.get("targetReplicatedJobs", []), names, f"{here}.targetReplicatedJobs")
         for position, reason in enumerate(rule.get("onJobFailureReasons", ())):
             if reason not in _REASONS:
-                yield Problem(
+                yield Finding(
                     f"{here}.onJobFailureReasons[{position}]",
                     f"{reason!r} is no reason of a failed Job",
                     f"use one of {', '.join(_REASONS)}",
                 )
 
 
-def _coordinator_errors(coordinator: Body | None, jobs: list[Body], path: str) -> Iterator[Problem]:
+def _coordinator_errors(coordinator: Body | None, jobs: list[Body], path: str) -> Iterator[Finding]:
     if coordinator is None:
         return
     name = coordinator.get("replicatedJob", "")
     job = next((entry for entry in jobs if entry["name"] == name), None)
     if job is None:
-        yield Problem(
+        yield Finding(
             f"{path}.replicatedJob",
             f"replicatedJob {name!r} does not exist",
             f"name one of {', '.join(entry['name'] for entry in jobs)}",
@@ -173,14 +173,14 @@ def _coordinator_errors(coordinator: Body | None, jobs: list[Body], path: str) -
         return
     replicas, index = job.get("replicas", 1), coordinator.get("jobIndex", 0)
     if not 0 <= index < replicas:
-        yield Problem(f"{path}.jobIndex", f"{index} is no Job of {name!r}", f"use 0 to {max(replicas - 1, 0)}")
+        yield Finding(f"{path}.jobIndex", f"{index} is no Job of {name!r}", f"use 0 to {max(replicas - 1, 0)}")
     if job["template"]["spec"].get("completionMode", "Indexed") != "Indexed":
-        yield Problem(
+        yield Finding(
             f"{path}.replicatedJob", f"the Jobs of {name!r} are not indexed", "use completionMode Indexed there"
         )
 
 
-def claim_errors(spec: Body, path: str) -> Iterator[Problem]:
+def claim_errors(spec: Body, path: str) -> Iterator[Finding]:
     """Yield claims that JobSet would refuse; overrides of a TrainJob may add what a claim lacks, or break it.
 
     Parameters
@@ -207,13 +207,13 @@ def claim_errors(spec: Body, path: str) -> Iterator[Problem]:
             name = claim.get("metadata", {}).get("name", "")
             here = f"{path}[{index}].templates[{position}].metadata.name"
             if not is_subdomain(name):
-                yield Problem(here, f"{name!r} is not an RFC 1123 subdomain", _DNS_FIX)
+                yield Finding(here, f"{name!r} is not an RFC 1123 subdomain", _DNS_FIX)
             elif name in seen:
-                yield Problem(here, f"{name!r} is there twice", "give every claim a name of its own")
+                yield Finding(here, f"{name!r} is there twice", "give every claim a name of its own")
             elif name in volumes:
-                yield Problem(here, f"{name!r} is a volume of a replicatedJob too", "rename one of them")
+                yield Finding(here, f"{name!r} is a volume of a replicatedJob too", "rename one of them")
             elif name not in mounted:
-                yield Problem(here, f"no container mounts {name!r}", f"mount volume {name} in a container")
+                yield Finding(here, f"no container mounts {name!r}", f"mount volume {name} in a container")
             seen.add(name)
 
 

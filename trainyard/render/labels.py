@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trainyard.api import TrainJobSpec
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_subdomain
 from trainyard.render.patches import patched_metadata
 from trainyard.render.template import Template
@@ -34,7 +34,7 @@ def merged_metadata(spec: TrainJobSpec, template: Template) -> tuple[dict[str, s
     return labels, annotations
 
 
-def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Problem]:
+def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Finding]:
     """Yield labels and annotations that the API server would refuse.
 
     Parameters
@@ -45,10 +45,10 @@ def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[st
     for kind, entries in (("labels", labels), ("annotations", annotations)):
         for key in entries:
             if not _is_key(key if kind == "labels" else key.lower()):
-                yield Problem(f"{path}.{kind}[{key}]", f"{key!r} is not a name of {kind}", _KEY_FIX)
+                yield Finding(f"{path}.{kind}[{key}]", f"{key!r} is not a name of {kind}", _KEY_FIX)
     for key, value in labels.items():
         if not _is_label(value):
-            yield Problem(f"{path}.labels[{key}]", f"{value!r} is not a label's value", _FIX)
+            yield Finding(f"{path}.labels[{key}]", f"{value!r} is not a label's value", _FIX)
 
 
 def _is_key(key: str) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.jobset_rules import LONGEST_LABEL
 from trainyard.render.plan import Plan, PodSet
 
@@ -22,14 +22,14 @@ _POD_SUFFIX: Final = len("-abcde")
 _MAX_PODS: Final = 2**31 - 1
 
 
-def check_names(plan: Plan) -> Iterator[Problem]:
+def check_names(plan: Plan) -> Iterator[Finding]:
     """Yield names and numbers that JobSet or the API server would refuse."""
     name = plan.name
     if not name:
-        yield Problem("metadata.name", "Field required", "add it")
+        yield Finding("metadata.name", "Field required", "add it")
         return
     if not _LABEL.fullmatch(name):
-        yield Problem(
+        yield Finding(
             "metadata.name",
             f"{name!r} is not an RFC 1035 label",
             "use lower-case letters, digits and -, starting with a letter",
@@ -37,12 +37,12 @@ def check_names(plan: Plan) -> Iterator[Problem]:
     room, reason = min(_rooms(plan))
     if len(name) > room:
         fix = f"use a name of at most {room} characters" if room > 0 else "shorten the names in the runtime"
-        yield Problem(
+        yield Finding(
             "metadata.name", f"{name!r} has {len(name)} characters, but {reason} leaves room for {max(room, 0)}", fix
         )
     for pod_set in plan.pod_sets:
         if pod_set.pods > _MAX_PODS:
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numNodes", f'replicatedJob "{pod_set.name}" would have {pod_set.pods} pods', "use fewer"
             )
     yield from _coordinator_errors(plan)
@@ -78,11 +78,11 @@ def _coordinator_room(plan: Plan, coordinator: dict[str, object]) -> tuple[int, 
     return (LONGEST_LABEL - len(inner)) // 2, reason
 
 
-def _coordinator_errors(plan: Plan) -> Iterator[Problem]:
+def _coordinator_errors(plan: Plan) -> Iterator[Finding]:
     coordinator = plan.job_set_spec.get("coordinator")
     pod_set = plan.pod_set(coordinator["replicatedJob"]) if coordinator else None
     if coordinator and pod_set and not 0 <= coordinator.get("podIndex", 0) < pod_set.count:
-        yield Problem(
+        yield Finding(
             "spec.runtimeRef",
             f'the coordinator is pod {coordinator["podIndex"]} of replicatedJob "{pod_set.name}", '
             f"which has {pod_set.count} pods",

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard.api import RuntimePatch, TrainJobSpec
 from trainyard.api.base import EmbeddedMetadata
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.changes import Change, Generation
 from trainyard.render.dns import is_http_path, is_subdomain
 from trainyard.render.pod_editing import stored
@@ -37,20 +37,20 @@ def patched_metadata(spec: TrainJobSpec) -> Iterator[EmbeddedMetadata]:
             yield template.metadata
 
 
-def check_managers(spec: TrainJobSpec) -> Iterator[Problem]:
+def check_managers(spec: TrainJobSpec) -> Iterator[Finding]:
     """Yield managers that are no domain-prefixed path."""
     for patch in spec.runtime_patches or ():
         yield from _manager_faults(patch)
 
 
-def _manager_faults(patch: RuntimePatch) -> Iterator[Problem]:
+def _manager_faults(patch: RuntimePatch) -> Iterator[Finding]:
     path = f"{RUNTIME_PATCHES.path}.manager"
     domain, slash, rest = patch.manager.partition("/")
     fix = 'use a domain and a path, such as "acme.io/team"'
     if not slash or not domain or not rest:
-        yield Problem(path, f'{patch.manager!r} must be a domain-prefixed path (such as "acme.io/foo")', fix)
+        yield Finding(path, f'{patch.manager!r} must be a domain-prefixed path (such as "acme.io/foo")', fix)
         return
     if not is_subdomain(domain):
-        yield Problem(path, f"{domain!r} is not an RFC 1123 subdomain", fix)
+        yield Finding(path, f"{domain!r} is not an RFC 1123 subdomain", fix)
     if not is_http_path(rest):
-        yield Problem(path, f"{rest!r} is not a path", fix)
+        yield Finding(path, f"{rest!r} is not a path", fix)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import GROUP, MANAGED_BY_TRAINER
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.immutability import check_changes, frozen_fields, leaves_objects, same_but_suspend
 from trainyard.render.initializers import apply_initializers
 from trainyard.render.jobset import job_set, place_in_queue, set_counts
@@ -106,18 +106,18 @@ def admit(
     return Verdict(result.errors, verdict.warnings), ()
 
 
-def _runtime_fault(spec: TrainJobSpec, runtime: Runtime | None) -> Problem | None:
+def _runtime_fault(spec: TrainJobSpec, runtime: Runtime | None) -> Finding | None:
     """Return why a TrainJob has no runtime at all."""
     reference = spec.runtime_ref
     if reference.api_group != GROUP or reference.kind not in _KINDS:
         kind = ".".join(part for part in (reference.kind, reference.api_group) if part)
-        return Problem("spec.runtimeRef", f"unsupported runtime: {kind}", f"use kind {' or '.join(_KINDS)} of {GROUP}")
+        return Finding("spec.runtimeRef", f"unsupported runtime: {kind}", f"use kind {' or '.join(_KINDS)} of {GROUP}")
     return _missing_runtime(spec) if runtime is None else None
 
 
-def _missing_runtime(spec: TrainJobSpec) -> Problem:
+def _missing_runtime(spec: TrainJobSpec) -> Finding:
     kind, name = spec.runtime_ref.kind, spec.runtime_ref.name
-    return Problem(
+    return Finding(
         "spec.runtimeRef",
         f'{kind} "{name}" not found: '
         f"specified {kind[0].lower()}{kind[1:]} must be created before the TrainJob is created",
@@ -141,7 +141,7 @@ def _objects(plan: Plan) -> tuple[Body, ...]:
     return (snapshot(plan), *trainer_status_objects(plan), *framework.objects(plan), *of_gang, job_set(plan))
 
 
-def _frozen(plan: Plan, old: TrainJob, runtime: Runtime, context: RenderContext) -> Iterator[Problem]:
+def _frozen(plan: Plan, old: TrainJob, runtime: Runtime, context: RenderContext) -> Iterator[Finding]:
     """Yield what changes in a JobSet that may exist already although JobSet does not change it there."""
     if old.spec is None or same_but_suspend(plan.spec, old.spec):
         return

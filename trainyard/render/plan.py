@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from trainyard.api import Body, MLPolicy, PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import API_VERSION, QUEUE_ANNOTATION, TRAIN_JOB, TRAINER
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.changes import Change, merge_changes
 from trainyard.render.gang_members import Gang, gang_of
 from trainyard.render.labels import merged_metadata
@@ -32,7 +32,7 @@ class Plan:
     pod_sets: list[PodSet]
     labels: dict[str, str]
     annotations: dict[str, str]
-    warnings: list[Problem] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
     _settled: bool = False
     _gang: Gang | None = None
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan
 
 __all__ = ["reserved_errors"]
 
 
-def reserved_errors(plan: Plan, names: Set[str]) -> Iterator[Problem]:
+def reserved_errors(plan: Plan, names: Set[str]) -> Iterator[Finding]:
     """Yield one finding that lists the reserved variables which the TrainJob's trainer sets, if any.
 
     Parameters
@@ -23,7 +23,7 @@ def reserved_errors(plan: Plan, names: Set[str]) -> Iterator[Problem]:
     trainer = plan.spec.trainer
     found = sorted(names & {str(variable.get("name")) for variable in (trainer.env if trainer else None) or ()})
     if found:
-        yield Problem(
+        yield Finding(
             "spec.trainer.env",
             f"must not have reserved envs, invalid envs configured: [{' '.join(found)}]",
             "remove them: they are set for every job of this runtime",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainyard.api import Body
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 
 __all__ = ["COSCHEDULING_SCHEDULER", "Rejected", "RenderContext", "Rendered", "StatusServer", "Verdict"]
 
@@ -76,23 +76,23 @@ class Rendered:
     """The objects of a TrainJob, in the order in which they are applied: ConfigMap, PodGroup, JobSet."""
 
     objects: tuple[Body, ...]
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rejected:
     """Why a TrainJob cannot become objects."""
 
-    errors: tuple[Problem, ...]
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Finding, ...]
+    warnings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The answer of admission."""
 
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def allowed(self) -> bool:

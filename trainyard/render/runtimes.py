@@ -12,7 +12,7 @@ from trainyard.api.constants import (
     SUPPORT_DEPRECATED,
     SUPPORT_LABEL,
 )
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render import frameworks
 from trainyard.render.jobset_rules import template_errors
 from trainyard.render.labels import check_metadata
@@ -49,7 +49,7 @@ def deprecation(runtime: Runtime) -> bool:
 
 
 @once_per_runtime
-def runtime_errors(runtime: Runtime) -> tuple[Problem, ...]:
+def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
     """Return what is wrong with a runtime, by its own field paths."""
     spec = runtime.spec
     template = template_of(runtime)
@@ -69,14 +69,14 @@ def runtime_errors(runtime: Runtime) -> tuple[Problem, ...]:
 
 
 @once_per_runtime
-def runtime_warnings(runtime: Runtime) -> tuple[Problem, ...]:
+def runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
     """Return warnings: what is accepted in a runtime and may surprise its users."""
     if runtime_errors(runtime):
         return ()
     return tuple(_label_warnings(template_of(runtime)))
 
 
-def step_errors(job: Body, path: str) -> Iterator[Problem]:
+def step_errors(job: Body, path: str) -> Iterator[Finding]:
     """Yield why a replicatedJob cannot take the part of the TrainJob that its label says.
 
     Parameters
@@ -91,7 +91,7 @@ def step_errors(job: Body, path: str) -> Iterator[Problem]:
         return
     replicas = job.get("replicas", 1)
     if replicas != 1:
-        yield Problem(
+        yield Finding(
             f"{path}.replicas",
             f"always must be 1, but is {replicas}",
             "set mlPolicy.numNodes for the number of nodes",
@@ -99,24 +99,24 @@ def step_errors(job: Body, path: str) -> Iterator[Problem]:
     required = step_containers(ancestor, job["name"])
     init = {container["name"] for container in job["template"]["spec"]["template"]["spec"].get("initContainers", ())}
     if not set(required) & (set(container_names(job)) - init):
-        yield Problem(
+        yield Finding(
             f"{path}.template.spec.template.spec.containers",
             f"must contain the required container for the ancestor: {ancestor}",
             f"name one container {' or '.join(required)}",
         )
 
 
-def _policy_errors(ml_policy: MLPolicy, pod_group_policy: PodGroupPolicy) -> Iterator[Problem]:
+def _policy_errors(ml_policy: MLPolicy, pod_group_policy: PodGroupPolicy) -> Iterator[Finding]:
     for path, names, rule in (
         ("spec.mlPolicy", frameworks.chosen(ml_policy), "MLP-001"),
         ("spec.podGroupPolicy", pod_group_policy.chosen(), "PGP-001"),
     ):
         if len(names) > 1:
             shape = shape_rules()[rule]
-            yield Problem(path, f"{shape.text} (configured: {', '.join(names)})", shape.fix, rule)
+            yield Finding(path, f"{shape.text} (configured: {', '.join(names)})", shape.fix, rule)
 
 
-def _label_warnings(template: Template) -> Iterator[Problem]:
+def _label_warnings(template: Template) -> Iterator[Finding]:
     for index, job in enumerate(template.jobs):
         labels = job["template"].get("metadata", {}).get("labels", {})
         pod_labels = job["template"]["spec"]["template"].get("metadata", {}).get("labels", {})
@@ -128,19 +128,19 @@ def _label_warnings(template: Template) -> Iterator[Problem]:
             if ANCESTOR_LABEL in labels
             else f"says {step!r} where the Job template says nothing: it counts here, but not for Kubeflow Trainer"
         )
-        yield Problem(
+        yield Finding(
             f"{_JOBS}[{index}].template.spec.template.metadata.labels[{ANCESTOR_LABEL}]",
             message,
             "put the label on the Job template (template.metadata.labels) only",
         )
 
 
-def _admission_warnings(runtime: Runtime) -> Iterator[Problem]:
+def _admission_warnings(runtime: Runtime) -> Iterator[Finding]:
     if deprecation(runtime):
-        yield Problem(
+        yield Finding(
             f"metadata.labels[{SUPPORT_LABEL}]",
             f'{runtime.kind} "{runtime.metadata.name}" is deprecated and will be removed in a future release',
             f"See runtime deprecation policy: {DEPRECATION_POLICY_URL}",
         )
     for path in runtime.unknown_fields():
-        yield Problem(path, "unknown field: the API server drops it", "remove it, or correct its name")
+        yield Finding(path, "unknown field: the API server drops it", "remove it, or correct its name")

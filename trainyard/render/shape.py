@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trainyard import quantity
 from trainyard.api import Body
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 
 __all__ = ["ENV", "JOB_SET_SPEC", "RESOURCES", "VOLUME_MOUNTS", "faults", "pod_fields"]
 
@@ -128,7 +128,7 @@ def pod_fields() -> Mapping[str, Any]:
     return _POD_SPEC.fields
 
 
-def faults(value: Any, shape: Any, path: str) -> Iterator[Problem]:
+def faults(value: Any, shape: Any, path: str) -> Iterator[Finding]:
     """Yield where a value has not the shape that the API requires.
 
     Parameters
@@ -156,8 +156,8 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _mistyped(value: Any, kind: type, path: str) -> Problem:
-    return Problem(path, f"must be {_NAMES[kind]}, but is {_shown(value)}", "correct the type")
+def _mistyped(value: Any, kind: type, path: str) -> Finding:
+    return Finding(path, f"must be {_NAMES[kind]}, but is {_shown(value)}", "correct the type")
 
 
 def _shown(value: Any) -> str:
@@ -165,19 +165,19 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _object_faults(value: Any, shape: _Object, path: str) -> Iterator[Problem]:
+def _object_faults(value: Any, shape: _Object, path: str) -> Iterator[Finding]:
     if not isinstance(value, dict):
         yield _mistyped(value, dict, path)
         return
     for name in shape.required:
         if name not in value:
-            yield Problem(f"{path}.{name}", "Field required", "add it")
+            yield Finding(f"{path}.{name}", "Field required", "add it")
     for name, inner in shape.fields.items():
         if name in value:
             yield from faults(value[name], inner, f"{path}.{name}")
 
 
-def _list_faults(value: Any, shape: _List, path: str) -> Iterator[Problem]:
+def _list_faults(value: Any, shape: _List, path: str) -> Iterator[Finding]:
     if not isinstance(value, list):
         yield _mistyped(value, list, path)
         return
@@ -187,26 +187,26 @@ def _list_faults(value: Any, shape: _List, path: str) -> Iterator[Problem]:
         key = item.get(shape.key) if shape.key and isinstance(item, dict) else None
         if isinstance(key, str):
             if key in seen:
-                yield Problem(f"{path}[{index}].{shape.key}", f"{key!r} is there twice", "keep one of them")
+                yield Finding(f"{path}[{index}].{shape.key}", f"{key!r} is there twice", "keep one of them")
             seen.add(key)
 
 
-def _map_faults(value: Any, path: str) -> Iterator[Problem]:
+def _map_faults(value: Any, path: str) -> Iterator[Finding]:
     if not isinstance(value, dict):
         yield _mistyped(value, dict, path)
         return
     for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            yield Problem(f"{path}[{name}]", f"must be text, but is {_shown(text)}", "put it in quotes")
+            yield Finding(f"{path}[{name}]", f"must be text, but is {_shown(text)}", "put it in quotes")
 
 
-def _amount_faults(value: Body | Any, path: str) -> Iterator[Problem]:
+def _amount_faults(value: Body | Any, path: str) -> Iterator[Finding]:
     if not isinstance(value, dict):
         yield _mistyped(value, dict, path)
         return
     for name, amount in value.items():
         try:
             if quantity.parse(amount) < 0:
-                yield Problem(f"{path}[{name}]", f"{amount!r} is negative", "use zero or more")
+                yield Finding(f"{path}[{name}]", f"{amount!r} is negative", "use zero or more")
         except ValueError as error:
-            yield Problem(f"{path}[{name}]", str(error), "write a Kubernetes quantity")
+            yield Finding(f"{path}[{name}]", str(error), "write a Kubernetes quantity")

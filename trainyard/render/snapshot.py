@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.constants import GROUP, SNAPSHOT_KEY, SNAPSHOT_SUFFIX
+from trainyard.checks.finding import Finding
 from trainyard.manifests.documents import objects
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.render.plan import Plan
 from trainyard.render.runtime_cache import once_per_runtime
 
@@ -45,11 +46,11 @@ def snapshot(plan: Plan) -> Body:
     }
 
 
-def check_snapshot(plan: Plan) -> Iterator[Problem]:
+def check_snapshot(plan: Plan) -> Iterator[Finding]:
     """Yield runtimes that do not fit into a ConfigMap."""
     text = _text(plan.runtime)
     if len(text) * 4 > _LARGEST and (size := len(text.encode(errors="surrogatepass"))) > _LARGEST:
-        yield Problem(
+        yield Finding(
             "spec.runtimeRef",
             f'{plan.runtime.kind} "{plan.runtime.metadata.name}" has {size} bytes, '
             f"and its snapshot has room for {_LARGEST}",

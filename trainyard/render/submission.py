@@ -20,7 +20,8 @@ from trainyard.api import (
 )
 from trainyard.api.constants import CLUSTER_TRAINING_RUNTIME, MANAGED_BY_TRAINER, TRAINING_RUNTIME
 from trainyard.api.verdicts import decoded, violations
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.pipeline import admit
 from trainyard.render.result import RenderContext
@@ -54,8 +55,8 @@ class SentRuntime:
 
     body: Body
     runtime: Runtime | None
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 Found = TypeVar("Found", bound=SentRuntime)
@@ -81,8 +82,8 @@ class Submission(Generic[Found]):
 
     body: Body
     train_job: TrainJob | None = None
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     objects: tuple[Body, ...] = ()
     runtime: Found | None = None
 
@@ -102,7 +103,7 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
     try:
         runtime = parse(model, body)
     except TrainyardError as error:
-        return SentRuntime(body, None, error.problems)
+        return SentRuntime(body, None, error.findings)
     assert isinstance(runtime, TrainingRuntime | ClusterTrainingRuntime)  # noqa: S101
     verdict = validate_runtime(runtime, old)
     known = {(error.path, error.rule) for error in verdict.errors}
@@ -123,7 +124,7 @@ def named_runtime(body: Body) -> tuple[str, str] | None:
 def submitted(
     sent: Body,
     find: Callable[[str, str], Found | None],
-    broken: Callable[[Found], Iterable[Problem]],
+    broken: Callable[[Found], Iterable[Finding]],
     context: RenderContext,
     *,
     before: Submission[Found] | None = None,
@@ -151,7 +152,7 @@ def submitted(
     try:
         train_job = parse(TrainJob, body)
     except TrainyardError as error:
-        return Submission(body, None, error.problems, runtime=found)
+        return Submission(body, None, error.findings, runtime=found)
     refused = tuple(violations(TrainJob, body, stored))
     if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
         return Submission(body, train_job, refused, runtime=found)
@@ -162,5 +163,5 @@ def submitted(
     return Submission(body, train_job, errors, verdict.warnings, () if errors else objects, found)
 
 
-def _merged(refused: tuple[Problem, ...], others: Iterable[Problem]) -> tuple[Problem, ...]:
+def _merged(refused: tuple[Finding, ...], others: Iterable[Finding]) -> tuple[Finding, ...]:
     return (*refused, *(error for error in others if error not in refused))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import upsert_env
 
@@ -31,20 +31,20 @@ def apply_trainer(plan: Plan) -> None:
         upsert_env(container, trainer.env or ())
 
 
-def trainer_warnings(plan: Plan) -> Iterator[Problem]:
+def trainer_warnings(plan: Plan) -> Iterator[Finding]:
     """Yield what the TrainJob says without effect, or with an effect that is easy to miss."""
     trainer = plan.spec.trainer
     if trainer is None:
         return
     if trainer.model_fields_set and (plan.trainer is None or plan.trainer.main_container is None):
-        yield Problem(
+        yield Finding(
             "spec.trainer",
             "has no effect: the runtime has no training container",
             f"label a Job template of the runtime {ANCESTOR_LABEL}={TRAINER} and name its container {CONTAINER_NODE}",
         )
     command = trainer.command or ()
     if len(command) == 1 and " " in command[0].strip():
-        yield Problem(
+        yield Finding(
             "spec.trainer.command[0]",
             f"{command[0]!r} is one program name with spaces, not a program with arguments",
             "make every word an element of its own, or use [bash, -c, ...]",
@@ -52,8 +52,8 @@ def trainer_warnings(plan: Plan) -> Iterator[Problem]:
     yield from two_sources("spec.trainer.env", trainer.env or ())
 
 
-def two_sources(path: str, variables: Iterable[Body]) -> Iterator[Problem]:
+def two_sources(path: str, variables: Iterable[Body]) -> Iterator[Finding]:
     """Yield variables that have a value and a source."""
     for index, variable in enumerate(variables):
         if variable.get("value") and variable.get("valueFrom"):
-            yield Problem(f"{path}[{index}].value", "is ignored because valueFrom is set too", "remove one of them")
+            yield Finding(f"{path}[{index}].value", "is ignored because valueFrom is set too", "remove one of them")

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.api import PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render import frameworks, gangs
 from trainyard.render.changes import Change, change_faults, check_targets
 from trainyard.render.hosts import check_pods
@@ -31,7 +31,7 @@ from trainyard.render.trainer import trainer_warnings
 
 __all__ = ["SPEC_MISSING", "Draft", "draft_of", "framework_of", "gang_schedulers_of"]
 
-SPEC_MISSING = Problem("spec.runtimeRef", "Field required", "name a runtime")
+SPEC_MISSING = Finding("spec.runtimeRef", "Field required", "name a runtime")
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Draft:
     """
 
     plan: Plan | None
-    errors: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
+    errors: tuple[Finding, ...]
+    warnings: tuple[Finding, ...]
 
 
 def draft_of(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Draft:
@@ -62,16 +62,16 @@ def draft_of(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> D
         return Draft(None, (SPEC_MISSING,), ())
     warnings = _warnings(train_job, runtime)
     changes = (*pod_spec_overrides(spec), *pod_template_overrides(spec), *runtime_patches(spec))
-    errors = (*_runtime_problems(runtime), *_shape_problems(spec, changes))
+    errors = (*_runtime_findings(runtime), *_shape_findings(spec, changes))
     if not errors:
-        errors = tuple(_reference_problems(spec, changes, runtime))
+        errors = tuple(_reference_findings(spec, changes, runtime))
     if errors:
         return Draft(None, errors, warnings)
     plan = make_plan(train_job, spec, runtime, template_of(runtime), changes, context)
     steps = tuple(_changed_steps(plan, changes))
-    errors, warnings = tuple(_step_problems(steps)), (*warnings, *_step_warnings(steps))
+    errors, warnings = tuple(_step_findings(steps)), (*warnings, *_step_warnings(steps))
     framework_of(plan.runtime).counts(plan)
-    errors, warnings = (*errors, *_plan_problems(plan)), (*warnings, *_plan_warnings(plan))
+    errors, warnings = (*errors, *_plan_findings(plan)), (*warnings, *_plan_warnings(plan))
     return Draft(None if errors else plan, errors, warnings)
 
 
@@ -89,29 +89,29 @@ def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler[Any], ...]
 
 
 @once_per_runtime
-def _runtime_problems(runtime: Runtime) -> tuple[Problem, ...]:
+def _runtime_findings(runtime: Runtime) -> tuple[Finding, ...]:
     name = f'{runtime.kind} "{runtime.metadata.name}"'
     found = [
-        Problem("spec.runtimeRef", f"{name} {error.path}: {error.message}", error.fix, error.rule)
+        Finding("spec.runtimeRef", f"{name} {error.path}: {error.message}", error.fix, error.rule)
         for error in runtime_errors(runtime)
     ]
     if not template_of(runtime).spec.get("replicatedJobs"):
         message = f"{name} spec.template.spec.replicatedJobs: is empty"
-        found.append(Problem("spec.runtimeRef", message, "add the Jobs of the runtime"))
+        found.append(Finding("spec.runtimeRef", message, "add the Jobs of the runtime"))
     return tuple(found)
 
 
 @once_per_runtime
-def _runtime_warnings(runtime: Runtime) -> tuple[Problem, ...]:
+def _runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
     name = f'{runtime.kind} "{runtime.metadata.name}"'
     found = [
-        Problem("spec.runtimeRef", f"{name} {warning.path}: {warning.message}", warning.fix, warning.rule)
+        Finding("spec.runtimeRef", f"{name} {warning.path}: {warning.message}", warning.fix, warning.rule)
         for warning in runtime_warnings(runtime)
     ]
     if deprecation(runtime):
         found.insert(
             0,
-            Problem(
+            Finding(
                 "spec.runtimeRef",
                 f"Referenced {name} is deprecated and will be removed in a future release",
                 f"See runtime deprecation policy: {DEPRECATION_POLICY_URL}",
@@ -120,15 +120,15 @@ def _runtime_warnings(runtime: Runtime) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _warnings(train_job: TrainJob, runtime: Runtime) -> tuple[Problem, ...]:
+def _warnings(train_job: TrainJob, runtime: Runtime) -> tuple[Finding, ...]:
     unknown = (
-        Problem(path, "unknown field: the API server drops it", "remove it, or correct its name")
+        Finding(path, "unknown field: the API server drops it", "remove it, or correct its name")
         for path in train_job.unknown_fields()
     )
     return (*_runtime_warnings(runtime), *unknown)
 
 
-def _shape_problems(spec: TrainJobSpec, changes: tuple[Change, ...]) -> Iterator[Problem]:
+def _shape_findings(spec: TrainJobSpec, changes: tuple[Change, ...]) -> Iterator[Finding]:
     if spec.trainer:
         yield from faults(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
         yield from faults(copied(spec.trainer.resources_per_node or {}), RESOURCES, "spec.trainer.resourcesPerNode")
@@ -138,7 +138,7 @@ def _shape_problems(spec: TrainJobSpec, changes: tuple[Change, ...]) -> Iterator
     yield from change_faults(changes)
 
 
-def _reference_problems(spec: TrainJobSpec, changes: tuple[Change, ...], runtime: Runtime) -> Iterator[Problem]:
+def _reference_findings(spec: TrainJobSpec, changes: tuple[Change, ...], runtime: Runtime) -> Iterator[Finding]:
     yield from check_metadata("spec", spec.labels or {}, spec.annotations or {})
     for metadata in patched_metadata(spec):
         path = f"{RUNTIME_PATCHES.path}.trainingRuntimeSpec.template.metadata"
@@ -164,15 +164,15 @@ def _changed_steps(plan: Plan, changes: tuple[Change, ...]) -> Iterator[_Changed
             yield _ChangedStep(paths[pod_set.name], pod_set, before[pod_set.name])
 
 
-def _step_problems(steps: tuple[_ChangedStep, ...]) -> Iterator[Problem]:
+def _step_findings(steps: tuple[_ChangedStep, ...]) -> Iterator[Finding]:
     for step in steps:
         for error in step_errors(step.pod_set.job, f'replicatedJob "{step.pod_set.name}"'):
-            yield Problem(step.path, f"{error.path}: {error.message}", error.fix)
+            yield Finding(step.path, f"{error.path}: {error.message}", error.fix)
 
 
-def _step_warnings(steps: tuple[_ChangedStep, ...]) -> Iterator[Problem]:
+def _step_warnings(steps: tuple[_ChangedStep, ...]) -> Iterator[Finding]:
     for step in steps:
-        yield Problem(
+        yield Finding(
             step.path,
             f'changes the part that replicatedJob "{step.pod_set.name}" takes '
             f"from {step.before or 'none'} to {step.pod_set.ancestor or 'none'}",
@@ -181,11 +181,11 @@ def _step_warnings(steps: tuple[_ChangedStep, ...]) -> Iterator[Problem]:
         )
 
 
-def _plan_problems(plan: Plan) -> Iterator[Problem]:
+def _plan_findings(plan: Plan) -> Iterator[Finding]:
     yield from check_names(plan)
     yield from check_initializers(plan)
     for error in claim_errors(plan.job_set_spec, "spec.template.spec.volumeClaimPolicies"):
-        yield Problem("spec.runtimeRef", f"{error.path}: {error.message}", error.fix)
+        yield Finding("spec.runtimeRef", f"{error.path}: {error.message}", error.fix)
     yield from check_snapshot(plan)
     if too_many := tuple(check_pods(plan)):
         yield from too_many
@@ -195,7 +195,7 @@ def _plan_problems(plan: Plan) -> Iterator[Problem]:
         yield from gang.check(plan)
 
 
-def _plan_warnings(plan: Plan) -> Iterator[Problem]:
+def _plan_warnings(plan: Plan) -> Iterator[Finding]:
     yield from trainer_warnings(plan)
     yield from initializer_warnings(plan)
     yield from framework_of(plan.runtime).warn(plan)

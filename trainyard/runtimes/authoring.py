@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from trainyard.api import ClusterTrainingRuntime
 from trainyard.api.runtime import RuntimeSpec
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Deprecation, Runtime, RuntimeVersion
 from trainyard.runtimes.index import Index, version_key
 
@@ -112,10 +113,10 @@ def author(
         index = Index.model_validate({"runtimes": {name: entry}}).runtimes[name]
     except ValueError as error:
         problems = [
-            Problem(".".join(map(str, found["loc"])), found["msg"].removeprefix("Value error, "))
+            Finding(".".join(map(str, found["loc"])), found["msg"].removeprefix("Value error, "))
             for found in getattr(error, "errors", list)()
         ]
-        raise TrainyardError(f"Runtime {name!r} does not fit the catalogue", problems=problems) from error
+        raise TrainyardError(f"Runtime {name!r} does not fit the catalogue", findings=problems) from error
     if len(index.versions) != len(given):
         raise TrainyardError(f"Runtime {name!r} has a version twice", fix="give every version a number of its own")
     ordered = sorted(given, key=lambda each: version_key(each.version))
@@ -167,7 +168,7 @@ def read_authored(file: Path) -> tuple[Runtime, ...]:
     except OSError as error:
         raise TrainyardError(f"{file} cannot be read: {error.strerror}", fix="check the path") from error
     except TrainyardError as error:
-        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, problems=error.problems) from error
+        raise TrainyardError(f"{file}: {error.message}", fix=error.fix, findings=error.findings) from error
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise TrainyardError(f"{file} cannot be run: {reason}", fix="correct the file") from error

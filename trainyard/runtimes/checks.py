@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.runtimes.catalogue import ALIAS_ANNOTATION, RELEASED_ANNOTATION, RuntimeVersion, spec_hash
 
 __all__ = ["check_version"]
@@ -21,7 +21,7 @@ _STEP_CONTAINERS = {
 }
 
 
-def check_version(version: RuntimeVersion) -> list[Problem]:
+def check_version(version: RuntimeVersion) -> list[Finding]:
     """Find what is wrong with one version.
 
     Parameters
@@ -30,19 +30,19 @@ def check_version(version: RuntimeVersion) -> list[Problem]:
         The version as loaded; its body may be anything a YAML file can hold.
     """
     body = version.body
-    problems: list[Problem] = []
+    findings: list[Finding] = []
     for field, expected in (("apiVersion", _API_VERSION), ("kind", _KIND)):
         if body.get(field) != expected:
-            problems.append(Problem(field, f"is {body.get(field)!r}, not {expected!r}", f"write {expected}"))
+            findings.append(Finding(field, f"is {body.get(field)!r}, not {expected!r}", f"write {expected}"))
     metadata, spec = body.get("metadata"), body.get("spec")
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         missing = "spec" if isinstance(metadata, dict) else "metadata"
-        return [*problems, Problem(missing, "is missing or not a mapping", f"add {missing}")]
+        return [*findings, Finding(missing, "is missing or not a mapping", f"add {missing}")]
     for field, value in (("metadata", metadata), ("spec", spec)):
         if (key := _odd_key(value)) is not None:
             message = f"the key {key!r} is no text"
-            return [*problems, Problem(field, message, "put it in quotes")]
-    return [*problems, *_metadata(version, metadata, spec), *_steps(spec)]
+            return [*findings, Finding(field, message, "put it in quotes")]
+    return [*findings, *_metadata(version, metadata, spec), *_steps(spec)]
 
 
 def _odd_key(value: Any) -> Any:
@@ -59,41 +59,41 @@ def _is_there(key: Any) -> bool:
     return key is not None
 
 
-def _metadata(version: RuntimeVersion, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Problem]:
+def _metadata(version: RuntimeVersion, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Finding]:
     if metadata.get("name") != version.object_name:
         fix = f"write {version.object_name}: the folder's name and the file's version"
-        yield Problem("metadata.name", f"is {metadata.get('name')!r}, not {version.object_name!r}", fix)
+        yield Finding("metadata.name", f"is {metadata.get('name')!r}, not {version.object_name!r}", fix)
     for field in ("labels", "annotations"):
         if not isinstance(metadata.get(field, {}), dict):
-            yield Problem(
+            yield Finding(
                 f"metadata.{field}", f"is {metadata[field]!r}, not a mapping", "write names with their values"
             )
             return
     if not metadata.get("labels", {}).get(_FRAMEWORK_LABEL):
-        yield Problem(
+        yield Finding(
             f"metadata.labels[{_FRAMEWORK_LABEL}]", "is missing; the SDK would not list the runtime", "add it"
         )
     annotations = metadata.get("annotations", {})
     if ALIAS_ANNOTATION in annotations:
-        yield Problem(
+        yield Finding(
             f"metadata.annotations[{ALIAS_ANNOTATION}]", "is written for aliases only", "set alias in index.yaml"
         )
     path = f"metadata.annotations[{RELEASED_ANNOTATION}]"
     recorded, computed = annotations.get(RELEASED_ANNOTATION), spec_hash(spec)
     if version.released is not None and recorded is None:
-        yield Problem(path, "is missing on a released version", f"write {computed}")
+        yield Finding(path, "is missing on a released version", f"write {computed}")
     elif version.released is None and recorded is not None:
-        yield Problem(path, "is there, but index.yaml has no release date", "add released to the version in index.yaml")
+        yield Finding(path, "is there, but index.yaml has no release date", "add released to the version in index.yaml")
     elif recorded is not None and recorded != computed:
         fix = "put the spec back and make the change in a new version"
-        yield Problem(path, f"records {recorded}, the spec has {computed}: a released runtime was changed", fix)
+        yield Finding(path, f"records {recorded}, the spec has {computed}: a released runtime was changed", fix)
 
 
-def _steps(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def _steps(spec: Mapping[str, Any]) -> Iterator[Finding]:
     path = "spec.template.spec.replicatedJobs"
     jobs = _at(spec, "template", "spec", "replicatedJobs")
     if not isinstance(jobs, list) or not jobs:
-        yield Problem(path, "has no entry", "add a replicatedJob with the trainer's step label")
+        yield Finding(path, "has no entry", "add a replicatedJob with the trainer's step label")
         return
     steps = []
     for index, job in enumerate(jobs):
@@ -104,10 +104,10 @@ def _steps(spec: Mapping[str, Any]) -> Iterator[Problem]:
         names = [_at(container, "name") for container in containers] if isinstance(containers, list) else []
         if expected is not None and expected not in names:
             where = f"{path}[{index}].template.spec.template.spec.containers"
-            yield Problem(where, f"step {step} needs a container named {expected!r}", f"name one {expected}")
+            yield Finding(where, f"step {step} needs a container named {expected!r}", f"name one {expected}")
     if "trainer" not in steps:
         fix = f"label one replicatedJob's template with {_STEP_LABEL}: trainer"
-        yield Problem(path, "no entry is the trainer", fix)
+        yield Finding(path, "no entry is the trainer", fix)
 
 
 def _at(value: Any, *keys: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trainyard import quantity
 from trainyard.api.constants import ANCESTOR_LABEL, GROUP_NAME_ANNOTATION, TRAINER
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks import FRAMEWORKS
 from trainyard.render.pod_resources import pod_requests
@@ -24,7 +24,7 @@ _SPREADING: Final = tuple(name for name, each in FRAMEWORKS.items() if each.one_
 """Frameworks that start as many training processes on a node as numProcPerNode says, each for a device of its own."""
 
 
-def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Problem]:
+def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what looks like a mistake in a runtime.
 
     Parameters
@@ -51,7 +51,7 @@ def lint_train_job(
     runtime: Mapping[str, Any],
     objects: Iterable[Mapping[str, Any]],
     rooms: Callable[[], Rooms | None] = lambda: None,
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Yield what looks like a mistake in a TrainJob, by its own paths; its command is judged where it is rendered.
 
     Parameters
@@ -131,7 +131,7 @@ def _fitting(capacity: Mapping[str, Fraction], request: Mapping[str, Fraction]) 
     )
 
 
-def _command(command: Any, path: str) -> Iterator[Problem]:
+def _command(command: Any, path: str) -> Iterator[Finding]:
     """Yield a program whose name has blanks: it was meant for a shell, and no such file exists."""
     if not isinstance(command, list) or not command or not isinstance(command[0], str):
         return
@@ -141,7 +141,7 @@ def _command(command: Any, path: str) -> Iterator[Problem]:
         words = ", ".join(f'"{word}"' for word in program.split()[:6])
         more = ", …" if len(program.split()) > 6 else ""
         message = f"names a program called {shown!r}, blanks included: no shell takes it apart"
-        yield Problem(f"{path}[0]", message, f'write [{words}{more}], or ["sh", "-c", "…"]')
+        yield Finding(f"{path}[0]", message, f'write [{words}{more}], or ["sh", "-c", "…"]')
 
 
 def _processes(runtime: Mapping[str, Any]) -> tuple[str, int | None]:
@@ -153,7 +153,7 @@ def _processes(runtime: Mapping[str, Any]) -> tuple[str, int | None]:
 
 def _processes_of_job(
     trainer: Mapping[str, Any], runtime: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     framework, processes = _processes(runtime)
     given = trainer.get("numProcPerNode")
     if not framework or (given is None and not trainer.get("resourcesPerNode")):
@@ -166,13 +166,13 @@ def _processes_of_job(
     yield from _more_processes(processes, devices, path)
     if given is not None and processes < devices:
         message = f"starts {processes} process{'' if processes == 1 else 'es'} on a node with {devices} devices"
-        yield Problem(path, f"{message}: {devices - processes} stay idle", f"use {devices}, or ask for fewer devices")
+        yield Finding(path, f"{message}: {devices - processes} stay idle", f"use {devices}, or ask for fewer devices")
 
 
-def _more_processes(processes: int, devices: int, path: str) -> Iterator[Problem]:
+def _more_processes(processes: int, devices: int, path: str) -> Iterator[Finding]:
     if processes > devices:
         message = f"{processes} processes share {devices} device{'' if devices == 1 else 's'} of a node"
-        yield Problem(path, f"{message}: NCCL refuses two on one device", f"use {devices} processes, or more devices")
+        yield Finding(path, f"{message}: NCCL refuses two on one device", f"use {devices} processes, or more devices")
 
 
 def _nodes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -187,7 +187,7 @@ def _devices(container: Mapping[str, Any]) -> int:
         return 0
 
 
-def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
     for job in replicated:
         waits = [entry["name"] for entry in job.get("dependsOn", ()) if entry.get("status") == "Ready"]
         if waits and _grouped(job) and (count := _count(job)) > 1:
@@ -195,14 +195,14 @@ def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
                 f"the runtime's replicatedJob {job['name']!r} ({count} pods) is made when {', '.join(waits)} is ready: "
                 "the gang starts without room for it and may hold devices in vain"
             )
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef", message, "start them together, without dependsOn, or use a runtime that does"
             )
 
 
 def _too_large(
     group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], Rooms | None]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     wish = group.get("networkTopology")
     rooms = find() if wish else None
     tier = rooms.tier(wish) if rooms and wish else None
@@ -223,7 +223,7 @@ def _too_large(
             fix = (
                 f"use at most {room} nodes, smaller ones, a higher tier, or mode soft" if room else "use smaller nodes"
             )
-            yield Problem("spec.trainer.numNodes", message, fix)
+            yield Finding("spec.trainer.numNodes", message, fix)
 
 
 def _grouped(job: Mapping[str, Any]) -> bool:

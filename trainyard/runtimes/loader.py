@@ -9,16 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.documents import objects
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Deprecation, Runtime, RuntimeVersion
 from trainyard.runtimes.checks import check_version
 from trainyard.runtimes.folder import INDEX, LOCK, CatalogueFolder, read_folder, version_file
 from trainyard.runtimes.index import Index, IndexRuntime, IndexVersion, version_key
 
-__all__ = ["load_catalogue", "runtimes_of", "together", "version_problems"]
+__all__ = ["load_catalogue", "runtimes_of", "together", "version_findings"]
 
 
 def load_catalogue(
@@ -47,19 +48,19 @@ def load_catalogue(
         there; two folders hold one name. Every finding has its file and path.
     """
     folders = [folder] if isinstance(folder, Path) else list(folder)
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     found: list[Runtime] = []
     for each in folders:
         if each.is_dir():
             found += runtimes_of(read_folder(each), problems)
         else:
-            problems.append(Problem(str(each), "there is no such folder", "name a folder with an index.yaml"))
+            problems.append(Finding(str(each), "there is no such folder", "name a folder with an index.yaml"))
     for runtime in authored:
-        problems += [problem for version in runtime.versions for problem in version_problems(version)]
+        problems += [problem for version in runtime.versions for problem in version_findings(version)]
         found.append(runtime)
     catalogue = together(found, problems)
     if problems:
-        raise TrainyardError("The runtime catalogue has faults", problems=problems)
+        raise TrainyardError("The runtime catalogue has faults", findings=problems)
     names = [runtime.name for runtime in catalogue.runtimes if runtime.versions]
     for pattern in include:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -70,7 +71,7 @@ def load_catalogue(
     )
 
 
-def together(found: Iterable[Runtime], problems: list[Problem]) -> Catalogue:
+def together(found: Iterable[Runtime], problems: list[Finding]) -> Catalogue:
     """Return runtimes of several places as one catalogue, by name; what two of them claim is a problem."""
     runtimes: dict[str, Runtime] = {}
     objects: dict[str, str] = {}
@@ -78,7 +79,7 @@ def together(found: Iterable[Runtime], problems: list[Problem]) -> Catalogue:
         place = _place(runtime)
         if runtime.name in runtimes:
             message = f"runtime {runtime.name!r} is also in {_place(runtimes[runtime.name])}"
-            problems.append(Problem(place, message, "give it another name"))
+            problems.append(Finding(place, message, "give it another name"))
             continue
         runtimes[runtime.name] = runtime
         for name in (f"{runtime.name}-{each.version}" for each in runtime.versions):
@@ -88,9 +89,9 @@ def together(found: Iterable[Runtime], problems: list[Problem]) -> Catalogue:
     return Catalogue(tuple(runtimes[name] for name in sorted(runtimes)))
 
 
-def _claim(objects: dict[str, str], name: str, place: str, problems: list[Problem]) -> None:
+def _claim(objects: dict[str, str], name: str, place: str, problems: list[Finding]) -> None:
     if name in objects:
-        problems.append(Problem(place, f"the name {name!r} is also used in {objects[name]}", "use another name"))
+        problems.append(Finding(place, f"the name {name!r} is also used in {objects[name]}", "use another name"))
     objects.setdefault(name, place)
 
 
@@ -98,7 +99,7 @@ def _place(runtime: Runtime) -> str:
     return str(runtime.versions[0].path.parent) if runtime.versions else f"runtime {runtime.name}"
 
 
-def runtimes_of(folder: CatalogueFolder, problems: list[Problem]) -> Iterator[Runtime]:
+def runtimes_of(folder: CatalogueFolder, problems: list[Finding]) -> Iterator[Runtime]:
     """Yield the runtimes of one folder.
 
     Parameters
@@ -123,7 +124,7 @@ def runtimes_of(folder: CatalogueFolder, problems: list[Problem]) -> Iterator[Ru
             yield runtime
 
 
-def _runtime(folder: CatalogueFolder, name: str, entry: IndexRuntime, problems: list[Problem]) -> Runtime | None:
+def _runtime(folder: CatalogueFolder, name: str, entry: IndexRuntime, problems: list[Finding]) -> Runtime | None:
     versions = []
     for number in sorted(entry.versions, key=version_key):
         file = version_file(name, number)
@@ -131,7 +132,7 @@ def _runtime(folder: CatalogueFolder, name: str, entry: IndexRuntime, problems: 
         if body is None:
             continue
         version = _version(name, number, body, folder.path(file), entry.versions[number])
-        problems += version_problems(version)
+        problems += version_findings(version)
         versions.append(version)
     if len(versions) != len(entry.versions):
         return None
@@ -139,10 +140,10 @@ def _runtime(folder: CatalogueFolder, name: str, entry: IndexRuntime, problems: 
     return Runtime(name, entry.owner, entry.summary, entry.alias, tuple(versions), entry.also_named, retired)
 
 
-def version_problems(version: RuntimeVersion) -> list[Problem]:
+def version_findings(version: RuntimeVersion) -> list[Finding]:
     """Return what is wrong with a version, with its file before the path."""
     return [
-        Problem(f"{version.path}: {each.path}", each.message, each.fix, each.rule) for each in check_version(version)
+        Finding(f"{version.path}: {each.path}", each.message, each.fix, each.rule) for each in check_version(version)
     ]
 
 
@@ -153,40 +154,40 @@ def _version(name: str, number: str, body: Mapping[str, Any], path: Path, entry:
     return RuntimeVersion(name, number, body, path, entry.released, entry.changes, deprecated)
 
 
-def _read(folder: CatalogueFolder, file: str, problems: list[Problem]) -> dict[str, Any] | None:
+def _read(folder: CatalogueFolder, file: str, problems: list[Finding]) -> dict[str, Any] | None:
     path = str(folder.path(file))
     if file not in folder.texts:
         reason = folder.unreadable.get(file, "cannot be read: No such file or directory")
-        problems.append(Problem(path, reason, "add the file or correct index.yaml"))
+        problems.append(Finding(path, reason, "add the file or correct index.yaml"))
         return None
     try:
         # Versions are objects of Kubernetes; the index is not, and its unquoted numbers are faults.
         found = [load(folder.texts[file])] if file == INDEX else list(objects(folder.texts[file]))
     except InvalidYamlError as error:
-        problems.append(Problem(path, f"is not one YAML document: {error.reason}", "correct it"))
+        problems.append(Finding(path, f"is not one YAML document: {error.reason}", "correct it"))
         return None
     if len(found) > 1:
-        problems.append(Problem(path, f"is not one YAML document but {len(found)}", "make a file of each"))
+        problems.append(Finding(path, f"is not one YAML document but {len(found)}", "make a file of each"))
         return None
     if not found or not isinstance(found[0], dict):
-        problems.append(Problem(path, "is not a mapping", "write one object"))
+        problems.append(Finding(path, "is not a mapping", "write one object"))
         return None
     document: dict[str, Any] = found[0]
     return document
 
 
-def _unlisted(folder: CatalogueFolder, index: Index) -> Iterator[Problem]:
+def _unlisted(folder: CatalogueFolder, index: Index) -> Iterator[Finding]:
     for file in sorted({*folder.texts, *folder.unreadable} - {INDEX, LOCK}):
         name, _, version = file.removesuffix(".yaml").partition("/")
         entry = index.runtimes.get(name)
         if entry is None or version not in entry.versions:
             fix = f"add {name} {version} to index.yaml with its changes"
-            yield Problem(str(folder.path(file)), "is not in index.yaml", fix)
+            yield Finding(str(folder.path(file)), "is not in index.yaml", fix)
 
 
-def _index_problem(path: Path, entry: Any) -> Problem:
+def _index_problem(path: Path, entry: Any) -> Finding:
     location = ".".join(str(part) for part in entry["loc"] if part != "[key]")
     value = entry.get("input")
     shown = "" if isinstance(value, dict) else f" (value: {value!r})"
     fix = 'quote versions ("1.0") and give every runtime owner, summary, versions'
-    return Problem(f"{path}: {location}", f"{entry['msg'].removeprefix('Value error, ')}{shown}", fix)
+    return Finding(f"{path}: {location}", f"{entry['msg'].removeprefix('Value error, ')}{shown}", fix)

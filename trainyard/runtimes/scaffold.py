@@ -15,7 +15,7 @@ from trainyard.render.gangs import LISTED
 from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Catalogue, Runtime, RuntimeVersion
 from trainyard.runtimes.folder import INDEX, CatalogueFolder, read_folder, version_file
 from trainyard.runtimes.index import index_rank, version_key
-from trainyard.runtimes.loader import runtimes_of, version_problems
+from trainyard.runtimes.loader import runtimes_of, version_findings
 from trainyard.runtimes.pods import containers_of, job_templates
 from trainyard.runtimes.release.lifecycle import Step, metadata_rank
 from trainyard.runtimes.yaml_text import dumped, removed, with_value
@@ -84,7 +84,7 @@ def _sound(folder: CatalogueFolder) -> dict[str, Runtime]:
     return {
         runtime.name: runtime
         for runtime in runtimes_of(folder, [])
-        if not any(version_problems(version) for version in runtime.versions)
+        if not any(version_findings(version) for version in runtime.versions)
     }
 
 

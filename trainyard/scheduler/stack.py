@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.scheduler.lint import lint
 from trainyard.scheduler.model import Action, Plugin, SchedulerConfiguration
 from trainyard.scheduler.presets import ACTION_REASONS, preset
@@ -31,7 +32,7 @@ def configuration(settings: StackSettings) -> str:
     """
     problems = check_stack(settings)
     if problems:
-        raise TrainyardError("The scheduler configuration has faults", problems=problems)
+        raise TrainyardError("The scheduler configuration has faults", findings=problems)
     return in_force(settings).text()
 
 
@@ -52,7 +53,7 @@ def in_force(settings: StackSettings) -> SchedulerConfiguration:
     return SchedulerConfiguration(actions, tuple(tuple(tier) for tier in tiers), title, arguments)
 
 
-def check_stack(settings: StackSettings) -> list[Problem]:
+def check_stack(settings: StackSettings) -> list[Finding]:
     """Find what Volcano would ignore, drop or die of in the configuration of a stack, by setting."""
     chosen = in_force(settings)
     problems = [replace(problem, path=_setting(problem.path, chosen)) for problem in lint(chosen.text())]
@@ -89,20 +90,20 @@ def _setting(path: str, chosen: SchedulerConfiguration) -> str:
     return f"{_SECTION}.{'plugins' if path.startswith('tiers') else path}"
 
 
-def _unused(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Problem]:
+def _unused(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Finding]:
     base = preset(settings.scheduler.preset, accelerators=settings.accelerator_resources)
     for name, change in settings.scheduler.plugins.items():
         if not change.enabled and base.plugin(name) is None:
             message = f"plug-in {name} is taken out, but preset {settings.scheduler.preset} does not have it"
-            yield Problem(f"{_SECTION}.plugins.{name}", message, "remove the entry", "scheduler-plugin")
+            yield Finding(f"{_SECTION}.plugins.{name}", message, "remove the entry", "scheduler-plugin")
     on = {action.name for action in chosen.actions}
     for action in settings.scheduler.action_arguments:
         if action not in on:
             message = f"action {action} has arguments but is not among the actions"
-            yield Problem(f"{_SECTION}.actionArguments.{action}", message, "add it to actions", "scheduler-action")
+            yield Finding(f"{_SECTION}.actionArguments.{action}", message, "add it to actions", "scheduler-action")
 
 
-def _flattened(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Problem]:
+def _flattened(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Finding]:
     """Find a tree of queues that the scheduler would not read."""
     capacity = chosen.plugin("capacity")
     if capacity is not None and capacity.switches.get("enableHierarchy"):
@@ -111,4 +112,4 @@ def _flattened(settings: StackSettings, chosen: SchedulerConfiguration) -> Itera
     if below:
         message = f"queues {', '.join(below)} have a parent, but the tree is off: limits of parents would not hold"
         fix = "choose preset training, hierarchical or preemption, or put the queues side by side"
-        yield Problem(f"{_SECTION}.preset", message, fix, "scheduler-tree")
+        yield Finding(f"{_SECTION}.preset", message, fix, "scheduler-tree")

@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import Problem, TrainyardError
-from trainyard.settings.messages import CONFIG_NAMESPACE, problems_of
+from trainyard.problem import TrainyardError
+from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
 from trainyard.settings.stack import StackSettings
 
 __all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "stack_file", "stack_settings"]
@@ -69,7 +70,7 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
         raise TrainyardError(f"{source} has no config section", fix=fix)
     problems = [problem for key in config if (problem := _foreign_key(str(key))) is not None]
     if problems:
-        raise TrainyardError(f"The settings in {source} are invalid", problems=problems)
+        raise TrainyardError(f"The settings in {source} are invalid", findings=problems)
     prefix = f"{CONFIG_NAMESPACE}:"
     values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
     return parse_stack(values, source=source)
@@ -93,13 +94,13 @@ def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:
     try:
         return StackSettings.model_validate(dict(values))
     except ValidationError as error:
-        raise TrainyardError(f"The settings in {source} are invalid", problems=problems_of(error)) from error
+        raise TrainyardError(f"The settings in {source} are invalid", findings=findings_of(error)) from error
 
 
-def _foreign_key(key: str) -> Problem | None:
+def _foreign_key(key: str) -> Finding | None:
     namespace, colon, name = key.partition(":")
     if not colon:
-        return Problem(key, "setting without a namespace", f"write {CONFIG_NAMESPACE}:{key}")
+        return Finding(key, "setting without a namespace", f"write {CONFIG_NAMESPACE}:{key}")
     if namespace != CONFIG_NAMESPACE and difflib.get_close_matches(namespace, [CONFIG_NAMESPACE], cutoff=0.75):
-        return Problem(key, f"unknown namespace {namespace!r}", f"did you mean {CONFIG_NAMESPACE}:{name}?")
+        return Finding(key, f"unknown namespace {namespace!r}", f"did you mean {CONFIG_NAMESPACE}:{name}?")
     return None

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.settings.stack import StackSettings
 
-__all__ = ["CONFIG_NAMESPACE", "member_type", "problems_of"]
+__all__ = ["CONFIG_NAMESPACE", "findings_of", "member_type"]
 
 CONFIG_NAMESPACE = "trainyard"
 """Namespace of the settings in a stack's configuration."""
@@ -32,9 +32,9 @@ _TYPES = {
 }
 
 
-def problems_of(
+def findings_of(
     error: ValidationError, *, model: type[BaseModel] = StackSettings, namespace: str = CONFIG_NAMESPACE
-) -> list[Problem]:
+) -> list[Finding]:
     """Return a finding for each validation error, in the order of the file's sections.
 
     Parameters
@@ -82,29 +82,29 @@ def _candidates(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _problems(entry: Any, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
+def _problems(entry: Any, model: type[BaseModel], prefix: str) -> Iterator[Finding]:
     kind = entry["type"]
     if kind == "references":
         for problem in entry["ctx"]["problems"]:
-            yield Problem(f"{prefix}{problem.path}", problem.message, problem.fix, problem.rule)
+            yield Finding(f"{prefix}{problem.path}", problem.message, problem.fix, problem.rule)
         return
     location = _location(entry["loc"], model)
     path = _path(location, prefix)
     value = entry.get("input")
     shown = "" if isinstance(value, dict | list | BaseModel) or value is None else f" (value: {value!r})"
     if kind == "extra_forbidden":
-        yield Problem(path, "unknown setting", _suggestion(location, model))
+        yield Finding(path, "unknown setting", _suggestion(location, model))
     elif kind == "missing":
-        yield Problem(path, "required setting is missing", "add it")
+        yield Finding(path, "required setting is missing", "add it")
     elif kind in _TYPES:
         message, fix = _TYPES[kind]
-        yield Problem(path, f"{message}{shown}", fix)
+        yield Finding(path, f"{message}{shown}", fix)
     elif kind in ("enum", "literal_error"):
         expected = entry["ctx"]["expected"].replace("'", "").replace("True", "true")
-        yield Problem(path, f"must be {expected}{shown}", f"use {expected}")
+        yield Finding(path, f"must be {expected}{shown}", f"use {expected}")
     else:
         message = entry["msg"].removeprefix("Value error, ").replace("Input should", "should")
-        yield Problem(path, f"{message}{shown}", "see docs/settings.md")
+        yield Finding(path, f"{message}{shown}", "see docs/settings.md")
 
 
 def _location(parts: Sequence[str | int], model: type[BaseModel]) -> list[str | int]:

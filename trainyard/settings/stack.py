@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.settings.base import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
@@ -56,42 +56,42 @@ class StackSettings(SettingsModel):
 
     @model_validator(mode="after")
     def _references_resolve(self) -> StackSettings:
-        problems = [problem for tenant in sorted(self.tenants) for problem in self._tenant_problems(tenant)]
-        problems += [
-            Problem(f"priorityClasses.{name}", "the prefix system- is reserved for Kubernetes", "use another name")
+        findings = [finding for tenant in sorted(self.tenants) for finding in self._tenant_findings(tenant)]
+        findings += [
+            Finding(f"priorityClasses.{name}", "the prefix system- is reserved for Kubernetes", "use another name")
             for name in sorted(self.priority_classes)
             if name.startswith("system-")
         ]
-        if problems:
-            raise PydanticCustomError("references", "references do not resolve", {"problems": problems})
+        if findings:
+            raise PydanticCustomError("references", "references do not resolve", {"problems": findings})
         return self
 
-    def _tenant_problems(self, tenant: str) -> Iterator[Problem]:
+    def _tenant_findings(self, tenant: str) -> Iterator[Finding]:
         settings, path = self.tenants[tenant], f"tenants.{tenant}"
         if tenant in {"default", *self.exempt_namespaces} or tenant.startswith("kube-"):
             message = f"{tenant!r} is a namespace of the cluster or the platform, exempt from tenant rules"
-            yield Problem(path, message, "give the tenant another name")
+            yield Finding(path, message, "give the tenant another name")
         for label in settings.labels:
             if label.startswith("pod-security.kubernetes.io/"):
                 message = f"label {label} is set by podSecurity"
-                yield Problem(f"{path}.labels[{label}]", message, "set podSecurity instead")
+                yield Finding(f"{path}.labels[{label}]", message, "set podSecurity instead")
         for name in settings.object_quota:
             if _is_compute(name):
                 message = f"{name} is compute, which the tenant's queue limits"
-                yield Problem(f"{path}.objectQuota[{name}]", message, "set capability of the queue instead")
+                yield Finding(f"{path}.objectQuota[{name}]", message, "set capability of the queue instead")
         usable = {name: queue for name, queue in self.queues.items() if name != "root"}
         for queue in settings.queues:
             if queue == "root":
-                yield Problem(f"{path}.queues", "root, the parent of all queues, cannot have jobs", _use(usable))
+                yield Finding(f"{path}.queues", "root, the parent of all queues, cannot have jobs", _use(usable))
             elif queue not in usable:
-                yield Problem(f"{path}.queues", f"queue {queue!r} is not declared", _one_of("queues", usable))
+                yield Finding(f"{path}.queues", f"queue {queue!r} is not declared", _one_of("queues", usable))
         if settings.default_queue and settings.default_queue not in settings.queues:
             message = f"{settings.default_queue!r} is not one of the tenant's queues"
-            yield Problem(f"{path}.defaultQueue", message, f"use one of {', '.join(settings.queues)}")
+            yield Finding(f"{path}.defaultQueue", message, f"use one of {', '.join(settings.queues)}")
         for name in settings.priority_classes:
             if name not in self.priority_classes:
                 message = f"priority class {name!r} is not declared"
-                yield Problem(f"{path}.priorityClasses", message, _one_of("priorityClasses", self.priority_classes))
+                yield Finding(f"{path}.priorityClasses", message, _one_of("priorityClasses", self.priority_classes))
 
     @property
     def leaf_queues(self) -> tuple[str, ...]:

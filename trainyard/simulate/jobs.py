@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.settings import StackSettings
 from trainyard.settings.base import DnsLabel, DnsSubdomain, Resources, SettingsModel
 from trainyard.simulate.clock import Duration
@@ -53,37 +53,37 @@ class JobSettings(SettingsModel):
     )
     every: Duration = Field(default=0, description="Time between the arrivals of two copies")
 
-    def problems(self, path: str, settings: StackSettings, tiers: Sequence[str]) -> Iterator[Problem]:
+    def findings(self, path: str, settings: StackSettings, tiers: Sequence[str]) -> Iterator[Finding]:
         """Yield unresolved references and contradictions."""
         if self.tenant is not None and self.tenant not in settings.tenants:
             known = ", ".join(settings.tenants) or "none"
-            yield Problem(f"{path}.tenant", f"tenant {self.tenant!r} does not exist", f"declared tenants: {known}")
+            yield Finding(f"{path}.tenant", f"tenant {self.tenant!r} does not exist", f"declared tenants: {known}")
         elif self.tenant is not None and self.queue not in (None, *settings.tenants[self.tenant].queues):
             allowed = ", ".join(settings.tenants[self.tenant].queues)
             message = f"tenant {self.tenant!r} may not use queue {self.queue!r}"
-            yield Problem(f"{path}.queue", message, f"use one of {allowed}")
+            yield Finding(f"{path}.queue", message, f"use one of {allowed}")
         if self.queue is not None and self.queue not in settings.leaf_queues:
             message = f"{self.queue!r} is not a leaf queue"
-            yield Problem(f"{path}.queue", message, f"use one of {', '.join(settings.leaf_queues)}")
+            yield Finding(f"{path}.queue", message, f"use one of {', '.join(settings.leaf_queues)}")
         if self.min_member is not None and self.min_member > self.pods:
             message = f"minMember {self.min_member} exceeds the {self.pods} pods: the job would never run"
-            yield Problem(f"{path}.minMember", message, "lower minMember")
+            yield Finding(f"{path}.minMember", message, "lower minMember")
         if self.priority_class is not None and self.priority_class not in settings.priority_classes:
             known = ", ".join(settings.priority_classes) or "none"
             message = f"PriorityClass {self.priority_class!r} does not exist"
-            yield Problem(f"{path}.priorityClass", message, f"declared classes: {known}")
+            yield Finding(f"{path}.priorityClass", message, f"declared classes: {known}")
         if self.per_pod is None and not settings.accelerator_resources:
-            yield Problem(f"{path}.perPod", "the nodes have no accelerators", "set the requests of a pod")
-        yield from self._topology_problems(path, tiers)
+            yield Finding(f"{path}.perPod", "the nodes have no accelerators", "set the requests of a pod")
+        yield from self._topology_findings(path, tiers)
 
-    def _topology_problems(self, path: str, tiers: Sequence[str]) -> Iterator[Problem]:
+    def _topology_findings(self, path: str, tiers: Sequence[str]) -> Iterator[Finding]:
         if self.topology is None:
             return
         known = f"use one of {', '.join(tiers)}"
         if self.topology.tier is None and self.topology.mode is TopologyMode.HARD:
-            yield Problem(f"{path}.topology.tier", "hard topology without a tier has no effect", known)
+            yield Finding(f"{path}.topology.tier", "hard topology without a tier has no effect", known)
         if self.topology.tier is not None and self.topology.tier not in tiers:
-            yield Problem(f"{path}.topology.tier", f"tier {self.topology.tier!r} does not exist", known)
+            yield Finding(f"{path}.topology.tier", f"tier {self.topology.tier!r} does not exist", known)
 
     def expanded(self, name: str, settings: StackSettings) -> dict[str, Job]:
         """Return the individual jobs by name."""

@@ -16,14 +16,15 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.queues import ROOT
 from trainyard.settings import StackSettings, load_stack
 from trainyard.settings.base import DnsLabel, SettingsModel
 from trainyard.settings.loader import parse_stack
-from trainyard.settings.messages import CONFIG_NAMESPACE, problems_of
+from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import Duration
 from trainyard.simulate.expectation import Expectation
@@ -126,7 +127,7 @@ def load_scenario(path: Path) -> Scenario:
     Raises
     ------
     TrainyardError
-        It cannot be read or is invalid; every problem is listed with its path.
+        It cannot be read or is invalid; every finding is listed with its path.
     """
     document = load(read_text(path), str(path))
     if not isinstance(document, dict):
@@ -135,17 +136,17 @@ def load_scenario(path: Path) -> Scenario:
         settings = _settings(path, document)
         file = ScenarioFile.model_validate({k: v for k, v in document.items() if k not in (*_STACK_SECTIONS, "stack")})
     except ValidationError as error:
-        problems = problems_of(error, model=ScenarioFile, namespace="")
-        raise TrainyardError(f"The scenario {path} is invalid", problems=problems) from error
+        findings = findings_of(error, model=ScenarioFile, namespace="")
+        raise TrainyardError(f"The scenario {path} is invalid", findings=findings) from error
     fabric = compile_fabric(settings.fabric)
-    problems = list(_problems(file, settings, fabric))
-    if problems:
-        raise TrainyardError(f"The scenario {path} is invalid", problems=problems)
+    findings = list(_problems(file, settings, fabric))
+    if findings:
+        raise TrainyardError(f"The scenario {path} is invalid", findings=findings)
     jobs = {name: job for base, each in file.jobs.items() for name, job in each.expanded(base, settings).items()}
     scenario = Scenario(path.stem, file, settings, jobs)
-    problems = list(_unknown_jobs(scenario))
-    if problems:
-        raise TrainyardError(f"The scenario {path} is invalid", problems=problems)
+    findings = list(_unknown_jobs(scenario))
+    if findings:
+        raise TrainyardError(f"The scenario {path} is invalid", findings=findings)
     return scenario
 
 
@@ -154,8 +155,8 @@ def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
     stack = document.get("stack")
     if stack is not None:
         if not isinstance(stack, str):
-            problem = Problem("stack", f"must be a path (value: {stack!r})", "name a file such as Pulumi.local.yaml")
-            raise TrainyardError(f"The scenario {path} is invalid", problems=[problem])
+            finding = Finding("stack", f"must be a path (value: {stack!r})", "name a file such as Pulumi.local.yaml")
+            raise TrainyardError(f"The scenario {path} is invalid", findings=[finding])
         platform = load_stack(path.parent / stack).model_dump(by_alias=True, mode="json", exclude_unset=True)
         values |= {section: platform[section] for section in _STACK_SECTIONS if section in platform}
     values |= {section: document[section] for section in _STACK_SECTIONS if section in document}
@@ -163,16 +164,16 @@ def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
         return parse_stack(values, source=str(path))
     except TrainyardError as error:
         prefix = f"{CONFIG_NAMESPACE}:"
-        problems = [replace(problem, path=problem.path.removeprefix(prefix)) for problem in error.problems]
-        raise TrainyardError(f"The scenario {path} is invalid", problems=problems) from error
+        findings = [replace(finding, path=finding.path.removeprefix(prefix)) for finding in error.findings]
+        raise TrainyardError(f"The scenario {path} is invalid", findings=findings) from error
 
 
-def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> Iterator[Problem]:
+def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> Iterator[Finding]:
     tiers = [name for name, _ in fabric.tiers]
     if not fabric.nodes:
-        yield Problem("fabric", "the fabric has no nodes", "add domains with nodes")
+        yield Finding("fabric", "the fabric has no nodes", "add domains with nodes")
     for name, job in file.jobs.items():
-        yield from job.problems(f"jobs.{name}", settings, tiers)
+        yield from job.findings(f"jobs.{name}", settings, tiers)
     places = {node.name for node in fabric.nodes} | {domain.name for domain in fabric.domains}
     for index, event in enumerate(file.events):
         for action in ("fail", "repair", "cordon", "uncordon"):
@@ -191,15 +192,15 @@ def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> It
             yield from _unknown(f"{path}.queue", "queue", (expectation.queue,), known)
 
 
-def _wrong_change(path: str, change: Mapping[str, Any]) -> Iterator[Problem]:
+def _wrong_change(path: str, change: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         QueueSettings.model_validate(change)
     except ValidationError as error:
-        for problem in problems_of(error, model=QueueSettings, namespace=""):
-            yield Problem(f"{path}.{problem.path}", problem.message, problem.fix)
+        for finding in findings_of(error, model=QueueSettings, namespace=""):
+            yield Finding(f"{path}.{finding.path}", finding.message, finding.fix)
 
 
-def _unknown_jobs(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_jobs(scenario: Scenario) -> Iterator[Finding]:
     for index, event in enumerate(scenario.file.events):
         for action in ("delete", "restart"):
             for pattern in getattr(event, action):
@@ -210,12 +211,12 @@ def _unknown_jobs(scenario: Scenario) -> Iterator[Problem]:
             yield _no_such(f"expect[{index}].job", "job", expectation.job, set(scenario.jobs))
 
 
-def _unknown(path: str, kind: str, names: Names, known: set[str]) -> Iterator[Problem]:
+def _unknown(path: str, kind: str, names: Names, known: set[str]) -> Iterator[Finding]:
     for name in names:
         if name not in known:
             yield _no_such(path, kind, name, known)
 
 
-def _no_such(path: str, kind: str, name: str, known: set[str]) -> Problem:
+def _no_such(path: str, kind: str, name: str, known: set[str]) -> Finding:
     close = difflib.get_close_matches(name, known, n=1) or sorted(known)[:8]
-    return Problem(path, f"unknown {kind} {name!r}", f"use for instance {', '.join(close)}" if close else "add one")
+    return Finding(path, f"unknown {kind} {name!r}", f"use for instance {', '.join(close)}" if close else "add one")

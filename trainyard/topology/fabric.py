@@ -135,9 +135,9 @@ def compile_fabric(settings: FabricSettings) -> Fabric:
     TrainyardError
         The fabric has faults; every one is listed with its path.
     """
-    problems = check_fabric(settings)
-    if problems:
-        raise TrainyardError("The fabric has faults", problems=problems)
+    findings = check_fabric(settings)
+    if findings:
+        raise TrainyardError("The fabric has faults", findings=findings)
     if not settings.domains:
         return Fabric((), (), ())
     placed = list(walk(settings, ""))

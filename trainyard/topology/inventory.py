@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import NodeShape
 
 __all__ = ["MAX_PROBLEMS", "Found", "Survey", "dns_label", "natural", "refuse"]
@@ -86,7 +87,7 @@ def natural(text: str) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part.isdigit() and part.isascii() else (1, part) for part in parts if part)
 
 
-def refuse(what: str, problems: Sequence[Problem]) -> None:
+def refuse(what: str, findings: Sequence[Finding]) -> None:
     """Raise the faults of a source, if there are any; no more of them than a person reads.
 
     Raises
@@ -94,8 +95,8 @@ def refuse(what: str, problems: Sequence[Problem]) -> None:
     TrainyardError
         There is a fault.
     """
-    if problems:
-        shown = list(problems[:MAX_PROBLEMS])
-        if len(problems) > len(shown):
-            shown.append(Problem("", f"and {len(problems) - len(shown):,} more"))
-        raise TrainyardError(what, problems=shown)
+    if findings:
+        shown = list(findings[:MAX_PROBLEMS])
+        if len(findings) > len(shown):
+            shown.append(Finding("", f"and {len(findings) - len(shown):,} more"))
+        raise TrainyardError(what, findings=shown)

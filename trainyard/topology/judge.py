@@ -59,4 +59,4 @@ def _fabric(name: str, text: str) -> FabricSettings:
     try:
         return SOURCE.read(text).settings
     except TrainyardError as error:
-        raise TrainyardError(f"{name}: {error.message}", fix=error.fix, problems=error.problems) from error
+        raise TrainyardError(f"{name}: {error.message}", fix=error.fix, findings=error.findings) from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.settings.fabric import Domain, FabricSettings
 from trainyard.topology.inventory import Found, Survey, dns_label, natural, refuse
 from trainyard.topology.layout import MAX_NODES
@@ -63,13 +63,13 @@ def declare(survey: Survey, *, what: str, qualify: bool = False) -> Declared:
     TrainyardError
         The survey contradicts itself: each fault is listed with where it is.
     """
-    nodes, problems = _named(survey, qualify)
-    problems += _contradictions(nodes)
-    if not nodes and not problems:
-        problems.append(Problem("", "no node was found", "check that it is the right file"))
+    nodes, findings = _named(survey, qualify)
+    findings += _contradictions(nodes)
+    if not nodes and not findings:
+        findings.append(Finding("", "no node was found", "check that it is the right file"))
     if len(nodes) > MAX_NODES:
-        problems.append(Problem("", f"{len(nodes):,} nodes were found; at most {MAX_NODES:,} are handled"))
-    refuse(f"{what} cannot be used", problems)
+        findings.append(Finding("", f"{len(nodes):,} nodes were found; at most {MAX_NODES:,} are handled"))
+    refuse(f"{what} cannot be used", findings)
     root = _Draft("")
     for node in nodes:
         draft = root
@@ -96,16 +96,16 @@ def declare(survey: Survey, *, what: str, qualify: bool = False) -> Declared:
     return Declared(settings, tuple(notes))
 
 
-def _named(survey: Survey, qualify: bool) -> tuple[list[Found], list[Problem]]:
+def _named(survey: Survey, qualify: bool) -> tuple[list[Found], list[Finding]]:
     """Return the nodes with names that Kubernetes takes, and what is wrong with the others."""
     nodes: list[Found] = []
-    problems: list[Problem] = []
+    findings: list[Finding] = []
     labels: dict[str, str] = {}
     for node in survey.nodes:
         name = node.name.lower()
         if len(name) > _VALUE_LIMIT or not _SUBDOMAIN.fullmatch(name):
             message = f"{node.name[:80]!r} is not a node name"
-            problems.append(Problem(node.where, message, "use small letters, digits, - and ., at most 63 characters"))
+            findings.append(Finding(node.where, message, "use small letters, digits, - and ., at most 63 characters"))
             continue
         path: list[str] = []
         for tier, raw in reversed(list(zip(survey.tiers, node.path, strict=True))):
@@ -116,20 +116,20 @@ def _named(survey: Survey, qualify: bool) -> tuple[list[Found], list[Problem]]:
                 message = (
                     f"node {name!r} has no {tier}" if not raw.strip() else f"{tier} {raw!r} has no letter or digit"
                 )
-                problems.append(Problem(node.where, message, "name it, or leave the node out"))
+                findings.append(Finding(node.where, message, "name it, or leave the node out"))
                 break
             path.append(dns_label(f"{path[-1]}-{label}") if qualify and path else label)
         else:
             rails = tuple(_label_value(rail) for rail in node.rails)
             nodes.append(Found(name, tuple(reversed(path)), node.where, dns_label(node.shape), rails))
-    problems += _same_label(survey)
-    return nodes, problems
+    findings += _same_label(survey)
+    return nodes, findings
 
 
-def _same_label(survey: Survey) -> list[Problem]:
+def _same_label(survey: Survey) -> list[Finding]:
     """Find names that differ in the source and would become one name."""
     first: dict[tuple[int, str], tuple[str, str]] = {}
-    problems: dict[str, Problem] = {}
+    findings: dict[str, Finding] = {}
     for node in survey.nodes:
         for tier, raw in enumerate(node.path):
             known, where = first.setdefault((tier, dns_label(raw)) if raw else (tier, ""), (raw, node.where))
@@ -137,18 +137,18 @@ def _same_label(survey: Survey) -> list[Problem]:
                 message = (
                     f"{survey.tiers[tier]} {raw!r} and {known!r} ({where}) would both be called {dns_label(raw)!r}"
                 )
-                problems.setdefault(raw, Problem(node.where, message, "rename one of them"))
-    return list(problems.values())
+                findings.setdefault(raw, Finding(node.where, message, "rename one of them"))
+    return list(findings.values())
 
 
-def _contradictions(nodes: list[Found]) -> list[Problem]:
-    problems: list[Problem] = []
+def _contradictions(nodes: list[Found]) -> list[Finding]:
+    findings: list[Finding] = []
     seen: dict[str, Found] = {}
     homes: dict[str, tuple[int, str, str]] = {}
     for node in nodes:
         if node.name in seen:
             message = f"node {node.name!r} is there twice, first at {seen[node.name].where}"
-            problems.append(Problem(node.where, message, "leave it once"))
+            findings.append(Finding(node.where, message, "leave it once"))
             continue
         seen[node.name] = node
         for tier, name in enumerate(node.path):
@@ -156,12 +156,12 @@ def _contradictions(nodes: list[Found]) -> list[Problem]:
             known = homes.setdefault(name, (tier, above, node.where))
             if known[0] != tier:
                 message = f"{name!r} is a domain of tier {known[0] + 1} ({known[2]}) and of tier {tier + 1}"
-                problems.append(Problem(node.where, message, "give each domain a name of its own"))
+                findings.append(Finding(node.where, message, "give each domain a name of its own"))
             elif known[1] != above:
                 message = f"domain {name!r} is in {above!r} here and in {known[1]!r} at {known[2]}"
                 fix = "correct one, or use --qualify where a name is used once in each domain above"
-                problems.append(Problem(node.where, message, fix))
-    return problems
+                findings.append(Finding(node.where, message, fix))
+    return findings
 
 
 def _renamed(survey: Survey, qualify: bool) -> list[str]:
@@ -175,8 +175,8 @@ def _renamed(survey: Survey, qualify: bool) -> list[str]:
     return [f"{len(changed)} domain names were made valid: {shown}{', …' if len(changed) > 3 else ''}"]
 
 
-def _problem(location: tuple[int | str, ...], message: str) -> Problem:
-    return Problem(".".join(map(str, location)), message.removeprefix("Value error, "), "correct it in the source")
+def _problem(location: tuple[int | str, ...], message: str) -> Finding:
+    return Finding(".".join(map(str, location)), message.removeprefix("Value error, "), "correct it in the source")
 
 
 def _unknown(shapes: list[str], known: Mapping[str, object]) -> list[str]:

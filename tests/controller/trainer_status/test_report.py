@@ -76,10 +76,10 @@ def test_a_body_that_is_not_a_json_object_is_rejected(body: bytes) -> None:
 def test_a_field_out_of_bounds_is_named(status: dict[str, Any], path: str) -> None:
     with pytest.raises(TrainyardError) as refused:
         read(**({"lastUpdatedTime": TIME} | status if status else {}))
-    assert [problem.path for problem in refused.value.problems] == [path]
+    assert [finding.path for finding in refused.value.findings] == [path]
 
 
 def test_a_report_that_is_no_object_is_named() -> None:
     with pytest.raises(TrainyardError) as refused:
         read_report(b'{"trainerStatus": 7}')
-    assert [problem.path for problem in refused.value.problems] == ["trainerStatus"]
+    assert [finding.path for finding in refused.value.findings] == ["trainerStatus"]

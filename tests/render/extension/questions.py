@@ -46,7 +46,7 @@ def lint() -> list[str]:
         "mlPolicy": {"herd": {"numProcPerNode": 4}},
         "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
     }
-    return [problem.path for problem in lint_runtime({"spec": spec})]
+    return [finding.path for finding in lint_runtime({"spec": spec})]
 
 
 def protected() -> list[str]:

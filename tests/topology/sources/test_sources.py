@@ -76,7 +76,7 @@ def places(declared: Declared) -> dict[str, tuple[str, ...]]:
 def faults(name: str, text: str, **options: Any) -> list[str]:
     with pytest.raises(TrainyardError) as caught:
         read(name, text, **options)
-    return [str(problem) for problem in caught.value.problems] or [str(caught.value)]
+    return [str(finding) for finding in caught.value.findings] or [str(caught.value)]
 
 
 def node(name: str, labels: dict[str, str], gpus: int = 8, memory: str = "2Ti") -> dict[str, Any]:

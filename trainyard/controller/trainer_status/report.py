@@ -8,10 +8,11 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from trainyard.api import problems_of
+from trainyard.api import findings_of
 from trainyard.api.train_job import TrainerStatus
+from trainyard.checks.finding import Finding
 from trainyard.controller.status import timestamp
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 
 __all__ = ["read_report"]
 
@@ -25,7 +26,7 @@ def read_report(data: bytes) -> dict[str, Any] | None:
     Raises
     ------
     TrainyardError
-        If the body is not JSON or does not match the schema; `problems` lists all schema violations.
+        If the body is not JSON or does not match the schema; `findings` lists all schema violations.
     """
     try:
         body = orjson.loads(data)
@@ -39,8 +40,8 @@ def read_report(data: bytes) -> dict[str, Any] | None:
     try:
         status = TrainerStatus.from_body(reported)
     except ValidationError as error:
-        found = [Problem(f"{_ROOT}.{each.path}".rstrip("."), each.message, each.fix) for each in problems_of(error)]
-        raise TrainyardError("Invalid payload", problems=found) from error
+        found = [Finding(f"{_ROOT}.{each.path}".rstrip("."), each.message, each.fix) for each in findings_of(error)]
+        raise TrainyardError("Invalid payload", findings=found) from error
     metrics = [{"name": metric.name, "value": metric.value} for metric in status.metrics or ()]
     checked = {
         "progressPercentage": status.progress_percentage,
@@ -65,4 +66,4 @@ def _utc(text: str | None) -> str:
 
 
 def _invalid_time(message: str, fix: str) -> TrainyardError:
-    return TrainyardError("Invalid payload", problems=[Problem(_TIME, message, fix)])
+    return TrainyardError("Invalid payload", findings=[Finding(_TIME, message, fix)])

@@ -113,7 +113,7 @@ class StatusServer:
         except TooManyTokensError:
             return _failure_response(_busy("Too many invalid tokens"))
         except TrainyardError as error:
-            message = "; ".join(map(str, error.problems)) or error.message
+            message = "; ".join(map(str, error.findings)) or error.message
             return _failure_response(_RejectedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message))
         except _UNREACHABLE as error:
             if self._warnings.take(None):

@@ -14,7 +14,7 @@ from trainyard.checks.report import Report
 from trainyard.manifests.dump import dump
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings.base import SettingsModel
 
 __all__ = ["BaselineEntry", "applied", "read_baseline", "written_baseline"]
@@ -76,10 +76,10 @@ def read_baseline(path: Path) -> list[BaselineEntry]:
             entries.append(BaselineEntry.model_validate(item))
         except ValidationError as error:
             problems += [
-                Problem(".".join([f"[{index}]", *map(str, found["loc"])]), found["msg"]) for found in error.errors()
+                Finding(".".join([f"[{index}]", *map(str, found["loc"])]), found["msg"]) for found in error.errors()
             ]
     if problems:
-        raise TrainyardError(f"{path} is wrong", fix=_FIX, problems=problems)
+        raise TrainyardError(f"{path} is wrong", fix=_FIX, findings=problems)
     return entries
 
 

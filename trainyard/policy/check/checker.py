@@ -241,7 +241,7 @@ def _shape(manifest: Manifest, world: World) -> Iterator[Finding]:
         try:
             parsed = parse(model, sent)
         except TrainyardError as error:
-            yield from error.problems
+            yield from error.findings
             return
         yield from violations(model, sent)
         for path in parsed.unknown_fields():

@@ -19,11 +19,11 @@ from trainyard.manifests.lines import Lines
 from trainyard.policy.check.run import Rulebook
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, State
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
 from trainyard.runtimes.images.lock import images_of, read_lock
-from trainyard.runtimes.loader import runtimes_of, together, version_problems
+from trainyard.runtimes.loader import runtimes_of, together, version_findings
 from trainyard.runtimes.pods import job_templates
 from trainyard.runtimes.release.revision import folder_at
 from trainyard.runtimes.release.transitions import transitions
@@ -71,8 +71,8 @@ class Wanted:
 class _Findings:
     """What was found in files, before anything is rendered."""
 
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    errors: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -111,11 +111,11 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
         for runtime in catalogue.runtimes
         if not wanted.names or runtime.name in wanted.names
         for version in runtime.versions
-        if not version_problems(version)
+        if not version_findings(version)
     ]
     report = _judged(rulebook, versions, texts, source)
     results = [
-        *_located(Severity.ERROR, findings.problems, texts),
+        *_located(Severity.ERROR, findings.errors, texts),
         *_located(Severity.WARNING, findings.warnings, texts),
         *report.findings,
     ]
@@ -135,28 +135,28 @@ def refuse_faults(
         Something stands in the way; every finding is listed.
     """
     report = check_runtimes(rulebook, Wanted([folder], names=[name]), source)
-    problems = [
-        Problem(" ".join(filter(None, (each.object, each.path))), each.message, each.fix, each.rule)
+    errors = [
+        Finding(" ".join(filter(None, (each.object, each.path))), each.message, each.fix, each.rule)
         for each in report.errors
     ]
-    if problems:
-        raise TrainyardError(f"{name} cannot be released", problems=problems, fix="correct it, then release it")
+    if errors:
+        raise TrainyardError(f"{name} cannot be released", findings=errors, fix="correct it, then release it")
     return report.warnings
 
 
 def _catalogue(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catalogue:
     found: list[Runtime] = []
     for folder in wanted.folders:
-        runtimes = list(runtimes_of(folder, findings.problems))
+        runtimes = list(runtimes_of(folder, findings.errors))
         found += runtimes
         _compare(folder, runtimes, wanted.against, findings, today)
         _lock(folder, runtimes, findings)
         for runtime in runtimes:
             _standing(folder, runtime, findings, today)
     for runtime in wanted.authored:
-        findings.problems += [problem for version in runtime.versions for problem in version_problems(version)]
+        findings.errors += [problem for version in runtime.versions for problem in version_findings(version)]
         found.append(runtime)
-    return together(found, findings.problems)
+    return together(found, findings.errors)
 
 
 def _compare(
@@ -166,7 +166,7 @@ def _compare(
         return
     before = list(runtimes_of(folder_at(folder.root, against), []))
     compared = transitions(folder, before, runtimes, today=today)
-    findings.problems += compared.problems
+    findings.errors += compared.findings
     findings.notes += compared.said
 
 
@@ -174,7 +174,7 @@ def _lock(folder: CatalogueFolder, runtimes: Sequence[Runtime], findings: _Findi
     try:
         lock = read_lock(folder)
     except TrainyardError as error:
-        findings.problems += error.problems or [Problem(str(folder.path("images.lock")), error.message, error.fix)]
+        findings.errors += error.findings or [Finding(str(folder.path("images.lock")), error.message, error.fix)]
         return
     used = set(images_of(Catalogue(tuple(runtimes))))
     tagged = {image for image in used if "@" not in image}
@@ -182,7 +182,7 @@ def _lock(folder: CatalogueFolder, runtimes: Sequence[Runtime], findings: _Findi
         findings.notes.append(f"{folder.root}: {len(missing)} of {len(used)} images have no digest in images.lock")
     for image in sorted(set(lock.digests) - used):
         path = f"{folder.path('images.lock')}: images[{image}]"
-        findings.warnings.append(Problem(path, "no runtime names this image", "trainyard runtimes resolve drops it"))
+        findings.warnings.append(Finding(path, "no runtime names this image", "trainyard runtimes resolve drops it"))
 
 
 def _standing(folder: CatalogueFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
@@ -190,12 +190,12 @@ def _standing(folder: CatalogueFolder, runtime: Runtime, findings: _Findings, to
     if runtime.alias is not None and runtime.version(runtime.alias).state is State.DRAFT:
         fix = f"trainyard runtimes release {runtime.name} {runtime.alias}"
         message = f"stands for the draft {runtime.alias}, which may still change"
-        findings.problems.append(Problem(f"{path}.alias", message, fix))
+        findings.errors.append(Finding(f"{path}.alias", message, fix))
     for version in runtime.versions:
         if version.deprecated is not None and today > version.deprecated.remove_after:
             fix = f"trainyard runtimes retire {runtime.name} {version.version}"
             message = f"was promised until {version.deprecated.remove_after}, which is over"
-            findings.warnings.append(Problem(f"{path}.versions.{version.version}", message, fix))
+            findings.warnings.append(Finding(f"{path}.versions.{version.version}", message, fix))
 
 
 def _judged(
@@ -272,7 +272,7 @@ def _manifest(body: dict[str, Any], path: Path, texts: Mapping[Path, str]) -> Ma
     return Manifest(Source(_shown(path), texts.get(path, ""), path), 0, (), body)
 
 
-def _located(severity: Severity, problems: Iterable[Problem], texts: Mapping[Path, str]) -> Iterator[Finding]:
+def _located(severity: Severity, problems: Iterable[Finding], texts: Mapping[Path, str]) -> Iterator[Finding]:
     for problem in problems:
         file, _, path = problem.path.partition(": ")
         place = Path(file)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainyard.api import Body
+from trainyard.checks.finding import Finding
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, FoundRuntime, World
-from trainyard.problem import Problem
 from trainyard.render.submission import Submission, named_runtime, submitted
 
 __all__ = ["Resolved", "resolved", "runtime_of"]
@@ -33,8 +33,8 @@ def runtime_of(body: Body, namespace: str, file: Path | None, world: World) -> F
     return world.runtime(named[0], namespace, named[1], file) if named else None
 
 
-def _broken(found: FoundRuntime) -> Iterator[Problem]:
+def _broken(found: FoundRuntime) -> Iterator[Finding]:
     first = found.errors[0]
     more = f" (and {len(found.errors) - 1} more)" if len(found.errors) > 1 else ""
     message = f'{found.body["kind"]} "{found.name}" is wrong: {first.path}: {first.message}{more}'
-    yield Problem("spec.runtimeRef", message, "correct the runtime or name another one")
+    yield Finding("spec.runtimeRef", message, "correct the runtime or name another one")

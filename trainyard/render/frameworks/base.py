@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.extensions import PolicyField
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan
 
 __all__ = ["Framework"]
@@ -50,11 +50,11 @@ class Framework(PolicyField[Policy]):
     def counts(self, plan: Plan) -> None:
         """Set the number of pods where it is not simply numNodes for the trainer."""
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield what the framework does not accept in the TrainJob or its runtime."""
         return ()
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield what is accepted and will surprise."""
         return ()
 

@@ -16,7 +16,7 @@ from trainyard.api.base import Int32, KubernetesModel
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.api.markers import atomic, rules
 from trainyard.api.rules import ShapeRule
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import copied, section
 from trainyard.render.pod_set import PodSet
@@ -95,32 +95,32 @@ def set_elastic_counts(plan: Plan, policy: ElasticPolicy) -> None:
         plan.trainer.least = min(_least(policy), plan.trainer.count)
 
 
-def check_elastic(plan: Plan, policy: ElasticPolicy) -> Iterator[Problem]:
+def check_elastic(plan: Plan, policy: ElasticPolicy) -> Iterator[Finding]:
     """Yield bounds that contradict each other, and a number of nodes outside of them."""
     least, most, asked = _least(policy), policy.max_nodes, _asked(plan)
     runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
     if plan.ml_policy.num_nodes is not None:
         message = f"{runtime} spec.mlPolicy: {ELASTIC_NODES.text}"
-        yield Problem("spec.runtimeRef", message, ELASTIC_NODES.fix, ELASTIC_NODES.id)
+        yield Finding("spec.runtimeRef", message, ELASTIC_NODES.fix, ELASTIC_NODES.id)
     if most is not None and most < least:
-        yield Problem(
+        yield Finding(
             "spec.runtimeRef",
             f"{runtime} {_POLICY}: maxNodes {most} is less than minNodes {least}",
             f"correct {_POLICY} of the runtime",
         )
     elif asked is not None and (asked < least or (most is not None and asked > most)):
         bounds = f"{least} or more" if most is None else f"from {least} to {most}"
-        yield Problem(
+        yield Finding(
             "spec.trainer.numNodes",
             f"must be {bounds}, the elasticPolicy of the runtime, but is {asked}",
             "remove it, or choose a number within",
         )
 
 
-def elastic_warnings(policy: ElasticPolicy) -> Iterator[Problem]:
+def elastic_warnings(policy: ElasticPolicy) -> Iterator[Finding]:
     """Yield that no autoscaler reads the metrics: a JobSet has no number of pods that one could change."""
     if policy.metrics:
-        yield Problem(
+        yield Finding(
             "spec.runtimeRef",
             f"{_POLICY}.metrics has no effect: nodes join as capacity allows, up to maxNodes",
             "remove the metrics from the runtime",

@@ -14,7 +14,7 @@ from trainyard.api.base import Int32, KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.api.markers import rules
 from trainyard.api.rules import ShapeRule
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.flux_scripts import INIT, BrokerConfig, entrypoint
@@ -91,30 +91,30 @@ class Flux(Framework[FluxPolicy]):
 
     keys = "curve"
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield numbers of processes that cannot be, and an init container of the framework's own name."""
         asked = _asked_tasks(plan)
         if asked < 1:
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numProcPerNode",
                 f"must be greater than or equal to 1 for Flux TrainJob, not {asked}",
                 "use 1 or more",
             )
         nodes = _nodes(plan)
         if nodes is not None and any(entry["name"] == _INSTALLER for entry in nodes.pod.get("initContainers", ())):
-            yield Problem(
+            yield Finding(
                 "spec.trainer.initContainers",
                 f"InitContainer '{_INSTALLER}' is reserved",
                 "rename it in the runtime: the framework adds one of this name",
             )
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield GPUs that Flux cannot hand out evenly."""
         if _asked_tasks(plan) < 1:
             return
         share = _share(plan)
         if not share.divides:
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numProcPerNode",
                 f"{share.gpus} GPUs cannot be divided among {share.tasks} processes: each process sees all of them",
                 "use a divisor of the number of GPUs of a node, or choose devices in the program",

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from trainyard.api import Body
 from trainyard.api.base import Int32, KubernetesModel
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.roles import (
@@ -68,13 +68,13 @@ class Paddle(Framework[PaddlePolicy]):
 
     reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield reserved variables, numbers of processes that cannot be, and servers that cannot be told apart."""
         yield from reserved_errors(plan, self.reserved)
         trainer = plan.spec.trainer
         asked = trainer.num_proc_per_node if trainer else None
         if isinstance(asked, int) and asked < 1:
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numProcPerNode",
                 f"must be greater than or equal to 1 for Paddle TrainJob, not {asked}",
                 "use 1 or more, or remove it to have one process for each GPU",
@@ -83,7 +83,7 @@ class Paddle(Framework[PaddlePolicy]):
         for pod_set in servers:
             yield from check_indexes(pod_set)
         if len(servers) > 1:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"{len(servers)} replicatedJobs of the runtime are parameter servers",
                 f"keep one of {' and '.join(_SERVER_JOBS)}",

@@ -21,7 +21,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.ray_scripts import HEAD, NODE, WORKER
@@ -118,12 +118,12 @@ class Ray(Framework[RayPolicy]):
         if not layout.together:
             layout.head.count = 1
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield reserved variables, and a head that would be several."""
         yield from reserved_errors(plan, self.reserved)
         layout = _layout(plan)
         if layout is not None and layout.head.replicas > 1:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f'replicatedJob "{layout.head.name}" has {layout.head.replicas} replicas, but a cluster has one head',
                 "remove replicas",

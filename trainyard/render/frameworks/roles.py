@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.merge import merge_resources
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import copied, field_ref_env, upsert_env
@@ -51,10 +51,10 @@ def index_variable(name: str, pod_set: PodSet) -> Body:
     return field_ref_env(name, _JOB_INDEX_FIELD if many_jobs else JOB_COMPLETION_INDEX_FIELD)
 
 
-def check_indexes(pod_set: PodSet) -> Iterator[Problem]:
+def check_indexes(pod_set: PodSet) -> Iterator[Finding]:
     """Yield a replicatedJob of several Jobs with several pods each: no field of a pod holds its index among all."""
     if pod_set.replicas > 1 and pod_set.count > 1:
-        yield Problem(
+        yield Finding(
             "spec.runtimeRef",
             f'replicatedJob "{pod_set.name}" has {pod_set.replicas} replicas of {pod_set.count} pods',
             "use one replica, and parallelism for the number of pods",

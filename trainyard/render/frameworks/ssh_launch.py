@@ -18,7 +18,7 @@ from pydantic import Field
 
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
@@ -95,14 +95,14 @@ class SshLaunched(Framework[Policy]):
                 remove_pod_set(plan, _NODE)
         self._place_resources(plan)
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield numbers, variables and paths that cannot be."""
         yield from self._process_errors(plan)
         yield from reserved_errors(plan, frozenset(self.implementation(plan).variables))
         trainer, policy = plan.spec.trainer, self.launch_policy(plan)
         both = plan.pod_set(LAUNCHER) is not None and plan.pod_set(_NODE) is not None
         if trainer and (trainer.num_nodes or 1) >= 2 and policy.run_launcher_as_node and not both:
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numNodes",
                 f"must have 1 when {self.title} trainingRuntime with enabled runLauncherAsNode "
                 "does not have either launcher and node",
@@ -110,13 +110,13 @@ class SshLaunched(Framework[Policy]):
             )
         path = policy.ssh_auth_mount_path
         if ":" in path or path.rstrip("/") == HOST_FILE_DIRECTORY:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"spec.mlPolicy.{self.name}.sshAuthMountPath of the runtime cannot be {path!r}",
                 f"name the .ssh directory of the user in the image, not {HOST_FILE_DIRECTORY}",
             )
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield runtimes in which nothing starts the training, or nothing takes part in it."""
         launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
         if launcher is None or _container(launcher) is None:
@@ -212,21 +212,21 @@ class SshLaunched(Framework[Policy]):
             for name in hosts(plan, pod_set)
         ]
 
-    def _process_errors(self, plan: Plan) -> Iterator[Problem]:
+    def _process_errors(self, plan: Plan) -> Iterator[Finding]:
         processes = plan.spec.trainer.num_proc_per_node if plan.spec.trainer else None
         if isinstance(processes, str):
-            yield Problem(
+            yield Finding(
                 "spec.trainer.numProcPerNode",
                 f"must have an int value for {self.title} TrainJob",
                 "write the number of processes on a node, or leave it out for one on each GPU",
             )
         elif processes is not None and processes < 1:
-            yield Problem("spec.trainer.numProcPerNode", f"must be 1 or more, but is {processes}", "use 1 or more")
+            yield Finding("spec.trainer.numProcPerNode", f"must be 1 or more, but is {processes}", "use 1 or more")
 
 
-def _incomplete(name: str, pod_set: PodSet | None, consequence: str) -> Problem:
+def _incomplete(name: str, pod_set: PodSet | None, consequence: str) -> Finding:
     missing = f"replicatedJob {name}" if pod_set is None else f"container {_NODE} in replicatedJob {name}"
-    return Problem("spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime")
+    return Finding("spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime")
 
 
 def _parts(plan: Plan) -> list[PodSet]:

@@ -15,7 +15,7 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.roles import (
     check_indexes,
@@ -98,13 +98,13 @@ class Tensorflow(Framework[TensorflowPolicy]):
         if {_WORKER, _SERVER} <= roles.keys() and coordinator is not None and coordinator is plan.trainer:
             restore_resources(plan, coordinator)
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield reserved variables, roles that are taken twice, and pods whose index nothing tells."""
         yield from reserved_errors(plan, self.reserved)
         roles = _roles(plan)
         taken = Counter("chief" if role.name in _COORDINATORS else role.name for role in roles)
         for name in sorted(name for name, times in taken.items() if times > 1):
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"{taken[name]} replicatedJobs take the role {name} of TensorFlow",
                 "keep one: replicatedJobs named chief and master, or worker and node, are of one role",

@@ -13,7 +13,7 @@ from trainyard.api.base import IntOrString, KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.api.markers import Name, list_map, rules
 from trainyard.api.rules import ShapeRule
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.elastic import (
@@ -114,10 +114,10 @@ class Torch(Framework[TorchPolicy]):
         if policy is not None:
             set_elastic_counts(plan, policy)
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield reserved variables, missing injection targets, and what elastic training or torchtune rule out."""
         yield from _missing_targets(plan)
-        yield from _process_problems(plan)
+        yield from _process_findings(plan)
         policy = _elastic_policy(plan)
         if policy is not None:
             yield from check_elastic(plan, policy)
@@ -125,7 +125,7 @@ class Torch(Framework[TorchPolicy]):
         if is_torchtune(plan):
             yield from check_torchtune(plan, processes(plan))
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield settings without effect, and configurations that torchtune does not have."""
         policy = _elastic_policy(plan)
         if policy is not None:
@@ -193,15 +193,15 @@ def _elastic_policy(plan: Plan) -> ElasticPolicy | None:
     return policy.elastic_policy if policy else None
 
 
-def _process_problems(plan: Plan) -> Iterator[Problem]:
+def _process_findings(plan: Plan) -> Iterator[Finding]:
     trainer, policy = plan.spec.trainer, plan.ml_policy.of(Torch)
     fix = f"use a number from 1 or one of {', '.join(_WORDS)}"
     message = f"must have an int value or [{' '.join(_WORDS)}]"
     if trainer and not _are_processes(trainer.num_proc_per_node):
-        yield Problem("spec.trainer.numProcPerNode", message, fix)
+        yield Finding("spec.trainer.numProcPerNode", message, fix)
     if policy and not _are_processes(policy.num_proc_per_node):
         runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
-        yield Problem("spec.runtimeRef", f"{runtime} spec.mlPolicy.torch.numProcPerNode: {message}", fix)
+        yield Finding("spec.runtimeRef", f"{runtime} spec.mlPolicy.torch.numProcPerNode: {message}", fix)
 
 
 def _are_processes(value: int | str | None) -> bool:
@@ -223,11 +223,11 @@ def _targets(plan: Plan) -> Iterator[tuple[EnvInjectionTarget, str]]:
             yield target, name
 
 
-def _missing_targets(plan: Plan) -> Iterator[Problem]:
+def _missing_targets(plan: Plan) -> Iterator[Finding]:
     for target, name in _targets(plan):
         pod_set = plan.pod_set(target.job_name)
         if pod_set is None or pod_set.container(name, init=True) is None:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f'envInjection target podSet "{target.job_name}" container "{name}" not found in runtime template',
                 "correct spec.mlPolicy.torch.envInjection of the runtime",

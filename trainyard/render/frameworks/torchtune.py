@@ -13,7 +13,7 @@ from math import ceil
 from typing import Final
 
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER_PORT
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.plan import Plan
 
@@ -88,7 +88,7 @@ def is_torchtune(plan: Plan) -> bool:
     return plan.spec.trainer is not None and plan.spec.trainer.command == _ENTRYPOINT
 
 
-def check_torchtune(plan: Plan, processes: str) -> Iterator[Problem]:
+def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
     """Yield what torchtune cannot train, and arguments that belong to the runtime.
 
     Parameters
@@ -98,16 +98,16 @@ def check_torchtune(plan: Plan, processes: str) -> Iterator[Problem]:
     """
     model, method, recipe = _model(plan), _method(plan), _recipe(plan, processes)
     if model not in _CONFIGS:
-        yield Problem(
+        yield Finding(
             _RUNTIME_NAME,
             f"must have a supported pretrained model, invalid model configured: {model}",
             f"use a runtime of one of {', '.join(_CONFIGS)}, named like torchtune-llama3.2-1b "
             f"or annotated {TORCHTUNE_MODEL_ANNOTATION}",
         )
     else:
-        yield from _model_problems(plan, model, recipe)
+        yield from _model_findings(plan, model, recipe)
     if _nodes(plan) > 1 and method != _FULL:
-        yield Problem(
+        yield Finding(
             "spec.trainer.numNodes",
             "LoRA fine-tuning is not supported for multi-node training in TorchTune",
             "set numNodes to 1, or remove the LoRA arguments",
@@ -116,25 +116,25 @@ def check_torchtune(plan: Plan, processes: str) -> Iterator[Problem]:
     for index, argument in enumerate((trainer.args if trainer else None) or ()):
         key = _key(argument)
         if key in _MANAGED:
-            yield Problem(
+            yield Finding(
                 f"spec.trainer.args[{index}]",
                 f'must not set immutable config "{key}" in trainer args; it is managed by the runtime',
                 "remove it",
             )
 
 
-def torchtune_warnings(plan: Plan, processes: str) -> Iterator[Problem]:
+def torchtune_warnings(plan: Plan, processes: str) -> Iterator[Finding]:
     """Yield configurations that torchtune does not have, and processes that a single device does not start."""
     model, recipe = _model(plan), _recipe(plan, processes)
-    usable = model in _CONFIGS and next(_model_problems(plan, model, recipe), None) is None
+    usable = model in _CONFIGS and next(_model_findings(plan, model, recipe), None) is None
     if usable and recipe.config not in _CONFIGS[model]:
-        yield Problem(
+        yield Finding(
             "spec.trainer.command",
             f"torchtune 0.6 has no configuration {model}_{recipe.config}",
             "change numProcPerNode or the GPUs in resourcesPerNode, or use an image with a torchtune that has it",
         )
     if not recipe.distributed and processes.isdigit() and int(processes) > 1:
-        yield Problem(
+        yield Finding(
             "spec.trainer.numProcPerNode",
             f"{processes} has no effect: a node with one GPU trains in one process",
             "set it to 1, or ask for more GPUs in resourcesPerNode",
@@ -161,18 +161,18 @@ def set_command(plan: Plan, processes: str, first_node: str) -> None:
     plan.spec = plan.spec.model_copy(update={"trainer": trainer.model_copy(update={"command": command})})
 
 
-def _model_problems(plan: Plan, model: str, recipe: _Recipe) -> Iterator[Problem]:
+def _model_findings(plan: Plan, model: str, recipe: _Recipe) -> Iterator[Finding]:
     if _nodes(plan) > 1 and model != _LLAMA_70B:
-        yield Problem("spec.trainer.numNodes", f"must be 1 for {model} model", "set it to 1")
+        yield Finding("spec.trainer.numNodes", f"must be 1 for {model} model", "set it to 1")
     if recipe.config.startswith(_QLORA) and model == _QWEN:
-        yield Problem(_RUNTIME_NAME, f"QLoRA is not supported for {model} model", f"remove argument {_QUANTIZE}")
+        yield Finding(_RUNTIME_NAME, f"QLoRA is not supported for {model} model", f"remove argument {_QUANTIZE}")
     if recipe.config == _QLORA and model in _SMALL_LLAMAS:
-        yield Problem(
+        yield Finding(
             "spec.trainer.numProcPerNode",
             f"must be auto or 1 for {model} model when using QLoRA",
             "remove it, or set it to 1",
         )
-        yield Problem(
+        yield Finding(
             "spec.trainer.resourcesPerNode",
             f"must have gpu resource with value 1 for {model} model when using QLoRA",
             "ask for one GPU",

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
@@ -38,13 +38,13 @@ class Xgboost(Framework[XgboostPolicy]):
 
     reserved = frozenset({_TRACKER, _TRACKER_PORT, _TASK, _WORKERS})
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield each reserved variable that the TrainJob sets."""
         trainer = plan.spec.trainer
         for index, variable in enumerate((trainer.env if trainer else None) or ()):
             name = variable.get("name")
             if name in self.reserved:
-                yield Problem(
+                yield Finding(
                     f"spec.trainer.env[{index}]",
                     f"{name} is reserved for the XGBoost runtime",
                     "remove it: it is set for every job of this runtime",

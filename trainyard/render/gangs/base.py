@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.extensions import PolicyField
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.gang_members import members_of
 from trainyard.render.plan import Plan, PodSet
 
@@ -61,11 +61,11 @@ class GangScheduler(PolicyField[Policy]):
         """Return what the runtime says of this scheduler, None where it names another one or none."""
         return plan.pod_group_policy.of(type(self))
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield what the scheduler does not accept in the TrainJob or its runtime."""
         return ()
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield what is accepted and will surprise."""
         return ()
 

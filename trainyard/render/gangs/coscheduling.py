@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainyard.api import Body
 from trainyard.api.base import Int32, KubernetesModel
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
 from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import section
@@ -44,12 +44,12 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
     child = Child("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
     member_label = COSCHEDULING_LABEL
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield gangs that are split between schedulers."""
         default = plan.context.coscheduling_scheduler
         names = sorted({pod_set.pod.get("schedulerName") or default for pod_set in members(plan)})
         if len(names) > 1:
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 f"the pods of one gang name different schedulers: {', '.join(names)}",
                 "name one schedulerName in every replicatedJob of the runtime",

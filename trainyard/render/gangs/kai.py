@@ -16,7 +16,7 @@ from pydantic import Field
 
 from trainyard.api import Body
 from trainyard.api.base import KubernetesModel
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.gangs.base import GangScheduler, name_scheduler
 from trainyard.render.plan import Plan, PodSet
 from trainyard.render.pod_editing import section
@@ -55,39 +55,39 @@ class Kai(GangScheduler[KaiPolicy]):
     scheduler_names = "Names under which the KAI scheduler runs"
     metadata_prefixes = ("kai.scheduler/",)
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield queues that cannot be, and placements in no topology."""
         for queue in sorted(_queues(plan)):
             if not _QUEUE_NAME.fullmatch(queue):
-                yield Problem(_QUEUE_PATH, f"{queue!r} is not a KAI queue name", _QUEUE_FIX)
+                yield Finding(_QUEUE_PATH, f"{queue!r} is not a KAI queue name", _QUEUE_FIX)
         annotations = [("spec.annotations", {**(plan.train_job.metadata.annotations or {}), **plan.annotations})]
         annotations += [("spec.runtimeRef", _job_metadata(pod_set, "annotations")) for pod_set in plan.pod_sets]
         for path, found in annotations:
             placements = [key for key in _PLACEMENTS if found.get(key)]
             if placements and not found.get(KAI_TOPOLOGY_ANNOTATION):
-                yield Problem(
+                yield Finding(
                     f"{path}[{placements[0]}]",
                     f"is not held without the topology it is a level of, annotation {KAI_TOPOLOGY_ANNOTATION}",
                     f"set {KAI_TOPOLOGY_ANNOTATION} to the name of a Topology beside it",
                 )
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield what KAI's grouper does otherwise than one may think."""
         queues = _queues(plan)
         if not queues:
-            yield Problem(
+            yield Finding(
                 _QUEUE_PATH,
                 f"no queue is named: KAI takes {_DEFAULT_QUEUE}",
                 f"set podGroupPolicy.kai.queue in the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
             )
         elif len(queues) > 1:
-            yield Problem(
+            yield Finding(
                 _QUEUE_PATH,
                 f"the pods of one gang name different queues: {', '.join(sorted(queues))}",
                 f"name one queue in every replicatedJob of the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
             )
         if _ordered(plan):
-            yield Problem(
+            yield Finding(
                 "spec.runtimeRef",
                 "replicatedJobs wait for each other: KAI places each of them whole, but not all of them together",
                 "nothing, unless they must start together: then remove dependsOn from the runtime",
@@ -95,7 +95,7 @@ class Kai(GangScheduler[KaiPolicy]):
         for pod_set in plan.pod_sets:
             scheduler = pod_set.pod.get("schedulerName", KAI_SCHEDULER)
             if scheduler != KAI_SCHEDULER:
-                yield Problem(
+                yield Finding(
                     "spec.runtimeRef",
                     f'the pods of replicatedJob "{pod_set.name}" belong to a KAI gang but name "{scheduler}"',
                     "remove schedulerName from the runtime unless KAI runs under that name",

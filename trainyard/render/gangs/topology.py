@@ -16,7 +16,7 @@ from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import TOPOLOGY_FEATURE
 from trainyard.api.markers import rules
 from trainyard.api.rules import ShapeRule
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.plan import Plan
 
 __all__ = ["NetworkTopology", "check_topology", "network_topology", "warn_topology"]
@@ -49,13 +49,13 @@ class NetworkTopology(KubernetesModel):
     """Name of the highest tier; if set, highestTierAllowed is ignored."""
 
 
-def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Problem]:
+def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
     """Yield limits that Volcano would not hold."""
     if topology is None:
         return
     tiers = plan.context.tiers
     if topology.mode == _HARD and _off(plan):
-        yield Problem(
+        yield Finding(
             _PATH,
             f"{_FIELD} cannot be held: the scheduler's {TOPOLOGY_FEATURE} is off",
             "turn it on, set mode: soft, or use a runtime without networkTopology",
@@ -66,10 +66,10 @@ def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Pro
         yield from _check_number(topology.highest_tier_allowed, tiers)
 
 
-def warn_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Problem]:
+def warn_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
     """Warn about soft topology requests that are ignored."""
     if topology is not None and topology.mode != _HARD and _off(plan):
-        yield Problem(
+        yield Finding(
             _PATH,
             f"{_FIELD} has no effect: the scheduler's {TOPOLOGY_FEATURE} is off",
             "turn it on, or use a runtime without networkTopology",
@@ -91,11 +91,11 @@ def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | Non
     return {"mode": topology.mode, "highestTierAllowed": (plan.context.tiers or {})[name]}
 
 
-def _check_name(plan: Plan, name: str, tiers: Mapping[str, int] | None) -> Iterator[Problem]:
+def _check_name(plan: Plan, name: str, tiers: Mapping[str, int] | None) -> Iterator[Finding]:
     if tiers is not None and name not in tiers:
-        yield Problem(_PATH, f'{_FIELD}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
+        yield Finding(_PATH, f'{_FIELD}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
     elif tiers is None and not _knows_names(plan):
-        yield Problem(
+        yield Finding(
             _PATH,
             f"{_FIELD}.highestTierName: Volcano {plan.context.volcano_version} knows tiers by number only, "
             f'and the number of "{name}" is not known',
@@ -103,16 +103,16 @@ def _check_name(plan: Plan, name: str, tiers: Mapping[str, int] | None) -> Itera
         )
 
 
-def _check_number(number: int, tiers: Mapping[str, int]) -> Iterator[Problem]:
+def _check_number(number: int, tiers: Mapping[str, int]) -> Iterator[Finding]:
     if not tiers or number > max(tiers.values()):
         highest = f"the highest tier is {max(tiers.values())}" if tiers else "the fabric has no tiers"
-        yield Problem(
+        yield Finding(
             _PATH,
             f"{_FIELD}.highestTierAllowed: {number} limits nothing: {highest}",
             _one_of(tiers) if tiers else "declare the fabric, or use a runtime without networkTopology",
         )
     elif number < min(tiers.values()):
-        yield Problem(
+        yield Finding(
             _PATH,
             f"{_FIELD}.highestTierAllowed: no domain is that small: the lowest tier is {min(tiers.values())}",
             _one_of(tiers),

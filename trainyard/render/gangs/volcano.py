@@ -13,7 +13,7 @@ from trainyard.api.constants import (
     VOLCANO_GROUP_NAME_ANNOTATION,
     VOLCANO_SCHEDULER,
 )
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_subdomain
 from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
 from trainyard.render.gangs.topology import NetworkTopology, check_topology, network_topology, warn_topology
@@ -49,36 +49,36 @@ class Volcano(GangScheduler[VolcanoPolicy]):
     child = Child("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=False)
     member_annotation = GROUP_NAME_ANNOTATION
 
-    def check(self, plan: Plan) -> Iterable[Problem]:
+    def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield queue names that cannot be, priority classes that do not exist, and topologies that nothing holds."""
         queue = plan.annotations.get(QUEUE_ANNOTATION)
         if queue == "":
-            yield Problem(_QUEUE_PATH, "Volcano queue name must not be empty", _QUEUE_FIX)
+            yield Finding(_QUEUE_PATH, "Volcano queue name must not be empty", _QUEUE_FIX)
         elif queue and not is_subdomain(queue):
-            yield Problem(_QUEUE_PATH, f"{queue!r} is not a Volcano queue name", _QUEUE_FIX)
+            yield Finding(_QUEUE_PATH, f"{queue!r} is not a Volcano queue name", _QUEUE_FIX)
         known = plan.context.priority_classes
         if known is not None:
             for name in sorted(set(_priority_classes(plan.pod_sets)) - known - SYSTEM_PRIORITY_CLASSES):
-                yield Problem(
+                yield Finding(
                     "spec.templateSpec.priorityClassName",
                     f'PriorityClass "{name}" doesn\'t exist',
                     f"create it, or name an existing one ({', '.join(sorted(known)) or 'there is none'})",
                 )
         yield from check_topology(plan, self._topology(plan))
 
-    def warn(self, plan: Plan) -> Iterable[Problem]:
+    def warn(self, plan: Plan) -> Iterable[Finding]:
         """Yield members that another scheduler is to place, classes that lose, and topologies that are only wishes."""
         for pod_set in members(plan):
             scheduler = pod_set.pod.get("schedulerName", VOLCANO_SCHEDULER)
             if scheduler != VOLCANO_SCHEDULER:
-                yield Problem(
+                yield Finding(
                     "spec.runtimeRef",
                     f'the pods of replicatedJob "{pod_set.name}" belong to a Volcano gang but name "{scheduler}"',
                     "remove schedulerName from the runtime unless Volcano runs under that name",
                 )
         classes = list(_priority_classes(members(plan)))
         if len(set(classes)) > 1:
-            yield Problem(
+            yield Finding(
                 "spec.templateSpec.priorityClassName",
                 f"the gang has one PriorityClass and takes the last of {', '.join(classes)}",
                 "name the same priorityClassName in every replicatedJob of the runtime",

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.loader import load
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.runtimes.catalogue import Catalogue
 from trainyard.runtimes.folder import LOCK, CatalogueFolder
 from trainyard.runtimes.images.reference import mirrored, parse_image
@@ -67,15 +68,15 @@ def read_lock(folder: CatalogueFolder) -> ImageLock:
     document = load(folder.texts[LOCK], str(path), fix=fix)
     document = {} if document is None else document
     sections = document if isinstance(document, dict) else {"": document}
-    problems = [
-        Problem(f"{path}: {section}", "is not a mapping of images", fix)
+    findings = [
+        Finding(f"{path}: {section}", "is not a mapping of images", fix)
         for section, entries in sections.items()
         if section not in ("images", "unresolved") or not _is_table(entries)
     ]
     digests = sections.get("images") or {}
-    if not problems:
-        problems = [
-            Problem(
+    if not findings:
+        findings = [
+            Finding(
                 f"{path}: images[{image}]",
                 f"{digest!r} is no digest",
                 "write sha256: and 64 digits, or resolve it again",
@@ -83,8 +84,8 @@ def read_lock(folder: CatalogueFolder) -> ImageLock:
             for image, digest in digests.items()
             if not _DIGEST.fullmatch(digest)
         ]
-    if problems:
-        raise TrainyardError("The lock of images has faults", problems=problems)
+    if findings:
+        raise TrainyardError("The lock of images has faults", findings=findings)
     return ImageLock(digests, sections.get("unresolved") or {})
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from trainyard.problem import Problem, TrainyardError
+from trainyard.checks.finding import Finding
+from trainyard.problem import TrainyardError
 from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
 from trainyard.runtimes.folder import INDEX, CatalogueFolder, version_file
 from trainyard.runtimes.index import index_rank
@@ -59,12 +60,12 @@ def find_runtime(folder: CatalogueFolder, name: str) -> Runtime:
     TrainyardError
         It is not there, or the folder has faults that stand in the way of changing it.
     """
-    problems: list[Problem] = []
-    found = {runtime.name: runtime for runtime in runtimes_of(folder, problems)}
+    findings: list[Finding] = []
+    found = {runtime.name: runtime for runtime in runtimes_of(folder, findings)}
     own = f"{folder.path(name)}/"
-    standing = [each for each in problems if each.path.startswith((str(folder.path(INDEX)), own))]
+    standing = [each for each in findings if each.path.startswith((str(folder.path(INDEX)), own))]
     if standing:
-        raise TrainyardError(f"Runtime {name!r} has faults", problems=standing)
+        raise TrainyardError(f"Runtime {name!r} has faults", findings=standing)
     named = found.get(name) or next((each for each in found.values() if name in each.also_named), None)
     if named is None:
         raise TrainyardError(
@@ -263,7 +264,7 @@ def retire(folder: CatalogueFolder, name: str, version: str, *, today: date, use
         raise TrainyardError(
             f"{name} {version} is used by {len(named)} TrainJob{'' if len(named) == 1 else 's'}",
             fix="let them end, or have their owners name another version",
-            problems=[Problem(job, f"names {' or '.join(runtime.names_of(version))}") for job in named],
+            findings=[Finding(job, f"names {' or '.join(runtime.names_of(version))}") for job in named],
         )
     index = removed(folder.texts[INDEX], ("runtimes", runtime.name, "versions", version))
     for field in ("alias", "alsoNamed") if runtime.alias == version else ():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from trainyard.problem import Problem
+from trainyard.checks.finding import Finding
 from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
 from trainyard.runtimes.folder import INDEX, CatalogueFolder
 
@@ -26,12 +26,12 @@ class Transitions:
     ----------
     said
         What is new or moved and may be, one sentence each.
-    problems
+    findings
         What may not be, with the file before the path.
     """
 
     said: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
 
 
 def transitions(
@@ -50,17 +50,17 @@ def transitions(
     """
     old, new = ({runtime.name: runtime for runtime in runtimes} for runtimes in (before, after))
     said: list[str] = []
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     for name in sorted({*old, *new}):
         for entry in _runtime(folder, old.get(name), new.get(name), today):
-            if isinstance(entry, Problem):
+            if isinstance(entry, Finding):
                 problems.append(entry)
             else:
                 said.append(entry)
     return Transitions(tuple(said), tuple(problems))
 
 
-def _runtime(folder: CatalogueFolder, old: Runtime | None, new: Runtime | None, today: date) -> Iterator[Problem | str]:
+def _runtime(folder: CatalogueFolder, old: Runtime | None, new: Runtime | None, today: date) -> Iterator[Finding | str]:
     index = folder.path(INDEX)
     if old is None:
         assert new is not None  # noqa: S101
@@ -71,7 +71,7 @@ def _runtime(folder: CatalogueFolder, old: Runtime | None, new: Runtime | None, 
     if new is None:
         if old.retired or any(each.released for each in old.versions):
             fix = f"put the entry back; its versions go by trainyard runtimes retire {old.name} VERSION"
-            yield Problem(path, "was removed, and with it what says which versions there were", fix)
+            yield Finding(path, "was removed, and with it what says which versions there were", fix)
         else:
             yield f"{old.name} is gone, it was never released"
         return
@@ -83,14 +83,14 @@ def _runtime(folder: CatalogueFolder, old: Runtime | None, new: Runtime | None, 
             yield from _gone(version, new, path, today)
     for number, since in old.retired.items():
         if new.retired.get(number) != since:
-            yield Problem(f"{path}.retired.{number}", f"is no longer recorded as retired on {since}", "put it back")
+            yield Finding(f"{path}.retired.{number}", f"is no longer recorded as retired on {since}", "put it back")
     yield from (
         f"{new.name} {each.version} is new ({each.state.value})" for each in new.versions if each.version not in olds
     )
     yield from _names(old, new, path)
 
 
-def _version(old: RuntimeVersion, new: RuntimeVersion, path: str) -> Iterator[Problem | str]:
+def _version(old: RuntimeVersion, new: RuntimeVersion, path: str) -> Iterator[Finding | str]:
     name, place = f"{old.name} {old.version}", f"{path}.versions.{old.version}"
     if old.released is None:
         if new.released is not None:
@@ -98,35 +98,35 @@ def _version(old: RuntimeVersion, new: RuntimeVersion, path: str) -> Iterator[Pr
         elif old.body != new.body:
             yield f"{name} is a draft and has changed"
         if new.deprecated is not None and new.released is None:
-            yield Problem(f"{place}.deprecated", "a draft cannot be deprecated", "remove it, or delete the draft")
+            yield Finding(f"{place}.deprecated", "a draft cannot be deprecated", "remove it, or delete the draft")
         return
     if new.released != old.released:
         now = new.released or "nothing"
-        yield Problem(f"{place}.released", f"was {old.released}, is {now}: a release stays one", "put the day back")
+        yield Finding(f"{place}.released", f"was {old.released}, is {now}: a release stays one", "put the day back")
     yield from _body(old, new)
     before, after = old.deprecated, new.deprecated
     if before is not None and after is not None:
         if after.remove_after < before.remove_after:
             message = f"is {after.remove_after}, users were promised {before.remove_after}"
-            yield Problem(f"{place}.deprecated.removeAfter", message, "name that day or a later one")
+            yield Finding(f"{place}.deprecated.removeAfter", message, "name that day or a later one")
         elif after.remove_after > before.remove_after:
             yield f"{name} stays until {after.remove_after}"
         if after.since != before.since:
             message = f"was {before.since}, is {after.since}"
-            yield Problem(f"{place}.deprecated.since", message, "put the day back")
+            yield Finding(f"{place}.deprecated.since", message, "put the day back")
     elif after is not None:
         yield f"{name} is deprecated and may be removed after {after.remove_after}"
     elif before is not None:
         yield f"{name} is no longer deprecated"
 
 
-def _body(old: RuntimeVersion, new: RuntimeVersion) -> Iterator[Problem]:
+def _body(old: RuntimeVersion, new: RuntimeVersion) -> Iterator[Finding]:
     then, now = (spec_hash(version.body.get("spec") or {}) for version in (old, new))
     fix = "put it back and make the change in a new version"
     if then != now:
-        yield Problem(f"{new.path}: spec", f"had the hash {then}, has {now}: a released version was changed", fix)
+        yield Finding(f"{new.path}: spec", f"had the hash {then}, has {now}: a released version was changed", fix)
     if _metadata(old.body) != _metadata(new.body):
-        yield Problem(f"{new.path}: metadata", "labels or annotations of a released version were changed", fix)
+        yield Finding(f"{new.path}: metadata", "labels or annotations of a released version were changed", fix)
 
 
 def _metadata(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,41 +137,41 @@ def _metadata(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**metadata, "annotations": annotations}
 
 
-def _gone(old: RuntimeVersion, new: Runtime, path: str, today: date) -> Iterator[Problem | str]:
+def _gone(old: RuntimeVersion, new: Runtime, path: str, today: date) -> Iterator[Finding | str]:
     name, place = f"{old.name} {old.version}", f"{path}.versions.{old.version}"
     if old.state is State.DRAFT:
         yield f"{name} is gone, it was never released"
         return
     if old.deprecated is None:
         fix = f"put it back; trainyard runtimes deprecate {name} --remove-after DATE tells its users first"
-        yield Problem(place, "was removed without having been deprecated", fix)
+        yield Finding(place, "was removed without having been deprecated", fix)
     elif today <= old.deprecated.remove_after:
         message = f"was removed, and its users were promised {old.deprecated.remove_after}"
-        yield Problem(place, message, "put it back until that day is over")
+        yield Finding(place, message, "put it back until that day is over")
     elif old.version not in new.retired:
         fix = f"write retired: {{{old.version!r}: {today}}}, as trainyard runtimes retire does"
-        yield Problem(place, "was removed, and its number is not recorded as taken", fix)
+        yield Finding(place, "was removed, and its number is not recorded as taken", fix)
     else:
         yield f"{name} is retired"
 
 
-def _names(old: Runtime, new: Runtime, path: str) -> Iterator[Problem | str]:
+def _names(old: Runtime, new: Runtime, path: str) -> Iterator[Finding | str]:
     for name in old.plain_names:
         if name not in new.plain_names and new.versions:
-            yield Problem(
+            yield Finding(
                 f"{path}.alias", f"the name {name!r} stands for nothing any more", f"let {name} stand for a version"
             )
     if new.alias is not None:
         target = new.version(new.alias)
         if target.state is State.DRAFT:
             fix = f"trainyard runtimes release {new.name} {new.alias}"
-            yield Problem(f"{path}.alias", f"stands for the draft {new.alias}, which may still change", fix)
+            yield Finding(f"{path}.alias", f"stands for the draft {new.alias}, which may still change", fix)
         if old.alias is None:
             yield f"{new.name} stands for {new.alias}"
         elif old.alias != new.alias:
             if target.state is State.DEPRECATED:
                 message = f"moved to {new.alias}, which is deprecated"
-                yield Problem(f"{path}.alias", message, "name a version that stays")
+                yield Finding(f"{path}.alias", message, "name a version that stays")
             else:
                 yield f"{new.name} stands for {new.alias} instead of {old.alias}"
     for name in new.also_named:

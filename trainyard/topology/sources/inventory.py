@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import yaml
 from pydantic import ValidationError
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.nodes import PLAIN, compose_all
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_NODES
@@ -71,7 +72,7 @@ def _read(text: str, options: Options) -> Declared:
         path = tuple(row.cells.get(tier, "") for tier in tiers)
         leaves = tuple(row.cells.get(name, "") for _, name in rails)
         found.append(Found(row.cells.get(node, ""), path, f"line {row.line}", shapes.of(row), leaves))
-    refuse(f"{_WHAT} cannot be used", shapes.problems)
+    refuse(f"{_WHAT} cannot be used", shapes.findings)
     notes = (f"ignored columns: {', '.join(ignored)} (name tiers with --tier)",) if ignored else ()
     names = tuple(dns_label(tier) for tier in tiers)
     return declare(Survey(names, tuple(found), shapes.known, notes), what=_WHAT, qualify=options.qualify)
@@ -82,7 +83,7 @@ class _Shapes:
 
     def __init__(self) -> None:
         self.known: dict[str, NodeShape] = {}
-        self.problems: list[Problem] = []
+        self.findings: list[Finding] = []
         self._first: dict[str, tuple[dict[str, str], int]] = {}
         self._seen: dict[tuple[str, ...], str] = {}
 
@@ -104,14 +105,14 @@ class _Shapes:
         first, line = self._first.setdefault(name, (amounts, row.line))
         if first != amounts:
             message = f"shape {name!r} offers {_shown(amounts)} here and {_shown(first)} on line {line}"
-            self.problems.append(Problem(f"line {row.line}", message, "give it another shape, or correct the numbers"))
+            self.findings.append(Finding(f"line {row.line}", message, "give it another shape, or correct the numbers"))
             return name
         try:
             self.known[name] = NodeShape.model_validate({"capacity": {**amounts, "pods": "110"}})
         except ValidationError as error:
             detail = error.errors()[0]
             message = f"{detail['input']!r}: {detail['msg'].removeprefix('Value error, ')}"
-            self.problems.append(Problem(f"line {row.line}", message[:300], "correct it"))
+            self.findings.append(Finding(f"line {row.line}", message[:300], "correct it"))
         return name
 
 
@@ -184,7 +185,7 @@ def _yaml_rows(text: str) -> Iterator[_Row]:
 
 
 def _wrong(line: int, message: str, fix: str) -> TrainyardError:
-    return TrainyardError(f"{_WHAT} cannot be read", problems=[Problem(f"line {line}", message, fix)])
+    return TrainyardError(f"{_WHAT} cannot be read", findings=[Finding(f"line {line}", message, fix)])
 
 
 SOURCE = Source("inventory", "a table of nodes (CSV, or a YAML list)", _read)

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trainyard import quantity
+from trainyard.checks.finding import Finding
 from trainyard.manifests.loader import load_all
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.manifests import Node, read_manifests
@@ -79,7 +80,7 @@ def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> Declared:
             fix="name the labels, lowest tier first: --label rack=example.com/rack --label spine=example.com/spine",
         )
     keys = ", ".join(" or ".join(tier.keys) for tier in present)
-    problems: list[Problem] = []
+    findings: list[Finding] = []
     placed: list[tuple[Node, tuple[str, ...]]] = []
     outside: list[Node] = []
     for node in nodes:
@@ -90,9 +91,9 @@ def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> Declared:
         for tier, value in zip(present, path, strict=True):
             if not value:
                 message = f"it has no label {' or '.join(tier.keys)}, other nodes have"
-                problems.append(Problem(f"Node/{node.name}", message, "label it, or name other labels with --label"))
+                findings.append(Finding(f"Node/{node.name}", message, "label it, or name other labels with --label"))
         placed.append((node, path))
-    refuse(f"{_WHAT} cannot be used", problems)
+    refuse(f"{_WHAT} cannot be used", findings)
     shapes, names = _shapes([node for node, _ in placed])
     found = tuple(Found(node.name, path, f"Node/{node.name}", names[node.name]) for node, path in placed)
     notes = [f"tiers from labels, lowest first: {keys}", *_outside(outside)]

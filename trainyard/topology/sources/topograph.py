@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.checks.finding import Finding
 from trainyard.manifests.loader import load_all
-from trainyard.problem import Problem, TrainyardError
+from trainyard.problem import TrainyardError
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES
 from trainyard.topology.sources.base import Options, Source
@@ -42,13 +43,13 @@ class _Topology:
     switches: dict[str, _Switch] = field(default_factory=dict)
     blocks: dict[str, _Switch] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def add(self, kind: str, name: str, switch: _Switch) -> None:
         known = self.switches if kind == "switch" else self.blocks
         if name in known:
             message = f"{kind} {name!r} is there twice, first at {known[name].where}"
-            self.problems.append(Problem(switch.where, message, "leave it once"))
+            self.findings.append(Finding(switch.where, message, "leave it once"))
         else:
             known[name] = switch
 
@@ -60,13 +61,13 @@ def _read(text: str, options: Options) -> Declared:
     else:
         for document in load_all(text, "It", fix="correct it"):
             _document(document, topology)
-    if not topology.switches and not topology.blocks and not topology.problems:
+    if not topology.switches and not topology.blocks and not topology.findings:
         raise TrainyardError(
             f"{_WHAT} names no switch and no block",
             fix="use topology.conf or topology.yaml of Topograph, or the ConfigMap that holds it",
         )
     survey = _survey(topology, options)
-    refuse(f"{_WHAT} cannot be used", topology.problems)
+    refuse(f"{_WHAT} cannot be used", topology.findings)
     return declare(survey, what=_WHAT, qualify=options.qualify)
 
 
@@ -97,7 +98,7 @@ def _conf(text: str, topology: _Topology, where: str = "") -> None:
             _sizes(pairs["blocksizes"], topology)
         else:
             message = f"{statement[:80]!r} is neither SwitchName, BlockName nor BlockSizes"
-            topology.problems.append(Problem(at, message, "correct or remove the line"))
+            topology.findings.append(Finding(at, message, "correct or remove the line"))
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -134,7 +135,7 @@ def _entries(document: object, topology: _Topology) -> None:
         for position, item in enumerate(items if isinstance(items, list) else []):
             where = f"{kind}.{plural}[{position}]"
             if not isinstance(item, Mapping) or not isinstance(item.get(name_key), str):
-                topology.problems.append(Problem(where, f"it has no {name_key}", f"name the {name_key}"))
+                topology.findings.append(Finding(where, f"it has no {name_key}", f"name the {name_key}"))
                 continue
             below = _text(item.get(below_key)) if below_key else ""
             switch = _Switch(where, below, _text(item.get("nodes")))
@@ -164,7 +165,7 @@ def _survey(topology: _Topology, options: Options) -> Survey:
         if leaf_of and block_of:
             if node not in block_of:
                 message = f"node {node!r} is below switch {leaf!r} but in no block"
-                topology.problems.append(Problem(where, message, "put it into a block, or leave the blocks out"))
+                topology.findings.append(Finding(where, message, "put it into a block, or leave the blocks out"))
                 continue
             path = [block_of[node][0], *path]
         depths.setdefault(len(path), node)
@@ -172,11 +173,11 @@ def _survey(topology: _Topology, options: Options) -> Survey:
     for node, (_, where) in block_of.items():
         if leaf_of and node not in leaf_of:
             message = f"node {node!r} is in a block but below no switch"
-            topology.problems.append(Problem(where, message, "put it below a switch, or leave the switches out"))
+            topology.findings.append(Finding(where, message, "put it below a switch, or leave the switches out"))
     if len(depths) > 1:
         (one, first), (other, second) = sorted(depths.items())[:2]
         message = f"node {first!r} is {one} level(s) deep and node {second!r} {other}"
-        topology.problems.append(Problem("", message, "give all nodes the same number of switches above"))
+        topology.findings.append(Finding("", message, "give all nodes the same number of switches above"))
     deepest = max(depths, default=0)
     found = tuple(node for node in nodes if len(node.path) == deepest)
     tiers = _tier_names(deepest, bool(leaf_of), bool(block_of), options, topology)
@@ -190,7 +191,7 @@ def _homes(topology: _Topology, declared: Mapping[str, _Switch]) -> dict[str, tu
         for node in _expanded(switch.nodes, switch.where, MAX_NODES - len(homes), topology):
             if node in homes:
                 message = f"node {node!r} is in {name!r} and in {homes[node][0]!r} ({homes[node][1]})"
-                topology.problems.append(Problem(switch.where, message, "leave it in one"))
+                topology.findings.append(Finding(switch.where, message, "leave it in one"))
             homes.setdefault(node, (name, switch.where))
     return homes
 
@@ -201,24 +202,24 @@ def _parents(topology: _Topology) -> dict[str, str]:
         for child in _expanded(switch.switches, switch.where, MAX_DOMAINS, topology):
             if child not in topology.switches:
                 message = f"switch {name!r} is above {child!r}, which is not declared"
-                topology.problems.append(Problem(switch.where, message, "declare it, or remove it"))
+                topology.findings.append(Finding(switch.where, message, "declare it, or remove it"))
             elif above.setdefault(child, name) != name:
                 message = f"switch {child!r} is below {name!r} and below {above[child]!r}"
-                topology.problems.append(Problem(switch.where, message, "leave it below one"))
+                topology.findings.append(Finding(switch.where, message, "leave it below one"))
         if switch.switches and switch.nodes:
             message = f"switch {name!r} has both switches and nodes below it"
-            topology.problems.append(Problem(switch.where, message, "put a switch between it and the nodes"))
+            topology.findings.append(Finding(switch.where, message, "put a switch between it and the nodes"))
         elif not switch.switches and not switch.nodes:
             message = f"switch {name!r} has neither switches nor nodes below it"
-            topology.problems.append(Problem(switch.where, message, "remove it, or say what is below it"))
+            topology.findings.append(Finding(switch.where, message, "remove it, or say what is below it"))
     for name in topology.switches:
         chain = [name]
         while chain[-1] in above and len(chain) <= _MAX_LEVELS:
             chain.append(above[chain[-1]])
         if len(chain) > _MAX_LEVELS:
             message = f"switch {name!r} is below itself, or more than {_MAX_LEVELS} levels deep"
-            problem = Problem(topology.switches[name].where, message, "correct the switches above it")
-            topology.problems.append(problem)
+            finding = Finding(topology.switches[name].where, message, "correct the switches above it")
+            topology.findings.append(finding)
             return {}
     return above
 
@@ -227,7 +228,7 @@ def _expanded(text: str, where: str, limit: int, topology: _Topology) -> list[st
     try:
         return expand(text, limit=limit)
     except ValueError as error:
-        topology.problems.append(Problem(where, str(error), "correct the list"))
+        topology.findings.append(Finding(where, str(error), "correct the list"))
         return []
 
 
@@ -242,7 +243,7 @@ def _tier_names(count: int, tree: bool, blocks: bool, options: Options, topology
     if options.tiers:
         if len(options.tiers) != count:
             message = f"{len(options.tiers)} tier names for {count} levels"
-            topology.problems.append(Problem("--tier", message, f"name {count} tiers, lowest first"))
+            topology.findings.append(Finding("--tier", message, f"name {count} tiers, lowest first"))
         return tuple(dns_label(name) for name in options.tiers)
     names = ["block"] if blocks else []
     if tree:
