@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from benchmarks.recording import ROOT, publish
 from trainyard.convert import convert_documents
-from trainyard.convert.report import as_text, as_yaml
+from trainyard.convert.conversion_report import as_text, as_yaml
 from trainyard.data import data_folder
 from trainyard.manifests.documents import objects
 from trainyard.runtimes import load_catalogue

@@ -24,8 +24,8 @@ from benchmarks.commands import spent
 from benchmarks.policy import STACK, manifest, write_corpus
 from benchmarks.recording import publish
 from trainyard.cluster.toolchain import program_path
-from trainyard.policy.catalogue import load_rules
-from trainyard.policy.stack import namespace_labels, platform_object, tenant_policy
+from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.stack_objects import namespace_labels, platform_object, tenant_policy
 from trainyard.settings import StackSettings, load_stack
 
 CONTENDERS = ("trainyard", "gator")

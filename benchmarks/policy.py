@@ -28,15 +28,15 @@ import yaml
 from benchmarks.commands import spent
 from benchmarks.recording import ROOT, result_file, save
 from trainyard.cluster.toolchain import program_path
-from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
 from trainyard.policy.check.world import World
-from trainyard.policy.opa.adapter import OpaClient
 from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.server import OpaServer
+from trainyard.policy.opa.client import OpaClient
+from trainyard.policy.opa.local_server import OpaServer
 from trainyard.policy.prefilter import Mentions
 from trainyard.policy.review import Surroundings
+from trainyard.policy.rule_catalog import load_rules
 from trainyard.settings import StackSettings, load_stack
 
 NAME = "policy-check"
@@ -323,7 +323,7 @@ def tenants_cost(sources: Sources, count: int) -> dict[str, float]:
 def hold(count: int) -> None:
     """Hold what a controller's informers hold of so many tenants, and print this process's memory."""
     from trainyard.controller.cluster_cache import ClusterCache
-    from trainyard.policy.stack import tenant_policy
+    from trainyard.policy.stack_objects import tenant_policy
     from trainyard.settings.tenancy import TenantSettings
 
     cache = ClusterCache(None, namespaces=True)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from random import Random
 
 from benchmarks.recording import publish
 from trainyard.queues.amounts import units
-from trainyard.queues.jobs import Job
-from trainyard.queues.model import Queue
 from trainyard.queues.plan import plan
+from trainyard.queues.queue import Queue
+from trainyard.queues.queued_gangs import Job
 from trainyard.queues.tree import QueueTree
 
 QUEUES, JOBS, TEAMS = 1_000, 10_000, 50

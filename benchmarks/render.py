@@ -26,7 +26,7 @@ import yaml
 
 from benchmarks.recording import ROOT, publish
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
-from trainyard.cluster.files import cache_home
+from trainyard.cluster.folders import cache_home
 from trainyard.cluster.go import find_go
 from trainyard.render import Rejected, RenderContext, read_snapshot, render, validate
 

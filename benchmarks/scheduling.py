@@ -27,7 +27,7 @@ from benchmarks.recording import save
 from trainyard.kube import Client
 from trainyard.kube.kinds import DEPLOYMENTS
 from trainyard.progress import SilentProgress
-from trainyard.simulate.installation import NAMESPACE, wait_until
+from trainyard.simulate.bare_volcano import NAMESPACE, wait_until
 from trainyard.simulate.live import live_world
 from trainyard.simulate.scenario import Scenario, load_scenario
 from trainyard.simulate.session import Session

@@ -19,7 +19,7 @@ from benchmarks.recording import publish
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import check_fabric, compile_fabric, draw
 from trainyard.topology.hypernode_checks import check_hyper_nodes
-from trainyard.topology.manifests import read_manifests
+from trainyard.topology.hypernode_manifests import read_manifests
 from trainyard.topology.picture import picture
 from trainyard.topology.sources import source
 

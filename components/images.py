@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings.platform import ImageSettings
 
 __all__ = ["IMAGES", "ImageTable"]

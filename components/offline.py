@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard.cluster.base import ClusterAccess, Provider
-from trainyard.problem import TrainyardError
+from trainyard.cluster.provider import ClusterAccess, Provider
+from trainyard.errors import TrainyardError
 from trainyard.settings import ClusterProvider, StackSettings
 
 __all__ = ["OFFLINE_KUBECONFIG", "access_or_offline"]

@@ -15,10 +15,10 @@ from typing import Any
 from components.objects import ADOPTED_ANNOTATION
 from components.threads import run_in_thread
 from trainyard.checks.finding import Finding
-from trainyard.cluster.base import ClusterAccess
+from trainyard.cluster.provider import ClusterAccess
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Connection, Object, Resource, TransportError
 from trainyard.kube.credentials import kubeconfig
-from trainyard.problem import TrainyardError
 
 __all__ = ["CLUSTER_KINDS", "NAMESPACED_KINDS", "STACK_LABEL", "LiveObjects", "Ownership", "list_live_objects"]
 

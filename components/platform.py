@@ -9,7 +9,7 @@ import pulumi
 
 from components.objects import Component
 from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
-from trainyard.policy.stack import platform_object
+from trainyard.policy.stack_objects import platform_object
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import PriorityClassSettings
 

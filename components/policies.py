@@ -11,7 +11,7 @@ from components.objects import Component, KubernetesObject
 from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions
-from trainyard.policy.stack import policy_settings
+from trainyard.policy.stack_objects import policy_settings
 from trainyard.settings import StackSettings
 
 __all__ = ["Policies"]

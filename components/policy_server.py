@@ -17,11 +17,11 @@ from components.target import Target
 from components.workload import ConfigVolume, Container, ScratchVolume
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
 from trainyard.data import data_folder, project_root
+from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
-from trainyard.policy.stack import policy_settings
+from trainyard.policy.stack_objects import policy_settings
 from trainyard.policy.validating_admission_policies import rule_state
-from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.versions import PROGRAMS

@@ -21,7 +21,7 @@ from components.trainer import certificate
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.controller.configuration import Certificate
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.stack_checks import stack_queues

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.images import ImageTable
-from trainyard.cluster.base import ClusterAccess
+from trainyard.cluster.provider import ClusterAccess
 from trainyard.settings import ClusterProvider, StackSettings
 
 __all__ = ["Target"]

@@ -24,7 +24,7 @@ from components.trainer import TRAINER_SERVICE
 from components.workload import namespace
 from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.policy.facts import tenant_facts
-from trainyard.policy.stack import default_queue, namespace_labels, tenant_policy
+from trainyard.policy.stack_objects import default_queue, namespace_labels, tenant_policy
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import TrainerSettings

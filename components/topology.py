@@ -14,7 +14,7 @@ from components.hooks.hypernodes import HyperNodeMigration
 from components.objects import Component, KubernetesObject
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.topology import Fabric, compile_fabric
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainyard import upstream
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 PATH = "config/components/rbac/role.yaml"
 KEY = "sigs.k8s.io/jobset@v0.12.0"

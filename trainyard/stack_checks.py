@@ -12,9 +12,9 @@ from typing import Any
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.policy.stack import runtime_catalogues
-from trainyard.problem import TrainyardError
+from trainyard.policy.stack_objects import runtime_catalogues
 from trainyard.queues import (
     VOLCANO_VERSIONS,
     ManifestPaths,
@@ -31,9 +31,9 @@ from trainyard.queues import (
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalogue
 from trainyard.scheduler import in_force, lint
-from trainyard.scheduler.lint import CONFIGURATION_KEY
+from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import stack_settings
+from trainyard.settings.stack_loader import stack_settings
 
 __all__ = [
     "CheckOptions",

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.data import project_root
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.problem import TrainyardError
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
 
 __all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "read", "record", "without_descriptions"]

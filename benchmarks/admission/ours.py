@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.admission.scene import SYSTEM_NAMESPACES, Body, apply
 from benchmarks.admission.servers import Machine, Plane, awaited, program
-from trainyard.cluster.health import Probe
+from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, Listener, PolicyServer
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX

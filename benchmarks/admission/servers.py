@@ -15,14 +15,14 @@ import psutil
 
 from trainyard import pki
 from trainyard.cluster import ports, process
-from trainyard.cluster.certificates import ensure_certificates, read_pair
+from trainyard.cluster.control_plane_certificates import ensure_certificates, read_pair
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration
-from trainyard.cluster.files import ClusterFolder
-from trainyard.cluster.health import Probe, probe
+from trainyard.cluster.folders import ClusterFolder
+from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.kube import Client
-from trainyard.policy.session import Session
+from trainyard.policy.api_session import Session
 
 TENANT_USER, TENANT_GROUP = "ann@example.com", "tenants"
 _STARTED = 120.0

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.data import data_folder
-from trainyard.policy.catalogue import rule_folders
-from trainyard.policy.rule import PARTS, Gate, ParameterSource, Reach, Rule
+from trainyard.policy.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
+from trainyard.policy.rule_catalog import rule_folders
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, rule_state
 from trainyard.settings.platform import PolicySettings, PolicyState
 

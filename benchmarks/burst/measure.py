@@ -74,7 +74,9 @@ async def _seen(client: Client, namespace: str, count: int) -> None:
     names = {body["metadata"]["name"] for body in page.items}
     if len(names) >= count:
         return
-    async for event in client.watch(JOB_SETS, namespace=namespace, resource_version=page.resource_version, lasting=600):
+    async for event in client.watch(
+        JOB_SETS, namespace=namespace, resource_version=page.resource_version, timeout_seconds=600
+    ):
         if event.kind == "ADDED":
             names.add(event.object["metadata"]["name"])
             if len(names) >= count:

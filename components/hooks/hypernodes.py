@@ -16,8 +16,8 @@ from components.ownership import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import HYPER_NODES
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object
-from trainyard.problem import TrainyardError
 from trainyard.topology.order import listed, preparation
 
 __all__ = ["HyperNodeMigration"]

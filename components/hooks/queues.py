@@ -17,12 +17,12 @@ from components.objects import FIELD_MANAGER
 from components.threads import run_in_thread
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object
 from trainyard.live.queues import LiveQueues, read_queues
-from trainyard.problem import TrainyardError
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import made_room
-from trainyard.queues.changes import change_findings
+from trainyard.queues.change_effects import change_findings
 from trainyard.queues.transition import transition
 
 __all__ = ["QueueMigration", "QueuePatchHook", "live_queues", "reject_changes"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.api.schemas import definitions, schema_of
 from trainyard.api import MODELS, KubernetesModel
-from trainyard.api.reference import Field, fields
+from trainyard.reference.api import Field, fields
 
 NAMES = {"TenantPolicy": "tenant", "Platform": "platform"}
 PREFIXES = {"storageUri": "hf://"}

@@ -11,8 +11,8 @@ from tests.api.jobset_crd import jobset_crd
 from tests.api.schemas import nodes, schema_of
 from trainyard.api import Platform, TenantPolicy, TrainingRuntime, TrainJob
 from trainyard.api.crds import build
-from trainyard.api.reference import fields
 from trainyard.api.runtime import shape_rules
+from trainyard.reference.api import fields
 
 
 def by_kind(**options: bool) -> dict[str, dict[str, Any]]:

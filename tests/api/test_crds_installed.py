@@ -14,8 +14,8 @@ from tests.api.schemas import definitions
 from tests.support import LiveCluster, require
 from trainyard.api import TrainJob, parse
 from trainyard.api.verdicts import decoded, violations
-from trainyard.policy.session import Answer, Session
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
+from trainyard.policy.api_session import Answer, Session
 
 pytestmark = pytest.mark.cluster
 

@@ -17,7 +17,7 @@ from trainyard.api import (
     parse,
 )
 from trainyard.api.constants import MANAGED_BY_TRAINER
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 TRAIN_JOB: dict[str, Any] = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",

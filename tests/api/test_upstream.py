@@ -8,8 +8,8 @@ import pytest
 
 from tests.api.schemas import PLURALS, Schema, ours, upstream
 from trainyard.api import TrainingRuntime, TrainJob
-from trainyard.api.reference import fields, limits
-from trainyard.api.versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
+from trainyard.api.upstream_versions import DIFFERENCES, RELEASES, TRAIN_JOB, added, releases_of, runtime
+from trainyard.reference.api import fields, limits
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.support import ROOT
-from trainyard.cluster.files import cache_home
+from trainyard.cluster.folders import cache_home
 
 __all__ = ["EXAMPLE", "Repository", "runner"]
 

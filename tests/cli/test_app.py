@@ -37,7 +37,7 @@ def test_any_other_word_has_all_commands(word: str | None) -> None:
 
 def test_checking_loads_neither_the_network_nor_other_commands() -> None:
     program = (
-        "import sys; import trainyard.policy.check.run, trainyard.policy.check.checker;"
+        "import sys; import trainyard.policy.check.runner, trainyard.policy.check.checker;"
         "from trainyard.cli.app import build; build('check');"
         "print(*sorted({'aiohttp', 'requests', 'pulumi', 'rich.console', 'trainyard.cli.cluster'} & set(sys.modules)))"
     )

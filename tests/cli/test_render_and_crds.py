@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.api.jobset_crd import jobset_crd
 from trainyard.cli import crds, render
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.bypass_objects import KINDS, OF_PODS, TENANT, Body, good
-from trainyard.policy.session import Answer, Session
+from trainyard.policy.api_session import Answer, Session
 
 __all__ = ["ATTEMPTS", "GROUPS", "Attempt", "Cluster", "load_attempts", "stack_settings"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tests.support import LiveCluster, awaited, require
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.data import data_folder
 from trainyard.runtimes import load_catalogue
 

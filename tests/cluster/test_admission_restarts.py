@@ -24,9 +24,9 @@ import pytest
 from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
+from trainyard.errors import TrainyardError
+from trainyard.policy.api_session import Answer, Session
 from trainyard.policy.facts import facts_among, platform_facts, tenant_facts
-from trainyard.policy.session import Answer, Session
-from trainyard.problem import TrainyardError
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.bypass import GROUPS, Attempt, Cluster, load_attempts
 from tests.cluster.bypass_objects import TENANT
 from tests.support import LiveCluster, awaited
-from trainyard.policy.session import Answer, Session
+from trainyard.policy.api_session import Answer, Session
 
 pytestmark = pytest.mark.cluster
 

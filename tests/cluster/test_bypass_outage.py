@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.bypass import Cluster
 from tests.cluster.bypass_objects import TENANT, good
 from tests.support import LiveCluster, awaited, require
-from trainyard.policy.session import Answer, Session
+from trainyard.policy.api_session import Answer, Session
 
 pytestmark = pytest.mark.cluster
 

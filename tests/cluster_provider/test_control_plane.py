@@ -11,14 +11,14 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trainyard.cluster.certificates import ensure_certificates
+from trainyard.cluster.control_plane_certificates import ensure_certificates
 from trainyard.cluster.controlplane import (
     CONTROL_PLANE_PROGRAMS,
     ControlPlaneProcess,
     control_plane,
     write_configuration,
 )
-from trainyard.cluster.files import ClusterFolder
+from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.ports import PORT_NAMES
 from trainyard.cluster.state import ClusterState, ProgramFile
 

@@ -9,12 +9,12 @@ import pytest
 
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS
 from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.files import ClusterFolder, write_private
+from trainyard.cluster.folders import ClusterFolder, write_private
 from trainyard.cluster.inspection import host_processes, inspect, log_file
 from trainyard.cluster.ports import SLOTS, allocate
 from trainyard.cluster.process import NOT_INSTALLED, STOPPING, ProcessRecord, identity, write_record
 from trainyard.cluster.state import ClusterState, ProgramFile, save_state
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 PROGRAM = "trainyard-controller"
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.files import ClusterFolder, write_private
-from trainyard.cluster.health import Probe
+from trainyard.cluster.folders import ClusterFolder, write_private
+from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.ports import HOST, PORT_NAMES, SLOTS, allocate
 from trainyard.cluster.process import NOT_INSTALLED, alive, read_record, stop
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import kubelet as module
 from trainyard.cluster.supervisor.host_programs import HostProgram, RunContext
 from trainyard.cluster.supervisor.kubelet import Kubelet
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 PROGRAM, SIDECAR = "jobset", "opa"
 SERVER = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.cluster.supervisor.pods import (
+from trainyard.cluster.supervisor.pod_requirements import (
     VolumeSource,
     ended,
     ending,
@@ -19,7 +19,7 @@ from trainyard.cluster.supervisor.pods import (
     programs,
     unscheduled,
 )
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 POD: dict[str, Any] = {
     "metadata": {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from trainyard.cluster import ports
-from trainyard.cluster.files import ClusterFolder
+from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.state import ClusterState, save_state
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 
 def test_every_use_gets_its_own_port_and_known_ones_stay() -> None:

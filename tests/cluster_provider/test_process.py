@@ -30,7 +30,7 @@ from trainyard.cluster.process import (
     write_record,
 )
 from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from trainyard.cluster import cluster_name, provider
-from trainyard.cluster.base import ClusterAccess
 from trainyard.cluster.kind import kind_configuration
-from trainyard.cluster.nodes import desired_nodes
-from trainyard.problem import TrainyardError
+from trainyard.cluster.provider import ClusterAccess
+from trainyard.cluster.simulated_nodes import desired_nodes
+from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
 from trainyard.settings.cluster import ClusterProvider, ClusterSettings

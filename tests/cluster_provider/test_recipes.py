@@ -12,7 +12,7 @@ import yaml
 import trainyard
 from trainyard.cluster.ports import PORT_NAMES, slot_ports
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, RunContext, with_flags
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 PORTS = slot_ports({use: 20000 + position for position, use in enumerate(PORT_NAMES)}, 0)
 CONTEXT = RunContext(

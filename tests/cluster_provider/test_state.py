@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cluster.files import ClusterFolder
+from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 
 @pytest.fixture

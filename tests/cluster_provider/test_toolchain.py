@@ -12,7 +12,7 @@ from trainyard.cluster import go as go_module
 from trainyard.cluster.build import Build, required_space
 from trainyard.cluster.go import PROFILE, Go, build_command, find_go, link_flags, output_name
 from trainyard.cluster.toolchain import Toolchain, pinned, program_path
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program, ProgramGroup
 

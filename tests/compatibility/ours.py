@@ -11,9 +11,9 @@ from tests.compatibility.corpus.case import Body, Case, Update
 from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob, parse
 from trainyard.api.verdicts import violations
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render import RenderContext, validate, validate_runtime
-from trainyard.render.documents import render_documents
+from trainyard.render.rendered_documents import render_documents
 
 PRIORITY_CLASS: Body = {
     "apiVersion": "scheduling.k8s.io/v1",

@@ -15,11 +15,11 @@ import yaml
 
 from trainyard import pki, upstream
 from trainyard.cluster import ports, process
-from trainyard.cluster.certificates import ensure_certificates, read_pair
+from trainyard.cluster.control_plane_certificates import ensure_certificates, read_pair
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane, write_configuration
-from trainyard.cluster.files import ClusterFolder
+from trainyard.cluster.folders import ClusterFolder
 from trainyard.cluster.go import find_go
-from trainyard.cluster.health import Probe, probe
+from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import Toolchain, program_path
 from trainyard.data import project_root

@@ -14,7 +14,7 @@ import pytest
 
 from tests.compatibility import servers
 from tests.support import awaited
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.resources import (
     CLUSTER_TRAINING_RUNTIMES,
     JOB_SETS,

@@ -17,7 +17,7 @@ from trainyard.api.crds import build
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.data import data_folder
 from trainyard.manifests.documents import objects
-from trainyard.render.documents import Answer, render_documents
+from trainyard.render.rendered_documents import Answer, render_documents
 
 pytestmark = pytest.mark.cluster
 

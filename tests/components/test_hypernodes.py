@@ -13,7 +13,7 @@ from tests.kube.fake_api import FakeApi, serving
 from tests.topology.trees import fabric
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import HYPER_NODES
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.topology import compile_fabric
 
 PATH = "/apis/topology.volcano.sh/v1alpha1/hypernodes"

@@ -16,8 +16,8 @@ from components.jobset import custom_resource_definition
 from components.objects import declare
 from components.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 from tests.components.recording import PORTS, Recording
+from trainyard.errors import TrainyardError
 from trainyard.policy.opa import verify_bundle
-from trainyard.problem import TrainyardError
 
 
 def test_every_object_has_a_name_and_the_stacks_labels(local: Recording) -> None:

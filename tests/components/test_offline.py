@@ -8,9 +8,9 @@ import pulumi
 import pytest
 
 from components.offline import OFFLINE_KUBECONFIG, access_or_offline
-from trainyard.cluster.base import ClusterAccess
+from trainyard.cluster.provider import ClusterAccess
+from trainyard.errors import TrainyardError
 from trainyard.kube.credentials import kubeconfig
-from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
 
 

@@ -14,7 +14,7 @@ from tests.components.recording import Recording, record, stack_config
 from tests.queues.trees import GPU, gpus, rules, stack
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings import parse_stack
 from trainyard.topology import compile_fabric
 

@@ -13,7 +13,7 @@ from trainyard.controller.adoption import adopt
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policies import Policies
+from trainyard.controller.policy_review import Policies
 from trainyard.controller.reconcile import Reconciler
 from trainyard.kube import EventRecorder, Informer
 from trainyard.policy.gate import Gate

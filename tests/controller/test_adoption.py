@@ -18,7 +18,7 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 
 Body = dict[str, Any]
 JOB = {"name": "job", "namespace": "team", "uid": "of-the-job"}

@@ -15,7 +15,7 @@ from trainyard.controller.application import Controller
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, LeaderElection, Listener
 from trainyard.controller.permissions import cluster_rules, key_rules, keys_fix, namespaced_rules
 from trainyard.controller.start import with_flags
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 LOCAL = Listener(host="127.0.0.1", port=0)
 OURS = Certificate(

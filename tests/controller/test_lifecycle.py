@@ -13,9 +13,9 @@ from tests.controller.harness import runtime, train_job
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
 from trainyard.controller.lifecycle import Inputs, Observed, decide, needs_confirmation, required_build
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
 from trainyard.controller.resources import POD_GROUPS
 from trainyard.controller.status import condition, finished
 from trainyard.render import RenderContext, Rendered, render

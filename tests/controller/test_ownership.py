@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.controller.ownership import OwnershipConflictError, require_owner
+from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
 from trainyard.controller.resources import JOB_SETS
 
 TRAIN_JOB: dict[str, Any] = {"metadata": {"name": "job", "namespace": "team", "uid": "1"}}

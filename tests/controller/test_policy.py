@@ -22,12 +22,12 @@ from tests.controller.test_webhooks import VALIDATE, serving
 from tests.kube.fake_api import FakeApi, eventually
 from tests.support import own_records
 from trainyard.controller.configuration import Configuration, PolicyServer
-from trainyard.controller.policies import policy_client
+from trainyard.controller.policy_review import policy_client
 from trainyard.controller.webhooks import VALIDATE_PREFIX
+from trainyard.errors import TrainyardError
 from trainyard.policy.gate import Gate
 from trainyard.policy.opa import sealed
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings
 
 Body = dict[str, Any]

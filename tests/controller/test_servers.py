@@ -10,7 +10,7 @@ from aiohttp import web
 
 from trainyard.controller.configuration import Listener
 from trainyard.controller.servers import Servers
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 LOCAL = Listener(host="127.0.0.1", port=0)
 

@@ -18,7 +18,7 @@ from tests.kube.fake_api import FakeApi
 from trainyard import pki
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policies import Policies
+from trainyard.controller.policy_review import Policies
 from trainyard.controller.serving import _file
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.policy.gate import Gate

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.convert.corpus import NAMES, bodies_of, catalogue
 from trainyard.convert import KINDS, Conversion, Note, convert_documents
-from trainyard.convert.report import as_yaml
+from trainyard.convert.conversion_report import as_yaml
 
 _ROLES = re.compile(r"^spec\.\w+ReplicaSpecs\.\w+")
 _TEMPLATE = re.compile(r"^.*?emplate\.(?=spec|metadata)")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.convert.corpus import FOLDER, text_of
 from trainyard.cli.app import build
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 INPUTS = FOLDER / "inputs"
 

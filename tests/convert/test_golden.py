@@ -8,8 +8,8 @@ from tests.convert.corpus import FOLDER, NAMES, catalogue, converted
 from tests.golden import assert_golden
 from trainyard.api import Body
 from trainyard.convert import KINDS, Conversion
-from trainyard.convert.report import as_text, as_yaml
-from trainyard.render.documents import render_documents
+from trainyard.convert.conversion_report import as_text, as_yaml
+from trainyard.render.rendered_documents import render_documents
 
 
 @pytest.mark.parametrize("name", NAMES)

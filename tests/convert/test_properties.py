@@ -15,10 +15,10 @@ from tests.convert.corpus import NAMES, bodies_of, catalogue
 from tests.convert.jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.convert import Conversion, Fidelity, convert_documents
-from trainyard.convert.report import as_yaml
+from trainyard.convert.conversion_report import as_yaml
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.problem import TrainyardError
-from trainyard.render.documents import Answer, render_documents
+from trainyard.render.rendered_documents import Answer, render_documents
 
 EXAMPLES = 10
 JUNK = st.sampled_from((None, True, -1, 10**12, "", "x", [], {}, ["x"], {"x": 1}, [{}], [1], 1.5))

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.deploy.events import EventLog, component_of, resource_of
+from trainyard.deploy.engine_events import EventLog, component_of, resource_of
+from trainyard.deploy.operation_result import Change, Result
 from trainyard.deploy.operations import _printed_errors, _with_fix
-from trainyard.deploy.result import Change, Result
 
 QUEUE = (
     "urn:pulumi:local::trainyard::trainyard:queues:Queues$kubernetes:scheduling.volcano.sh/v1beta1:Queue::Queue/vision"

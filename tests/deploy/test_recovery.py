@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import awaited
 from trainyard.deploy import recovery
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 
 def lock(folder: Path, pid: int, *, host: str | None = None, stack: str = "local") -> Path:

@@ -9,7 +9,7 @@ import yaml
 
 from trainyard.data import project_root
 from trainyard.deploy.workspace import Program, _collection, _exists, _write_project
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 
 
@@ -24,7 +24,7 @@ def test_the_project_is_the_same_one_without_its_folders(tmp_path: Path) -> None
 def test_the_program_keeps_the_error_that_is_meant_for_the_user(tmp_path: Path) -> None:
     path = tmp_path / "__main__.py"
     path.write_text(
-        "from trainyard.problem import TrainyardError\n"
+        "from trainyard.errors import TrainyardError\n"
         "try:\n    raise TrainyardError('wrong', fix='right')\n"
         "except TrainyardError as error:\n    raise RuntimeError(str(error)) from error\n"
     )

@@ -10,7 +10,7 @@ from tests.cluster.framework_cells import CELLS
 from tests.cluster.framework_jobs import COMPLETING, ELSEWHERE
 from tests.docs.blocks import Block, blocks, guide_runs, pages
 from tests.docs.judged import faults_of
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 

@@ -23,18 +23,18 @@ from tests.compatibility.servers import Server, install, job_definitions
 from tests.support import awaited
 from trainyard.api import crds
 from trainyard.cluster import ports, process
-from trainyard.cluster.certificates import ensure_certificates
+from trainyard.cluster.control_plane_certificates import ensure_certificates
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, ControlPlaneProcess, control_plane
 from trainyard.cluster.controlplane import write_configuration as write_control_plane_files
-from trainyard.cluster.files import ClusterFolder
-from trainyard.cluster.health import probe
+from trainyard.cluster.folders import ClusterFolder
+from trainyard.cluster.health_probes import probe
 from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.kube import Resource
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
-from trainyard.policy.session import Answer, Session
+from trainyard.policy.api_session import Answer, Session
 
 __all__ = [
     "HOME",

@@ -15,7 +15,7 @@ from tests.faults.proxy import on
 from tests.faults.scene import Scene, poked_and_quiet, shipped
 from tests.support import awaited
 from trainyard import pki
-from trainyard.cluster.certificates import read_pair
+from trainyard.cluster.control_plane_certificates import read_pair
 from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.controller.resources import TRAINING_RUNTIMES
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, SERVICE_ACCOUNTS

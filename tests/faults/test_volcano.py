@@ -18,7 +18,7 @@ from tests.support import awaited
 from trainyard import upstream
 from trainyard.cluster import ports
 from trainyard.cluster.controlplane import ControlPlaneProcess
-from trainyard.cluster.health import Probe
+from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.resources import COMMANDS, POD_GROUPS, QUEUES, TRAINING_RUNTIMES

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import serialization
 from tests.kube.fake_api import FakeApi, error
 from tests.kube.kubeconfigs import kubeconfig
 from trainyard import pki
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client, CredentialsError, Resource, TransportError, credentials, rotation
-from trainyard.problem import TrainyardError
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 LIFE = datetime.timedelta(days=1)

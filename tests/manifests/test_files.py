@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_sources, read_text
-from trainyard.problem import TrainyardError
 
 
 def written(folder: Path, name: str, text: str = "a: 1\n") -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.errors import TrainyardError
 from trainyard.manifests.revisions import changed_files, texts_at
-from trainyard.problem import TrainyardError
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -14,8 +14,8 @@ from trainyard.policy.check.sources import read_sources
 from trainyard.policy.check.world import World
 from trainyard.policy.review import Surroundings
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import load_stack
 from trainyard.settings.platform import PolicySettings
+from trainyard.settings.stack_loader import load_stack
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)

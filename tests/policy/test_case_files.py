@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from trainyard.errors import TrainyardError
 from trainyard.policy.case_files import load_cases, shared_bases
 from trainyard.policy.cases import Case, Verdict
-from trainyard.policy.catalogue import load_rules
-from trainyard.policy.scaffold import new_rule
-from trainyard.problem import TrainyardError
+from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rule_scaffold import new_rule
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"nodeName": "a"}}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trainyard.errors import TrainyardError
 from trainyard.policy.case_files import load_cases
-from trainyard.policy.catalogue import load_rules
-from trainyard.policy.scaffold import new_rule
-from trainyard.problem import TrainyardError
+from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rule_scaffold import new_rule
 
 
 @pytest.fixture

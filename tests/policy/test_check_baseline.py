@@ -10,8 +10,8 @@ import yaml
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
+from trainyard.errors import TrainyardError
 from trainyard.policy.check.baseline import BaselineEntry, applied, read_baseline, written_baseline
-from trainyard.problem import TrainyardError
 
 TODAY = datetime.date(2026, 6, 1)
 LATER = datetime.date(2026, 7, 1)

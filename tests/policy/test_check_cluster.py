@@ -9,12 +9,12 @@ from tests.kube.fake_api import FakeApi, error, serving
 from tests.policy.decisions import NOW, QUEUE, RULES, Decisions, surroundings
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
+from trainyard.errors import TrainyardError
 from trainyard.policy.check.audit import existing
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.policy_reports import policy_reports, write_reports
 from trainyard.policy.check.report_kinds import report_definitions
 from trainyard.policy.check.world import World
-from trainyard.problem import TrainyardError
 
 REPORTS = "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
 

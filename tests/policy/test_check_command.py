@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from tests.golden import assert_golden
 from tests.policy.decisions import QUEUE, STACK
 from trainyard.cli import check
-from trainyard.policy.check.run import address_of
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
+from trainyard.policy.check.runner import address_of
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLE = Path(__file__).parent.parent.parent / "ci" / "example"

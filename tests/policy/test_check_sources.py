@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.errors import TrainyardError
 from trainyard.policy.check.sources import Sources, read_sources
-from trainyard.problem import TrainyardError
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 

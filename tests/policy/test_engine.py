@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from trainyard.cli.app import build
 from trainyard.data import data_folder
+from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
+from trainyard.policy.api_session import Answer
 from trainyard.policy.apiserver import _judgement
 from trainyard.policy.cases import Case, CaseContent, Judgement, Verdict, compare
 from trainyard.policy.scratch import Scratch
-from trainyard.policy.session import Answer
 from trainyard.policy.testing import EngineReport, run_cases
-from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicyState
 
 RULES = {rule.id: rule for rule in load_rules()}

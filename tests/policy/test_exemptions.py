@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.policy.decisions import NOW, RULES
+from trainyard.errors import TrainyardError
 from trainyard.policy import admission_objects
-from trainyard.policy.check.run import Rulebook, expired_exemptions
+from trainyard.policy.check.runner import Rulebook, expired_exemptions
 from trainyard.policy.review import Review, Surroundings, document_of
-from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings
 
 TODAY = datetime.date(2026, 6, 1)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from trainyard.errors import TrainyardError
 from trainyard.policy.gate import NO_DECISION, Gate, Ruling
 from trainyard.policy.opa import OpaAddress, OpaClient, OpaServer, build_bundle
 from trainyard.policy.review import DecisionUnavailableError, Review
-from trainyard.problem import TrainyardError
 from trainyard.settings.platform import PolicySettings
 
 TENANT = {"queues": ["vision"], "defaultQueue": "vision", "runtimes": ["*"]}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
+from trainyard.policy.admission_rule import Gate
 from trainyard.policy.opa.bundle import Bundle, build_bundle, package_name, sealed, verify_bundle
-from trainyard.policy.rule import Gate
-from trainyard.problem import TrainyardError
 
 
 def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:

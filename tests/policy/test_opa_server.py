@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.errors import TrainyardError
 from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.server import OpaServer
-from trainyard.problem import TrainyardError
+from trainyard.policy.opa.local_server import OpaServer
 
 
 @pytest.mark.parametrize(

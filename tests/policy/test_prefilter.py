@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from trainyard.data import data_folder
 from trainyard.policy import Rule, load_rules
+from trainyard.policy.admission_rule import Sight
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, Verdict, load_world, spec_of
 from trainyard.policy.prefilter import Mentions
-from trainyard.policy.rule import Sight
 
 POLICIES = data_folder("policies")
 RULES = load_rules(POLICIES)

@@ -8,10 +8,10 @@ import pytest
 
 from trainyard.data import data_folder
 from trainyard.policy import Rule, load_rules
+from trainyard.policy.admission_rule import Gate
 from trainyard.policy.case_files import load_cases, shared_bases
 from trainyard.policy.cases import Case, Verdict
-from trainyard.policy.reference import reference
-from trainyard.policy.rule import Gate
+from trainyard.reference.admission_rules import reference
 from trainyard.settings.platform import PolicyState
 
 POLICIES = data_folder("policies")

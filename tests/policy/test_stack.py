@@ -8,7 +8,7 @@ import pytest
 
 from trainyard.policy import load_rules
 from trainyard.policy.parameters import StackValues
-from trainyard.policy.stack import platform_object, policy_settings
+from trainyard.policy.stack_objects import platform_object, policy_settings
 from trainyard.settings import StackSettings, parse_stack
 
 RULES = load_rules()

@@ -15,11 +15,11 @@ from pulumi.runtime.proto import analyzer_pb2
 
 from tests.support import ROOT, environment, require, run
 from trainyard.deploy.analyzer import Analyzer
-from trainyard.deploy.events import EventLog
+from trainyard.deploy.engine_events import EventLog
+from trainyard.errors import TrainyardError
 from trainyard.policy.pack import NOT_KNOWN, WHOLE, Pack, Properties, Report, Resource, properties
-from trainyard.policy.pack.values import SUBSTITUTES, masked, overlaps, paths, substituted
+from trainyard.policy.pack.stack_values import SUBSTITUTES, masked, overlaps, paths, substituted
 from trainyard.policy.review import Decision, Review, Violation
-from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
 from trainyard.settings.platform import PolicyState
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.checks.finding import Finding
 from trainyard.queues import DEFAULT, Queue, refusals
-from trainyard.queues.manifests import read_queue
+from trainyard.queues.queue_manifests import read_queue
 from trainyard.queues.rules import RULES
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.queues import Queue, Scheduling, check_queues, check_tree, draw, prove_queues
 from trainyard.queues.builtin_queues import made_room
 from trainyard.queues.plan import plan

@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from trainyard.cli import queues
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = str(ROOT / "stacks" / "Pulumi.local.yaml")

@@ -10,7 +10,7 @@ import pytest
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from trainyard.checks.finding import Finding, Severity
 from trainyard.queues import RULES, VOLCANO_VERSIONS, Plugin, Queue, Scheduling, check_queues, check_tree
-from trainyard.queues.reference import rule_table
+from trainyard.reference.queue_rules import rule_table
 
 TREE = Scheduling()
 FLAT = Scheduling(plugins=frozenset({Plugin.CAPACITY}))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from trainyard.queues.amounts import units
 from trainyard.queues.forecast import Fate, forecast
-from trainyard.queues.jobs import Job, read_jobs
-from trainyard.queues.model import Queue
+from trainyard.queues.queue import Queue
+from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 

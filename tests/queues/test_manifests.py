@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.queues.trees import GPU, rules
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.queues import RULES, ManifestPaths, Queue, check_tree, is_manifest, read_manifests, read_queue
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from tests.golden import assert_golden
 from tests.queues.test_forecast import gpus, job
 from trainyard.cli.app import build
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.queues.amounts import units
-from trainyard.queues.model import Queue
 from trainyard.queues.plan import Effect, Plan, plan
 from trainyard.queues.plan_report import as_json, as_markdown, as_text
+from trainyard.queues.queue import Queue
 from trainyard.queues.snapshot import Side, file_side, live_side
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.usage import draw_occupancy, drawn_resources, occupancy

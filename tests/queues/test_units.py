@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.queues.trees import GPU, NODE, rules, stack
 from trainyard import quantity
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.queues import Compiled, Supply, check_queues, compile_queues, queue_objects, queue_tree
 from trainyard.settings.tenancy import QueueSettings
 

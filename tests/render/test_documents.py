@@ -11,8 +11,8 @@ import yaml
 from tests.golden import assert_golden
 from tests.render.builders import QUEUE, patch, pod_patch, runtime, torch, train_job, trainer
 from trainyard.api import KubernetesModel
-from trainyard.problem import TrainyardError
-from trainyard.render.documents import Answer, render_documents
+from trainyard.errors import TrainyardError
+from trainyard.render.rendered_documents import Answer, render_documents
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))

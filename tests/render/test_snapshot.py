@@ -10,7 +10,7 @@ import yaml
 
 from tests.render.builders import container, objects, only, runtime, train_job, trainer, verdict
 from trainyard.api import ClusterTrainingRuntime
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render import read_snapshot, snapshot_name
 
 

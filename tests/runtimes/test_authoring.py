@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtimes.conftest import SHIPPED
 from trainyard.api.runtime import RuntimeSpec
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.runtimes import AuthoredVersion, Deprecation, Release, Runtime, author, load_catalogue, spec_hash
 from trainyard.runtimes.authoring import read_authored
 

@@ -12,8 +12,8 @@ import yaml
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
-from trainyard.policy.catalogue import load_rules
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
+from trainyard.policy.rule_catalog import load_rules
 from trainyard.render import RenderContext, Rendered, render, validate_runtime
 from trainyard.runtimes import load_catalogue, spec_hash
 

@@ -14,11 +14,11 @@ from tests.policy.decisions import Decisions
 from tests.runtimes.conftest import SHIPPED
 from tests.runtimes.test_transitions import git
 from trainyard.checks.report import Report
+from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
-from trainyard.policy.check.run import Rulebook
+from trainyard.policy.check.runner import Rulebook
 from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes, refuse_faults
 from trainyard.policy.review import Surroundings
-from trainyard.problem import TrainyardError
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
 from trainyard.settings.platform import PolicySettings
 

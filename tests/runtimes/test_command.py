@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from trainyard.cli import runtimes, runtimes_lifecycle
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
 
 

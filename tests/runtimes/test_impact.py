@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.runtimes.changes.impact import reached, read_recorded
 from trainyard.runtimes.changes.impact_report import as_json, as_markdown, as_text
 

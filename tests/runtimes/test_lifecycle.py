@@ -9,11 +9,19 @@ import pytest
 import yaml
 
 from tests.runtimes.conftest import RELEASED, TODAY
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.runtimes import Runtime, spec_hash
+from trainyard.runtimes.catalog_loader import runtimes_of
 from trainyard.runtimes.folder import CatalogueFolder, read_folder, write_folder
-from trainyard.runtimes.loader import runtimes_of
-from trainyard.runtimes.release.lifecycle import Step, deprecate, find_runtime, move_alias, release, retire, withdraw
+from trainyard.runtimes.release.version_lifecycle import (
+    Step,
+    deprecate,
+    find_runtime,
+    move_alias,
+    release,
+    retire,
+    withdraw,
+)
 
 OVER = date(2027, 7, 1)
 

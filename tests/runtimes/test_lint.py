@@ -13,9 +13,9 @@ from tests.policy.decisions import STACK, checked
 from tests.runtimes.test_catalogue import OBJECTS
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes.lint import Rooms, lint_runtime, lint_train_job
+from trainyard.runtimes.runtime_lint import Rooms, lint_runtime, lint_train_job
 from trainyard.settings.fabric import FabricSettings
-from trainyard.settings.loader import load_stack
+from trainyard.settings.stack_loader import load_stack
 from trainyard.topology import compile_fabric
 
 FABRIC = compile_fabric(

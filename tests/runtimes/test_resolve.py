@@ -12,11 +12,11 @@ import pytest
 
 from tests.runtimes.fake_registry import FakeRegistry, served
 from trainyard.data import data_folder
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.runtimes import load_catalogue
 from trainyard.runtimes.folder import CatalogueFolder
+from trainyard.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock
-from trainyard.runtimes.images.reference import mirrored, parse_image
 from trainyard.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
 from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
 

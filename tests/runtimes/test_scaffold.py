@@ -10,13 +10,13 @@ import pytest
 from tests.runtimes.conftest import SHIPPED
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import RuntimeVersion, load_catalogue
+from trainyard.runtimes.catalog_loader import runtimes_of
 from trainyard.runtimes.folder import CatalogueFolder, write_folder
-from trainyard.runtimes.loader import runtimes_of
+from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 from trainyard.runtimes.samples import sample_train_job
-from trainyard.runtimes.scaffold import NewRuntime, known_runtimes, new_version
 
 EMPTY = CatalogueFolder(Path("/nowhere"), {})
 KNOWN = known_runtimes(EMPTY, [SHIPPED])

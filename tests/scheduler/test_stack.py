@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from tests.golden import assert_golden
 from trainyard.cli import scheduler
-from trainyard.policy.stack import platform_object
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
+from trainyard.policy.stack_objects import platform_object
 from trainyard.scheduler import check_stack, configuration, in_force, lint, preset
-from trainyard.scheduler.lint import RULES
-from trainyard.scheduler.volcano import PLUGINS
+from trainyard.scheduler.configuration_lint import RULES
+from trainyard.scheduler.volcano_options import PLUGINS
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.scheduler import PluginName, SchedulerPreset
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from trainyard.reference.settings import reference
 from trainyard.settings import StackSettings
 from trainyard.settings.messages import member_type
-from trainyard.settings.reference import reference
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    command = "python -m trainyard.settings.reference > docs/settings.md"
+    command = "python -m trainyard.reference.settings > docs/settings.md"
     assert PAGE.read_text() == reference(), f"write it again: {command}"
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.simulate.world import SMALL, scenario
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.simulate.clock import parse, shown
 from trainyard.simulate.scenario import load_scenario
 

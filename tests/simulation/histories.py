@@ -19,7 +19,7 @@ from tests.simulation.process import virtual_clocks
 from tests.simulation.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from tests.simulation.world import NAMESPACE, PRIORITY_CLASS, RUNTIMES, World, runtime
 from trainyard.controller import resources
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 
 __all__ = ["History", "Step", "drawn", "played", "shortest", "violations_of"]
 

@@ -11,7 +11,7 @@ from tests.simulation.api_server import Event, Stored
 from tests.simulation.cluster_controllers import condition_of, terminal
 from tests.simulation.world import NAMESPACE, World, owner_of
 from trainyard.controller import resources
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 
 __all__ = ["Monitor", "Violation"]
 

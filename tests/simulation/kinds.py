@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainyard.controller import resources
-from trainyard.kube.events import EVENTS
+from trainyard.kube.event_recorder import EVENTS
 from trainyard.kube.leader import LEASES
 from trainyard.kube.resource import Resource
 

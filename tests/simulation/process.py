@@ -19,8 +19,8 @@ from tests.simulation.virtual_time import VirtualTimeLoop
 from trainyard.controller.application import Controller
 from trainyard.controller.configuration import Configuration, LeaderElection
 from trainyard.controller.servers import Servers
+from trainyard.errors import TrainyardError
 from trainyard.kube import Connection
-from trainyard.problem import TrainyardError
 
 __all__ = ["Process", "virtual_clocks"]
 

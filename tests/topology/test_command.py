@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from trainyard.cli import topology
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 LOCAL = str(Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.local.yaml")
 

@@ -12,7 +12,7 @@ from tests.topology.trees import fabric, trees
 from trainyard.checks.finding import Finding, Severity
 from trainyard.topology import compile_fabric
 from trainyard.topology.hypernode_checks import check_hyper_nodes
-from trainyard.topology.manifests import read_manifests
+from trainyard.topology.hypernode_manifests import read_manifests
 from trainyard.topology.membership import is_anchored, regex_fault
 from trainyard.topology.rules import RULES
 

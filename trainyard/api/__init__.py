@@ -1,12 +1,19 @@
 """The trainer API and Trainyard's APIs: models, names, shape rules, and the CRDs generated from them."""
 
-from trainyard.api.base import Body, Condition, EmbeddedMetadata, KubernetesModel, LocalObjectReference, ObjectMeta
 from trainyard.api.gang_policy import PodGroupPolicy
+from trainyard.api.kubernetes_model import (
+    Body,
+    Condition,
+    EmbeddedMetadata,
+    KubernetesModel,
+    LocalObjectReference,
+    ObjectMeta,
+)
 from trainyard.api.ml_policy import MLPolicy
 from trainyard.api.parse import MODELS, findings_of, parse
-from trainyard.api.rules import ShapeRule
 from trainyard.api.runtime import ClusterTrainingRuntime, Runtime, RuntimeSpec, TrainingRuntime, shape_rules
 from trainyard.api.runtime_patch import RuntimePatch
+from trainyard.api.shape_rules import ShapeRule
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.api.train_job import Initializer, JobStatus, RuntimeRef, Trainer, TrainJob, TrainJobSpec, TrainJobStatus
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.api.base import Body, KubernetesModel
 from trainyard.api.constants import GROUP, PLATFORM_GROUP, VERSION
+from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.runtime import ClusterTrainingRuntime, TrainingRuntime
 from trainyard.api.schema import JobSetParts, structural_schema
 from trainyard.api.tenancy import Platform, TenantPolicy

@@ -18,8 +18,8 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
-from trainyard.api.base import KubernetesModel
-from trainyard.api.rules import ShapeRule, validations
+from trainyard.api.kubernetes_model import KubernetesModel
+from trainyard.api.shape_rules import ShapeRule, validations
 
 __all__ = ["ExtensiblePolicy", "PolicyField", "model_of", "plugins_of"]
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from trainyard.api.base import Body
-from trainyard.api.rules import IMMUTABLE, ShapeRule, validations
+from trainyard.api.kubernetes_model import Body
+from trainyard.api.shape_rules import IMMUTABLE, ShapeRule, validations
 
 __all__ = ["EMBED", "EnvList", "Image", "LongTexts", "Name", "atomic", "embedded", "list_map", "rules"]
 

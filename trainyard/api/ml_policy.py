@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from trainyard.api.base import Int32
 from trainyard.api.extensions import ExtensiblePolicy, model_of
-from trainyard.api.rules import ShapeRule, exclusive
+from trainyard.api.kubernetes_model import Int32
+from trainyard.api.shape_rules import ShapeRule, exclusive
 
 __all__ = ["MLPolicy"]
 

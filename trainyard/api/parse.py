@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from trainyard.api.base import Body, KubernetesModel
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
+from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.runtime import ClusterTrainingRuntime, TrainingRuntime
 from trainyard.api.tenancy import Platform, TenantPolicy
 from trainyard.api.train_job import TrainJob
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["MODELS", "findings_of", "parse"]
 

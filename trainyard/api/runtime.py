@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from trainyard.api.base import Body, EmbeddedMetadata, KubernetesModel, ObjectMeta
 from trainyard.api.constants import API_VERSION
 from trainyard.api.gang_policy import PodGroupPolicy
+from trainyard.api.kubernetes_model import Body, EmbeddedMetadata, KubernetesModel, ObjectMeta
 from trainyard.api.markers import embedded
 from trainyard.api.ml_policy import MLPolicy
-from trainyard.api.rules import ShapeRule, known_rules
+from trainyard.api.shape_rules import ShapeRule, known_rules
 
 __all__ = ["ClusterTrainingRuntime", "JobSetTemplate", "Runtime", "RuntimeSpec", "TrainingRuntime", "shape_rules"]
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainyard.api.base import Body, EmbeddedMetadata, Int64, KubernetesModel, Timestamp
+from trainyard.api.kubernetes_model import Body, EmbeddedMetadata, Int64, KubernetesModel, Timestamp
 from trainyard.api.markers import EnvList, Name, embedded, list_map, rules
-from trainyard.api.rules import IMMUTABLE
+from trainyard.api.shape_rules import IMMUTABLE
 
 __all__ = [
     "ContainerPatch",

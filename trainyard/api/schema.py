@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Protocol
 
-from trainyard.api.base import Body, KubernetesModel
+from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.markers import EMBED
 
 __all__ = ["JobSetParts", "Parts", "structural_schema", "without_descriptions"]

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from trainyard.api.base import (
+from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, GROUP, MANAGED_BY_TRAINER, MULTIKUEUE
+from trainyard.api.kubernetes_model import (
     Body,
     Condition,
     Int32,
@@ -18,11 +19,10 @@ from trainyard.api.base import (
     ObjectMeta,
     Timestamp,
 )
-from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, GROUP, MANAGED_BY_TRAINER, MULTIKUEUE
 from trainyard.api.markers import EnvList, Image, LongTexts, Name, atomic, embedded, list_map, rules
-from trainyard.api.overrides import PodSpecOverride, PodTemplateOverride
-from trainyard.api.rules import IMMUTABLE, ShapeRule
+from trainyard.api.pod_overrides import PodSpecOverride, PodTemplateOverride
 from trainyard.api.runtime_patch import RuntimePatch
+from trainyard.api.shape_rules import IMMUTABLE, ShapeRule
 
 __all__ = [
     "Initializer",

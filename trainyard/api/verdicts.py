@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from trainyard.api.base import Body, KubernetesModel
-from trainyard.api.rules import IMMUTABLE, ShapeRule, rule_of
+from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.schema import structural_schema
+from trainyard.api.shape_rules import IMMUTABLE, ShapeRule, rule_of
 from trainyard.checks.finding import Finding
 
 __all__ = ["decoded", "violations"]

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["build", "main"]
 

@@ -13,11 +13,11 @@ import typer
 from trainyard.checks.report import Format
 from trainyard.cli.common import client_of, config_path, settings_of
 from trainyard.data import project_root
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.checks.report import Report
-    from trainyard.policy.check.run import Rulebook
+    from trainyard.policy.check.runner import Rulebook
     from trainyard.settings import StackSettings
 
 __all__ = ["policy_program", "register", "stack_of"]
@@ -112,7 +112,7 @@ def _check(
 ) -> None:
     """Find objects that a cluster would reject; exit 1 if there are any, 2 if the check fails."""
     from trainyard.checks.report import written
-    from trainyard.policy.check.run import address_of, check_cluster, opened
+    from trainyard.policy.check.runner import address_of, check_cluster, opened
 
     if pass_over:
         typer.echo("note: --pass-over is deprecated; use --allow-no-objects", err=True)
@@ -148,8 +148,8 @@ def _files(
 ) -> Report:
     from trainyard.manifests.files import read_text
     from trainyard.manifests.revisions import changed_files
-    from trainyard.policy.check.run import check_paths
-    from trainyard.policy.stack import rule_catalogues
+    from trainyard.policy.check.runner import check_paths
+    from trainyard.policy.stack_objects import rule_catalogues
 
     everything = [*rule_catalogues(rulebook.settings), *folders, *([file] if file else [])]
     return check_paths(

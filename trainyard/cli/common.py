@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.data import project_root
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings, load_stack
-from trainyard.settings.loader import stack_file
+from trainyard.settings.stack_loader import stack_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +66,7 @@ def config_path(stack: str, config_file: Path | None = None) -> Path:
 
 def line_progress(console: Console) -> Progress:
     """Return progress that prints lines, and records the durations of steps for estimates."""
-    from trainyard.cluster.files import cache_home
+    from trainyard.cluster.folders import cache_home
     from trainyard.progress import LineProgress
 
     def permanent(line: str) -> None:

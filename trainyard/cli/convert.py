@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.cli.common import text_of
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.convert import Conversion
@@ -56,7 +56,7 @@ def _convert(
 ) -> None:
     """Convert jobs of older operators to TrainJobs; notes on their fields are printed to standard error."""
     from trainyard.convert import convert_documents
-    from trainyard.convert.report import as_text, as_yaml
+    from trainyard.convert.conversion_report import as_text, as_yaml
     from trainyard.data import data_folder
     from trainyard.runtimes import load_catalogue
 
@@ -87,7 +87,7 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
 
 def _write(out: Path, conversions: Sequence[Conversion]) -> None:
     """Write one file per job, named after it, with its namespace if the name is not unique."""
-    from trainyard.convert.report import as_text, as_yaml
+    from trainyard.convert.conversion_report import as_text, as_yaml
 
     made = [each for each in conversions if each.objects]
     names = Counter(each.objects[-1]["metadata"]["name"] for each in made)

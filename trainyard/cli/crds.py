@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["register"]
 

@@ -78,7 +78,7 @@ def _show(result: Result, output: Output, *, details: bool = False) -> None:
 
 
 def _confirm(question: str) -> None:
-    from trainyard.problem import TrainyardError
+    from trainyard.errors import TrainyardError
 
     if not sys.stdin.isatty():
         raise TrainyardError("The confirmation requires a terminal", fix="add --yes")

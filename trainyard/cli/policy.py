@@ -66,7 +66,7 @@ def _new(
 ) -> None:
     """Create a working rule folder as a template."""
     from trainyard.data import data_folder, project_root
-    from trainyard.policy.scaffold import new_rule
+    from trainyard.policy.rule_scaffold import new_rule
 
     for path in new_rule(folder or project_root() / "policies", rule_id, slug, family, known=data_folder("policies")):
         typer.echo(path)
@@ -78,8 +78,8 @@ def _docs(
     """Write the rule reference, generated from the rule folders."""
     from trainyard.data import data_folder
     from trainyard.policy.case_files import load_cases
-    from trainyard.policy.catalogue import load_rules
-    from trainyard.policy.reference import reference
+    from trainyard.policy.rule_catalog import load_rules
+    from trainyard.reference.admission_rules import reference
 
     folder = data_folder("policies")
     rules = load_rules(folder)

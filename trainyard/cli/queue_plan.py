@@ -63,9 +63,9 @@ def _live(after: Side, stack: str, kubeconfig: Path | None, context: str | None)
 
 
 def _recorded(before: Side, after: Side, files: list[str]) -> Plan:
-    from trainyard.queues.jobs import read_jobs
-    from trainyard.queues.manifests import kubernetes_objects
     from trainyard.queues.plan import plan
+    from trainyard.queues.queue_manifests import kubernetes_objects
+    from trainyard.queues.queued_gangs import read_jobs
 
     jobs = read_jobs(body for file in files for body in kubernetes_objects(file, text_of(file)))
     return plan(

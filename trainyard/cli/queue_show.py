@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.cli.common import Output, client_of, settings_of, text_of
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.live.queues import LiveQueues

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from trainyard.render.documents import Answer
+    from trainyard.render.rendered_documents import Answer
 
 __all__ = ["register"]
 
@@ -31,7 +31,7 @@ def _render(
 ) -> None:
     """Print the objects rendered from each TrainJob, or the errors if it is rejected."""
     from trainyard.manifests.files import read_text, source_name
-    from trainyard.render.documents import render_documents
+    from trainyard.render.rendered_documents import render_documents
 
     answers = render_documents({source_name(name): read_text(name) for name in files})
     if output is _Format.JSON:

@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 def places_of(folders: list[Path] | None, stack: str | None, config_file: Path | None) -> list[Path]:
     """Return the given folders, else the shipped one and the stack's."""
-    from trainyard.policy.stack import runtime_catalogues
+    from trainyard.policy.stack_objects import runtime_catalogues
 
     return folders or runtime_catalogues(stack_of(stack, config_file)[0])
 
@@ -121,7 +121,7 @@ def _check(
     from contextlib import ExitStack
 
     from trainyard.checks.report import written
-    from trainyard.policy.check.run import opened
+    from trainyard.policy.check.runner import opened
     from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes
 
     settings, _ = stack_of(stack, config_file)

@@ -13,7 +13,7 @@ from trainyard.cli.check import stack_of
 from trainyard.cli.common import Output, PlanFormat, client_of, text_of
 from trainyard.cli.runtimes import Folders, Python, Stack, StackFile, catalog_of
 from trainyard.cli.runtimes_lifecycle import Folder, folder_of
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.runtimes.changes.impact import Recorded
@@ -96,12 +96,12 @@ def _resolve(
 
     The digests are written to images.lock. Credentials are those of `docker login`.
     """
-    from trainyard.runtimes.catalogue import Catalogue
+    from trainyard.runtimes.catalog import Catalogue
+    from trainyard.runtimes.catalog_loader import load_catalogue
     from trainyard.runtimes.folder import LOCK, write_folder
     from trainyard.runtimes.images.lock import images_of, read_lock, written_lock
     from trainyard.runtimes.images.registry import Registry, docker_credentials
     from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
-    from trainyard.runtimes.loader import load_catalogue
 
     own = folder_of(folder)
     catalog: Catalogue = load_catalogue(own.root)

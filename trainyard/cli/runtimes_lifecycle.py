@@ -13,11 +13,11 @@ from trainyard.cli.check import policy_program, stack_of
 from trainyard.cli.common import Output
 from trainyard.cli.runtimes import Stack, StackFile, places_of
 from trainyard.data import project_root
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.runtimes.folder import CatalogueFolder
-    from trainyard.runtimes.release.lifecycle import Step
+    from trainyard.runtimes.release.version_lifecycle import Step
 
 __all__ = ["Folder", "folder_of", "register"]
 
@@ -88,7 +88,7 @@ def _new(
     output: _Form = Output.TEXT,
 ) -> None:
     """Create a working draft of a new runtime, or of the next version of one."""
-    from trainyard.runtimes.scaffold import NewRuntime, known_runtimes, new_version
+    from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 
     own = folder_of(folder, new=True)
     known = known_runtimes(own, places_of(None, stack, config_file))
@@ -109,7 +109,7 @@ def _release(
     output: _Form = Output.TEXT,
 ) -> None:
     """Check a version and release it: its spec becomes immutable, and its hash is recorded."""
-    from trainyard.runtimes.release.lifecycle import find_runtime, release
+    from trainyard.runtimes.release.version_lifecycle import find_runtime, release
 
     own = folder_of(folder)
     name = find_runtime(own, name).name
@@ -121,7 +121,7 @@ def _release(
 def _validate_release(step: Step, name: str, stack: str | None, config_file: Path | None) -> None:
     from contextlib import ExitStack
 
-    from trainyard.policy.check.run import opened
+    from trainyard.policy.check.runner import opened
     from trainyard.policy.check.runtime_catalogue import refuse_faults
 
     with ExitStack() as ends:
@@ -133,7 +133,7 @@ def _validate_release(step: Step, name: str, stack: str | None, config_file: Pat
 
 def _alias(name: _Name, version: _Version, folder: Folder = None, output: _Form = Output.TEXT) -> None:
     """Move the alias of a runtime (its name without version) to another version."""
-    from trainyard.runtimes.release.lifecycle import move_alias
+    from trainyard.runtimes.release.version_lifecycle import move_alias
 
     _write_step(move_alias(folder_of(folder), name, version), output)
 
@@ -150,7 +150,7 @@ def _deprecate(
     output: _Form = Output.TEXT,
 ) -> None:
     """Deprecate a version, or withdraw its deprecation."""
-    from trainyard.runtimes.release.lifecycle import deprecate, withdraw
+    from trainyard.runtimes.release.version_lifecycle import deprecate, withdraw
 
     if (remove_after is None) is not undo:
         raise TrainyardError("The date of the removal is missing", fix="add either --remove-after or --withdraw")
@@ -179,7 +179,7 @@ def _retire(
     """Remove a version whose deprecation period has ended and that no TrainJob uses."""
     from trainyard.cli.runtimes_impact import recorded_in
     from trainyard.runtimes.changes.impact import Effect, reached
-    from trainyard.runtimes.release.lifecycle import find_runtime, retire
+    from trainyard.runtimes.release.version_lifecycle import find_runtime, retire
 
     own = folder_of(folder)
     runtime = find_runtime(own, name)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trainyard.cli.common import Output, line_progress
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["register"]
 
@@ -31,7 +31,7 @@ def _simulate(
     """Replay a scenario with the real scheduler; exit 1 if an expectation does not hold."""
     from rich.console import Console
 
-    from trainyard.simulate.report import as_json, as_text
+    from trainyard.simulate.replay_report import as_json, as_text
     from trainyard.simulate.scenario import load_scenario
     from trainyard.simulate.session import Session
 
@@ -55,9 +55,9 @@ def _simulate(
 
 
 def _write(path: Path, replay: object) -> None:
-    from trainyard.simulate.drawing import draw
     from trainyard.simulate.replay import Replay
-    from trainyard.simulate.report import as_page
+    from trainyard.simulate.replay_report import as_page
+    from trainyard.simulate.replay_svg import draw
 
     assert isinstance(replay, Replay)  # noqa: S101
     try:

@@ -11,7 +11,7 @@ import typer
 from trainyard.checks.report import Format
 from trainyard.cli.common import text_of
 from trainyard.cli.findings import answer
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.topology.to_settings import Declared
@@ -72,7 +72,7 @@ def _check(
     files: _Files, output: Annotated[Format, typer.Option("-o", "--output", help="Format")] = Format.TEXT
 ) -> None:
     """Check fabrics and HyperNodes; exit 1 if there are errors."""
-    from trainyard.topology.judge import check_texts
+    from trainyard.topology.file_checks import check_texts
 
     findings = check_texts([(str(file), text_of(file)) for file in files])
     answer(findings, output, tool="trainyard topology check", keys=_KEYS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, Provider
+from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, Provider
 from trainyard.settings.cluster import ClusterProvider, ClusterSettings
 from trainyard.settings.stack import StackSettings
 

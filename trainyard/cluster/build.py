@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.cluster.files import exclusive, private_folder
+from trainyard.cluster.folders import exclusive, private_folder
 from trainyard.cluster.go import BUILD_FLAGS, Go, build_command, link_flags, output_name
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, Step
 from trainyard.settings.versions import Program, ProgramGroup
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.cluster.certificates import SERVICE_RANGE, read_pair
-from trainyard.cluster.files import ClusterFolder, private_folder, write_private
-from trainyard.cluster.health import Probe
+from trainyard.cluster.control_plane_certificates import SERVICE_RANGE, read_pair
+from trainyard.cluster.folders import ClusterFolder, private_folder, write_private
+from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.kubeconfig import certificate_kubeconfig
 from trainyard.cluster.kwok_stages import stages_document
 from trainyard.cluster.ports import HOST

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
-from trainyard.cluster.certificates import ensure_certificates
 from trainyard.cluster.code_digest import sources_digest
+from trainyard.cluster.control_plane_certificates import ensure_certificates
 from trainyard.cluster.controlplane import (
     CONTROL_PLANE_PROGRAMS,
     ControlPlaneProcess,
@@ -25,7 +24,7 @@ from trainyard.cluster.controlplane import (
     write_configuration,
 )
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
-from trainyard.cluster.files import (
+from trainyard.cluster.folders import (
     ClusterFolder,
     cluster_folder,
     exclusive,
@@ -48,10 +47,11 @@ from trainyard.cluster.process import (
     stopped,
     write_record,
 )
+from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.sizing import size_class
 from trainyard.cluster.state import ClusterState, ProgramFile, load_state, save_state
 from trainyard.cluster.toolchain import Toolchain
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, Step
 from trainyard.settings.fabric import FabricSettings
 
@@ -277,7 +277,7 @@ class EmbeddedProvider:
     def sync_nodes(self, fabric: FabricSettings) -> NodeChanges:
         """Synchronize the simulated nodes with the fabric."""
         # Imported here, because the HTTP client is slow to import and most commands do not need it.
-        from trainyard.cluster import nodes
+        from trainyard.cluster import simulated_nodes as nodes
         from trainyard.kube import ApiError, TransportError
 
         try:

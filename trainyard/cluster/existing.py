@@ -6,11 +6,11 @@ import asyncio
 import os
 from pathlib import Path
 
-from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.environment import tool_path
+from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.toolchain import Toolchain
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
 

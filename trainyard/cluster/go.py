@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings.versions import Program, ProgramGroup
 
 __all__ = ["BUILD_FLAGS", "PROFILE", "Go", "build_command", "find_go", "link_flags", "output_name"]

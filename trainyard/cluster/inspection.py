@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trainyard.cluster.base import ClusterStatus, ProcessStatus
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS, control_plane
-from trainyard.cluster.files import ClusterFolder
-from trainyard.cluster.health import Probe, check_health
+from trainyard.cluster.folders import ClusterFolder
+from trainyard.cluster.health_probes import Probe, check_health
 from trainyard.cluster.ports import PORT_NAMES, SLOTS, slot_name, slot_ports
 from trainyard.cluster.process import (
     HEARTBEAT,
@@ -23,6 +22,7 @@ from trainyard.cluster.process import (
     last_error_line,
     read_record,
 )
+from trainyard.cluster.provider import ClusterStatus, ProcessStatus
 from trainyard.cluster.state import ClusterState, load_state
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS, HostProgram, RunContext
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import yaml
 
 from trainyard.checks.finding import Finding
-from trainyard.cluster.base import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
-from trainyard.cluster.files import cluster_folder, private_folder, write_private
-from trainyard.cluster.nodes import PLATFORM_NODE
+from trainyard.cluster.folders import cluster_folder, private_folder, write_private
+from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus
+from trainyard.cluster.simulated_nodes import PLATFORM_NODE
 from trainyard.cluster.toolchain import Toolchain
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.versions import KUBERNETES_VERSION

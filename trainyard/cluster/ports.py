@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = [
     "HOST",

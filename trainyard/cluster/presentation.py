@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainyard.cluster.base import ClusterStatus
+from trainyard.cluster.provider import ClusterStatus
 from trainyard.cluster.toolchain import ResolvedProgram
 
 __all__ = ["status_table", "toolchain_table"]

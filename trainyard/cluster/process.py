@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from trainyard.cluster.files import write_private
-from trainyard.problem import TrainyardError
+from trainyard.cluster.folders import write_private
+from trainyard.errors import TrainyardError
 
 __all__ = [
     "HEARTBEAT",

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from trainyard.cluster.files import ClusterFolder, require_ownership, write_private
-from trainyard.problem import TrainyardError
+from trainyard.cluster.folders import ClusterFolder, require_ownership, write_private
+from trainyard.errors import TrainyardError
 
 __all__ = ["ClusterState", "ProgramFile", "load_state", "save_state"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.cluster.build import Build
-from trainyard.cluster.files import cache_home
+from trainyard.cluster.folders import cache_home
 from trainyard.cluster.go import Go, find_go
 from trainyard.data import data_folder, project_root
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from trainyard.controller.cluster_cache import ClusterCache
-from trainyard.controller.ownership import TRAIN_JOB_LABEL, owner_train_job
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
 from trainyard.kube import ApiError, Backoff, Client, Informer, Object, Resource, TransportError, uid_of
 

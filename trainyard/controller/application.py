@@ -23,8 +23,8 @@ from trainyard.controller.configuration import Configuration
 from trainyard.controller.health import health_application, metrics_application
 from trainyard.controller.manager import Manager
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policies import Policies, policy_client, policy_gate
 from trainyard.controller.policy_facts import PolicyFacts
+from trainyard.controller.policy_review import Policies, policy_client, policy_gate
 from trainyard.controller.queue_states import QueueStates
 from trainyard.controller.reconcile import Reconciler
 from trainyard.controller.runtime_finalizers import RuntimeFinalizers
@@ -38,6 +38,7 @@ from trainyard.controller.trainer_status import (
     authority_of,
 )
 from trainyard.controller.webhooks import Admission, application
+from trainyard.errors import TrainyardError
 from trainyard.kube import (
     Client,
     Connection,
@@ -47,7 +48,6 @@ from trainyard.kube import (
     LeaderElector,
     LeadershipLostError,
 )
-from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext
 
 __all__ = ["Controller", "run"]

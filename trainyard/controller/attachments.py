@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from trainyard.controller.ownership import OwnershipConflictError, require_owner
+from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
 from trainyard.controller.permissions import keys_fix
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, SECRETS
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, Resource, uid_of
-from trainyard.problem import TrainyardError
 from trainyard.render.trainer_status import AUTHORITY_PLACEHOLDER
 
 __all__ = ["ATTACHED", "Attachments"]

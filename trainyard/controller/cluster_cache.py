@@ -16,11 +16,11 @@ from trainyard.api.constants import (
     TRAINING_RUNTIME,
 )
 from trainyard.controller import resources
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, owns, require_owner
 from trainyard.controller.job_sets import active_replicated_jobs, summary
-from trainyard.controller.ownership import TRAIN_JOB_LABEL, kept_metadata, owns, require_owner
 from trainyard.controller.status import runtime_reference
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Informer, Key, Object, Resource, uid_of, version_of
-from trainyard.problem import TrainyardError
 from trainyard.render import RenderContext, StatusServer, context_of
 
 __all__ = ["ClusterCache"]

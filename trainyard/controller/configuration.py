@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
 from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.settings.platform import PolicySettings
 

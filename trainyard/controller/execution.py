@@ -14,11 +14,11 @@ from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
 from trainyard.controller.attachments import ATTACHED, Attachments
 from trainyard.controller.cluster_cache import ClusterCache
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, labeled, require_owner
 from trainyard.controller.job_sets import adoption_patch, as_created
 from trainyard.controller.keys import generate
 from trainyard.controller.lifecycle import Action, Inputs, Observed
-from trainyard.controller.ownership import TRAIN_JOB_LABEL, labeled, require_owner
-from trainyard.controller.policies import Policies
+from trainyard.controller.policy_review import Policies
 from trainyard.controller.resources import (
     CONFIG_MAPS,
     FIELD_MANAGER,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.controller.ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, kept_metadata, labeled
 from trainyard.kube import Object, uid_of
 from trainyard.render.gangs import names_group
 

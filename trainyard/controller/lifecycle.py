@@ -20,7 +20,7 @@ from trainyard.api.constants import MANAGED_BY_TRAINER, RESOURCES_CREATION_FAILE
 from trainyard.checks.finding import Finding
 from trainyard.controller import job_sets
 from trainyard.controller import status as statuses
-from trainyard.controller.ownership import TRAIN_JOB_LABEL
+from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.kube import Object, Resource, uid_of
 from trainyard.render import Rejected, RenderContext, render
 

@@ -15,17 +15,17 @@ from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.execution import Effect, Executor, RejectedError
+from trainyard.controller.job_ownership import OwnershipConflictError, owns
 from trainyard.controller.job_sets import summary
 from trainyard.controller.lifecycle import Build, Inputs, Observed, decide, needs_confirmation, required_build
-from trainyard.controller.ownership import OwnershipConflictError, owns
-from trainyard.controller.policies import Policies, message_of
+from trainyard.controller.policy_review import Policies, message_of
 from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.controller.unrecorded import UnrecordedJobSets
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
 from trainyard.policy.gate import unavailable
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.problem import TrainyardError
 
 __all__ = ["Blocked", "Reconciler", "Result"]
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, Listener
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["Servers"]
 

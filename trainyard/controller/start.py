@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trainyard.controller.application import run
 from trainyard.controller.configuration import Configuration, Listener
+from trainyard.errors import TrainyardError
 from trainyard.kube import credentials
-from trainyard.problem import TrainyardError
 
 __all__ = ["start", "with_flags"]
 

@@ -17,12 +17,12 @@ from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
 from trainyard.checks.finding import Finding
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
-from trainyard.controller.policies import Policies, message_of
+from trainyard.controller.policy_review import Policies, message_of
 from trainyard.controller.snapshots import stored_runtime
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import Ruling, unavailable
 from trainyard.policy.review import DecisionUnavailableError
-from trainyard.problem import TrainyardError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import leaves_objects
 

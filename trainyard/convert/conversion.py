@@ -11,11 +11,11 @@ from trainyard.checks.finding import Finding
 from trainyard.convert.draft import Draft, Refused
 from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
 from trainyard.convert.fit import Catalogue, catalogue_runtime, on_runtime, unexpressed
+from trainyard.convert.gang_scheduling import place_queue
 from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
 from trainyard.convert.note import Fidelity, Note
-from trainyard.convert.scheduling import place_queue
 from trainyard.convert.source import Source
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render import Rejected, RenderContext, render, validate_runtime
 
 __all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]

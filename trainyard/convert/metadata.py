@@ -9,7 +9,7 @@ from trainyard.api.constants import GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part, drop_empty_metadata
 from trainyard.convert.source import Source, parts_of
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.render.jobset_rules import LONGEST_LABEL
 

@@ -12,8 +12,8 @@ from typing import Final
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
-from trainyard.convert.roles import Roles
 from trainyard.convert.variables import note_old_hosts
 
 __all__ = ["merge", "note_former_hosts", "read_ranked"]

@@ -6,8 +6,8 @@ from typing import Final
 
 from trainyard.api.constants import MANAGED_BY_TRAINER, MULTIKUEUE
 from trainyard.convert.draft import Draft
+from trainyard.convert.gang_scheduling import read_schedulers, read_scheduling_policy
 from trainyard.convert.restarts import NEVER
-from trainyard.convert.scheduling import read_schedulers, read_scheduling_policy
 from trainyard.convert.source import Path
 
 __all__ = [

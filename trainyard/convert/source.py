@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.convert.note import Fidelity, Note
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render.pod_editing import copied
 
 __all__ = ["Path", "Source", "dotted", "parts_of", "shown"]

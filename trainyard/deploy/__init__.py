@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainyard.deploy.operation_result import Change, Result
     from trainyard.deploy.operations import destroy, preview, refresh, up
-    from trainyard.deploy.result import Change, Result
 
 __all__ = ["Change", "Result", "destroy", "preview", "refresh", "up"]
 

@@ -24,9 +24,9 @@ from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
 from trainyard.checks.finding import Severity
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import Rule
 from trainyard.policy.pack import WHOLE, Pack, Report, Resource, properties
-from trainyard.policy.rule import Rule
-from trainyard.problem import TrainyardError
 from trainyard.settings import StackSettings, load_stack, parse_stack
 from trainyard.settings.platform import PolicyState
 

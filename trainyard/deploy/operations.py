@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
-from trainyard.cluster.files import state_home
+from trainyard.cluster.folders import state_home
 from trainyard.data import data_folder
-from trainyard.deploy.events import EventLog
+from trainyard.deploy.engine_events import EventLog
+from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
-from trainyard.deploy.result import Result
 from trainyard.deploy.workspace import PROJECT, Program, open_workspace
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.plan import plan_from
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
-from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import settings_side

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack

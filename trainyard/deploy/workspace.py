@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder
+from trainyard.errors import TrainyardError
 from trainyard.manifests.dump import dump
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
@@ -106,7 +106,7 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
 def _workspace(folder: Path, stack: str, config_file: Path, program: Program) -> Iterator[Stack]:
     from pulumi import automation
 
-    from trainyard.deploy.stack import QuickStack, command
+    from trainyard.deploy.automation_stack import QuickStack, command
 
     if shutil.which("pulumi") is None:
         raise TrainyardError("The pulumi CLI is not on PATH", fix="run `trainyard cluster toolchain`, or install it")

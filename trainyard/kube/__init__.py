@@ -4,7 +4,7 @@ from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client, Listing
 from trainyard.kube.credentials import Connection
 from trainyard.kube.errors import ApiError, CredentialsError, FencedError, TransportError, WatchBrokenError
-from trainyard.kube.events import EventRecorder
+from trainyard.kube.event_recorder import EventRecorder
 from trainyard.kube.informer import Informer
 from trainyard.kube.leader import LeaderElector, LeadershipLostError
 from trainyard.kube.queue import QueueClosedError, WorkQueue

@@ -13,10 +13,10 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
+from trainyard.errors import TrainyardError
 from trainyard.kube.errors import CredentialsError
 from trainyard.kube.exec_plugin import ExecCredential, ExecPlugin
 from trainyard.kube.rotation import FileBacked
-from trainyard.problem import TrainyardError
 
 __all__ = ["Connection", "Credential", "Credentials", "in_cluster", "kubeconfig"]
 

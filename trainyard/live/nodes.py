@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainyard.kube import Client
 from trainyard.kube.kinds import NODES
-from trainyard.topology.manifests import Node, read_manifests
+from trainyard.topology.hypernode_manifests import Node, read_manifests
 
 __all__ = ["read_nodes"]
 

@@ -8,7 +8,7 @@ from trainyard.api.constants import PLATFORM_NAME
 from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.kinds import NODES
-from trainyard.queues.jobs import Job, read_jobs
+from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.snapshot import Side, live_side
 
 __all__ = ["LiveQueues", "read_queues", "read_shares"]

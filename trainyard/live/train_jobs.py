@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.controller.resources import TRAIN_JOBS
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, WatchBrokenError
 from trainyard.kube.kinds import PODS
 from trainyard.live.quotas import is_uncounted_error, wait_until_counted
-from trainyard.problem import TrainyardError
 
 __all__ = ["finished_condition", "gang_nodes", "run_train_job"]
 

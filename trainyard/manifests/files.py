@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import Source
-from trainyard.problem import TrainyardError
 
 __all__ = ["STANDARD_INPUT", "read_sources", "read_text", "source_name"]
 

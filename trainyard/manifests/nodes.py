@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["FIX", "MAPPING", "PLAIN", "PREFIX", "SEQUENCE", "TEXT", "InvalidYamlError", "compose_all", "error_at"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["changed_files", "texts_at"]
 

@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
+from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
+from trainyard.policy.api_session import Answer, Session, awaited
 from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
 from trainyard.policy.facts import platform_facts, tenant_facts
-from trainyard.policy.rule import Fragment, Gate, Match, Rule
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
-from trainyard.policy.session import Answer, Session, awaited
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.settings.platform import PolicySettings
 

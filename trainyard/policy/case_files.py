@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from trainyard.checks.finding import Finding
 from trainyard.data import data_folder
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import Rule
 from trainyard.policy.cases import Case, CaseContent, Circumstances, Verdict
-from trainyard.policy.catalogue import read_yaml, rule_folders
 from trainyard.policy.field_patches import Patch, patched
-from trainyard.policy.rule import Rule
-from trainyard.problem import TrainyardError
-from trainyard.settings.base import SettingsModel
+from trainyard.policy.rule_catalog import read_yaml, rule_folders
+from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["CASES", "load_cases", "shared_bases"]
 

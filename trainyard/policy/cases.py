@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from trainyard.policy.catalogue import read_yaml, validated
-from trainyard.policy.rule import Rule
-from trainyard.settings.base import SettingsModel
+from trainyard.policy.admission_rule import Rule
+from trainyard.policy.rule_catalog import read_yaml, validated
+from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
     "MISSING_PARAMETER",

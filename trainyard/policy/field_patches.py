@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from trainyard.checks.finding import Finding
-from trainyard.settings.base import SettingsModel
+from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["Patch", "patched"]
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainyard.settings.base import SettingsModel
+from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["ParameterSchema", "ParameterValue", "cel_literal", "parameter_problem"]
 

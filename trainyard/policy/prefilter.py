@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.rule import LISTED, Rule, Sight
+from trainyard.policy.admission_rule import LISTED, Rule, Sight
 
 __all__ = ["Mentions"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from trainyard.checks.finding import Finding, Severity
+from trainyard.errors import TrainyardError
 from trainyard.policy.prefilter import Mentions
-from trainyard.problem import TrainyardError
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 __all__ = [

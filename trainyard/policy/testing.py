@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.data import data_folder
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import Gate
+from trainyard.policy.api_session import Session
 from trainyard.policy.apiserver import ApiServerEngine
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, CaseResult, Engine, World, compare, load_world
-from trainyard.policy.catalogue import load_rules
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.engine import OpaEngine
-from trainyard.policy.rule import Gate
-from trainyard.policy.session import Session
-from trainyard.problem import TrainyardError
+from trainyard.policy.rule_catalog import load_rules
 
 __all__ = ["EngineReport", "run_cases"]
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from trainyard.checks.finding import Finding
-from trainyard.policy.catalogue import fragments
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import PARTS, Cel, Fragment, Gate, ParameterSource, Part, Reach, Rule, Validation
 from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.parameters import ParameterValue, cel_literal
-from trainyard.policy.rule import PARTS, Cel, Fragment, Gate, ParameterSource, Part, Reach, Rule, Validation
-from trainyard.problem import TrainyardError
+from trainyard.policy.rule_catalog import fragments
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 __all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "refuse_unknown", "rule_state"]

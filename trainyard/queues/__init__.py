@@ -1,17 +1,17 @@
 """The tenant queue tree: checked against the rules of the Volcano version, then written as Queue objects."""
 
-from trainyard.queues.admission import refusals
 from trainyard.queues.capacity import Supply, supply_of
-from trainyard.queues.checks import check_queues, check_tree
-from trainyard.queues.drawing import draw
-from trainyard.queues.manifests import Manifests, is_manifest, read_manifests, read_queue
-from trainyard.queues.model import DEFAULT, ROOT, Queue
-from trainyard.queues.objects import QueueObjects, prove_queues, queue_objects
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
+from trainyard.queues.queue import DEFAULT, ROOT, Queue
+from trainyard.queues.queue_bodies import QueueObjects, prove_queues, queue_objects
+from trainyard.queues.queue_manifests import Manifests, is_manifest, read_manifests, read_queue
 from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
+from trainyard.queues.tree_checks import check_queues, check_tree
+from trainyard.queues.tree_text import draw
 from trainyard.queues.units import Compiled, Remainder, compile_queues, queue_tree
+from trainyard.queues.webhook_checks import refusals
 
 __all__ = [
     "DEFAULT",

@@ -14,8 +14,8 @@ from trainyard import quantity
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import excess, text, total, units
 from trainyard.queues.guarantees import parts
-from trainyard.queues.model import DEFAULT, KINDS, ROOT
 from trainyard.queues.paths import Paths
+from trainyard.queues.queue import DEFAULT, KINDS, ROOT
 from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueSettings, QueueState

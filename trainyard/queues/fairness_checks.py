@@ -13,8 +13,8 @@ from fractions import Fraction
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.guarantees import parts
-from trainyard.queues.model import DEFAULT, ROOT
 from trainyard.queues.paths import Paths
+from trainyard.queues.queue import DEFAULT, ROOT
 from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import Plugin, Scheduling
 from trainyard.queues.tree import QueueTree

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from trainyard.queues.amounts import Amounts, text, total
-from trainyard.queues.jobs import Job
-from trainyard.queues.limits import limits
-from trainyard.queues.model import DEFAULT, ROOT, Queue
+from trainyard.queues.effective_limits import limits
+from trainyard.queues.queue import DEFAULT, ROOT, Queue
+from trainyard.queues.queued_gangs import Job
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, total
-from trainyard.queues.model import DEFAULT, ROOT
 from trainyard.queues.paths import Paths
+from trainyard.queues.queue import DEFAULT, ROOT
 from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState

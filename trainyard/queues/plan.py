@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from trainyard.queues.amounts import text
 from trainyard.queues.forecast import Fate, Forecast, Outlook, forecast
-from trainyard.queues.jobs import Job
-from trainyard.queues.model import DEFAULT, KINDS, ROOT, Queue
+from trainyard.queues.queue import DEFAULT, KINDS, ROOT, Queue
+from trainyard.queues.queued_gangs import Job
 from trainyard.queues.tree import QueueTree
 
 __all__ = ["Effect", "JobChange", "Plan", "QueueChange", "ShareChange", "plan"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.queues.amounts import text
-from trainyard.queues.jobs import Job
 from trainyard.queues.plan import Effect, JobChange, Plan, QueueChange, ShareChange
+from trainyard.queues.queued_gangs import Job
 
 __all__ = ["as_json", "as_markdown", "as_text"]
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.capacity import supply_of
-from trainyard.queues.manifests import is_manifest, read_manifests, read_queue
-from trainyard.queues.model import ROOT, Queue
+from trainyard.queues.queue import ROOT, Queue
+from trainyard.queues.queue_manifests import is_manifest, read_manifests, read_queue
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.units import queue_tree
 from trainyard.settings import StackSettings
-from trainyard.settings.loader import stack_settings
+from trainyard.settings.stack_loader import stack_settings
 
 __all__ = ["Side", "file_side", "live_side", "settings_side"]
 

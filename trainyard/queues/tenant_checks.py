@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, units
-from trainyard.queues.model import DEFAULT
 from trainyard.queues.paths import Paths
+from trainyard.queues.queue import DEFAULT
 from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree

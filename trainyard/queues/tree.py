@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from trainyard.queues.model import DEFAULT, ROOT, Queue
+from trainyard.queues.queue import DEFAULT, ROOT, Queue
 
 __all__ = ["DEFAULT", "ROOT", "QueueTree"]
 

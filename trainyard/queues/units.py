@@ -14,8 +14,8 @@ from trainyard import quantity
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import counted, step
 from trainyard.queues.capacity import Supply, supply_of
-from trainyard.queues.model import KINDS, ROOT, Queue
 from trainyard.queues.paths import Paths, SettingsPaths
+from trainyard.queues.queue import KINDS, ROOT, Queue
 from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings import StackSettings

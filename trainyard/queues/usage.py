@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.queues.amounts import Amounts, text, total
-from trainyard.queues.jobs import Job
-from trainyard.queues.limits import limits
-from trainyard.queues.model import DEFAULT, ROOT, Queue
+from trainyard.queues.effective_limits import limits
+from trainyard.queues.queue import DEFAULT, ROOT, Queue
+from trainyard.queues.queued_gangs import Job
 from trainyard.queues.snapshot import Side
 
 __all__ = ["Occupancy", "draw_occupancy", "drawn_resources", "occupancy"]

@@ -12,10 +12,10 @@ from rich.console import RenderableType
 
 from trainyard.cluster import ClusterAccess, Provider, cluster_name, provider
 from trainyard.deploy import up
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.live import PlatformView, finished_condition, gang_nodes, read_platform, run_train_job
 from trainyard.live.admission import wait_for_tenants
-from trainyard.problem import TrainyardError
 from trainyard.progress import Progress
 from trainyard.quickstart.smoke import accelerator, smoke_job
 from trainyard.quickstart.summary import ProcessLine, SmokeReport, summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
 

@@ -3,10 +3,10 @@
 from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.frameworks import key_kind
 from trainyard.render.pipeline import admit, render, validate
-from trainyard.render.platform import context_of
+from trainyard.render.platform_facts import context_of
 from trainyard.render.result import COSCHEDULING_SCHEDULER, Rejected, RenderContext, Rendered, StatusServer, Verdict
-from trainyard.render.runtimes import validate_runtime
-from trainyard.render.snapshot import read_snapshot, snapshot_name
+from trainyard.render.runtime_admission import validate_runtime
+from trainyard.render.runtime_snapshot import read_snapshot, snapshot_name
 
 __all__ = [
     "COSCHEDULING_SCHEDULER",

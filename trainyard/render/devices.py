@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.api import Body
 from trainyard.quantity import parse
-from trainyard.render.plan import Plan
+from trainyard.render.working_state import Plan
 
 __all__ = ["cpu_count", "gpu_count", "node_resources"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.checks.finding import Finding
-from trainyard.render.plan import Plan, PodSet
+from trainyard.render.working_state import Plan, PodSet
 
 __all__ = ["MOST_PODS", "check_pods", "host", "hosts", "subdomain"]
 

@@ -15,9 +15,9 @@ from trainyard.api.constants import (
 )
 from trainyard.api.train_job import InitializerSource
 from trainyard.checks.finding import Finding
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import upsert_env
 from trainyard.render.trainer import two_sources
+from trainyard.render.working_state import Plan
 
 __all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]
 

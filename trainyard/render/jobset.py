@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_CONTAINERS, JOB_SET_API_VERSION, QUEUE_ANNOTATION, VOLCANO_SCHEDULER
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import section
+from trainyard.render.working_state import Plan
 
 __all__ = ["job_set", "place_in_queue", "set_counts"]
 

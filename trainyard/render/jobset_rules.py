@@ -1,7 +1,7 @@
 """JobSet's admission rules, as far as a template determines them.
 
 The rules are those of JobSet's validating webhook, pkg/webhooks/jobset_webhook.go. Lengths that depend on the
-TrainJob's name and on numbers of pods are in :mod:`trainyard.render.names`.
+TrainJob's name and on numbers of pods are in :mod:`trainyard.render.name_limits`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import TrainJobSpec
-from trainyard.render.changes import Change, Generation
+from trainyard.render.job_changes import Change, Generation
 from trainyard.render.pod_editing import stored
 
 __all__ = ["POD_SPEC_OVERRIDES", "POD_TEMPLATE_OVERRIDES", "pod_spec_overrides", "pod_template_overrides"]

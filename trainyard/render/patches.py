@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.api import RuntimePatch, TrainJobSpec
-from trainyard.api.base import EmbeddedMetadata
+from trainyard.api.kubernetes_model import EmbeddedMetadata
 from trainyard.checks.finding import Finding
-from trainyard.render.changes import Change, Generation
 from trainyard.render.dns import is_http_path, is_subdomain
+from trainyard.render.job_changes import Change, Generation
 from trainyard.render.pod_editing import stored
 
 __all__ = ["RUNTIME_PATCHES", "check_managers", "patched_metadata", "runtime_patches"]

@@ -10,12 +10,12 @@ from trainyard.checks.finding import Finding
 from trainyard.render.immutability import check_changes, frozen_fields, leaves_objects, same_but_suspend
 from trainyard.render.initializers import apply_initializers
 from trainyard.render.jobset import job_set, place_in_queue, set_counts
-from trainyard.render.plan import Plan
 from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
-from trainyard.render.snapshot import snapshot
+from trainyard.render.runtime_snapshot import snapshot
 from trainyard.render.trainer import apply_trainer
 from trainyard.render.trainer_status import apply_trainer_status, trainer_status_objects
 from trainyard.render.validation import SPEC_MISSING, draft_of, framework_of, gang_schedulers_of
+from trainyard.render.working_state import Plan
 
 __all__ = ["admit", "render", "validate"]
 

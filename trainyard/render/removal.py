@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.api import Body
-from trainyard.render.plan import Plan
+from trainyard.render.working_state import Plan
 
 __all__ = ["remove_pod_set"]
 

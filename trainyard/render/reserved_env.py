@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from trainyard.checks.finding import Finding
-from trainyard.render.plan import Plan
+from trainyard.render.working_state import Plan
 
 __all__ = ["reserved_errors"]
 

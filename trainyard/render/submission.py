@@ -21,11 +21,11 @@ from trainyard.api import (
 from trainyard.api.constants import CLUSTER_TRAINING_RUNTIME, MANAGED_BY_TRAINER, TRAINING_RUNTIME
 from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.pipeline import admit
 from trainyard.render.result import RenderContext
-from trainyard.render.runtimes import validate_runtime
+from trainyard.render.runtime_admission import validate_runtime
 
 __all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "submitted"]
 

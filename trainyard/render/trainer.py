@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.checks.finding import Finding
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import upsert_env
+from trainyard.render.working_state import Plan
 
 __all__ = ["apply_trainer", "trainer_warnings", "two_sources"]
 

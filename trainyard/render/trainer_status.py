@@ -10,8 +10,8 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import API_VERSION
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import prepend_env, upsert_mount, upsert_volume
+from trainyard.render.working_state import Plan
 
 __all__ = [
     "AUTHORITY_KEY",

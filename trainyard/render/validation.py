@@ -10,24 +10,24 @@ from trainyard.api import PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
 from trainyard.checks.finding import Finding
 from trainyard.render import frameworks, gangs
-from trainyard.render.changes import Change, change_faults, check_targets
 from trainyard.render.hosts import check_pods
 from trainyard.render.initializers import check_initializers, initializer_sources, initializer_warnings
+from trainyard.render.job_changes import Change, change_faults, check_targets
 from trainyard.render.jobset_rules import claim_errors
 from trainyard.render.labels import check_metadata
-from trainyard.render.names import check_names
+from trainyard.render.name_limits import check_names
 from trainyard.render.overrides import pod_spec_overrides, pod_template_overrides
 from trainyard.render.patches import RUNTIME_PATCHES, check_managers, patched_metadata, runtime_patches
-from trainyard.render.plan import Plan, make_plan
 from trainyard.render.pod_editing import copied
 from trainyard.render.pod_set import PodSet, ancestor_of
 from trainyard.render.result import RenderContext
+from trainyard.render.runtime_admission import deprecation, runtime_errors, runtime_warnings, step_errors
 from trainyard.render.runtime_cache import once_per_runtime
-from trainyard.render.runtimes import deprecation, runtime_errors, runtime_warnings, step_errors
+from trainyard.render.runtime_snapshot import check_snapshot
 from trainyard.render.shape import ENV, RESOURCES, faults
-from trainyard.render.snapshot import check_snapshot
 from trainyard.render.template import template_of
 from trainyard.render.trainer import trainer_warnings
+from trainyard.render.working_state import Plan, make_plan
 
 __all__ = ["SPEC_MISSING", "Draft", "draft_of", "framework_of", "gang_schedulers_of"]
 

@@ -1,7 +1,7 @@
 """The catalog of training runtimes: versioned files, released once, referenced by name or by alias."""
 
 from trainyard.runtimes.authoring import AuthoredVersion, Release, author
-from trainyard.runtimes.catalogue import (
+from trainyard.runtimes.catalog import (
     ALIAS_ANNOTATION,
     RELEASED_ANNOTATION,
     Catalogue,
@@ -11,8 +11,8 @@ from trainyard.runtimes.catalogue import (
     State,
     spec_hash,
 )
-from trainyard.runtimes.installation import installed_catalogue
-from trainyard.runtimes.loader import load_catalogue
+from trainyard.runtimes.catalog_loader import load_catalogue
+from trainyard.runtimes.installed_catalog import installed_catalogue
 
 __all__ = [
     "ALIAS_ANNOTATION",

@@ -17,8 +17,8 @@ from typing import Any, Final
 from trainyard.api import ClusterTrainingRuntime
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
-from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Deprecation, Runtime, RuntimeVersion
+from trainyard.errors import TrainyardError
+from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Deprecation, Runtime, RuntimeVersion
 from trainyard.runtimes.index import Index, version_key
 
 __all__ = ["AuthoredVersion", "Release", "author", "read_authored"]

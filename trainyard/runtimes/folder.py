@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["INDEX", "LOCK", "CatalogueFolder", "read_folder", "version_file", "write_folder"]
 

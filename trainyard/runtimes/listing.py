@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.problem import TrainyardError
-from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, spec_hash
+from trainyard.errors import TrainyardError
+from trainyard.runtimes.catalog import Catalogue, Runtime, RuntimeVersion, spec_hash
 from trainyard.runtimes.images.lock import images_of
 from trainyard.runtimes.yaml_text import dumped
 

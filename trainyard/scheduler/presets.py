@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainyard.scheduler.model import Action, Plugin, SchedulerConfiguration
+from trainyard.scheduler.scheduler_configuration import Action, Plugin, SchedulerConfiguration
 from trainyard.settings.platform import SchedulerPreset
 
 __all__ = ["ACTION_REASONS", "preset"]

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard.settings.base import DnsLabel, SettingsModel
+from trainyard.settings.settings_model import DnsLabel, SettingsModel
 
 __all__ = ["ClusterProvider", "ClusterSettings"]
 

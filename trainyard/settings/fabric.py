@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from trainyard import quantity
-from trainyard.settings.base import (
+from trainyard.settings.settings_model import (
     DnsLabel,
     DnsSubdomain,
     LabelKey,

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from trainyard.settings.base import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
 from trainyard.settings.scheduler import SchedulerPreset, SchedulerSettings
+from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
 from trainyard.settings.versions import supported_versions
 
 __all__ = [

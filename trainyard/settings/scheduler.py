@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, StrictBool
 
-from trainyard.settings.base import SettingsModel
+from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
     "PluginName",

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from trainyard.settings.base import ResourceName, Share
+from trainyard.settings.settings_model import ResourceName, Share
 
 __all__ = ["ALL", "NODES", "Shares"]
 

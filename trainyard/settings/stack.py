@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from trainyard.checks.finding import Finding
-from trainyard.settings.base import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.platform import (
@@ -20,6 +19,7 @@ from trainyard.settings.platform import (
     TrainerSettings,
     VolcanoSettings,
 )
+from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings
 
 __all__ = ["StackSettings"]

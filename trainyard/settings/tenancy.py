@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from trainyard.settings.base import (
+from trainyard.settings.settings_model import (
     DnsLabel,
     DnsSubdomain,
     LabelKey,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 
 from trainyard import quantity
-from trainyard.settings.base import DnsLabel, Resources, SettingsModel
+from trainyard.settings.settings_model import DnsLabel, Resources, SettingsModel
 from trainyard.simulate.clock import Duration, shown
-from trainyard.simulate.names import Names
+from trainyard.simulate.name_list import Names
 from trainyard.simulate.timeline import JobState, Timeline
 
 if TYPE_CHECKING:

@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from trainyard import scheduler
-from trainyard.cluster import ClusterStatus, nodes
+from trainyard.cluster import ClusterStatus
+from trainyard.cluster import simulated_nodes as nodes
 from trainyard.controller.resources import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 from trainyard.queues import DEFAULT, ROOT
 from trainyard.queues.builtin_queues import RESERVED, made_room
 from trainyard.settings import StackSettings
-from trainyard.simulate.installation import MANAGER, PATIENCE, PAUSE, configure, queue_open, wait_until
-from trainyard.simulate.jobs import DEFAULT_NAMESPACE
+from trainyard.simulate.bare_volcano import MANAGER, PATIENCE, PAUSE, configure, queue_open, wait_until
+from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE
 from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
 

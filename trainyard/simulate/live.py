@@ -21,19 +21,19 @@ from typing import Any
 
 from trainyard import quantity
 from trainyard.cluster import ClusterStatus
-from trainyard.cluster.nodes import desired_nodes
+from trainyard.cluster.simulated_nodes import desired_nodes
 from trainyard.controller.resources import POD_GROUPS, QUEUES
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Change, Client, Informer
 from trainyard.kube.kinds import NODES, PODS
-from trainyard.problem import TrainyardError
 from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
+from trainyard.simulate.bare_volcano import kill, wait_until
 from trainyard.simulate.fleet import delete_pods
-from trainyard.simulate.installation import kill, wait_until
-from trainyard.simulate.jobs import DEFAULT_NAMESPACE, Job
-from trainyard.simulate.names import Names
+from trainyard.simulate.name_list import Names
 from trainyard.simulate.replay import Settled
 from trainyard.simulate.rest import sessions_at_rest
+from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job
 
 __all__ = ["LiveWorld", "live_world"]
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import shown
 from trainyard.simulate.expectation import ExpectationResult, evaluate
-from trainyard.simulate.jobs import Job
-from trainyard.simulate.names import Names
+from trainyard.simulate.name_list import Names
 from trainyard.simulate.scenario import Event, Scenario
+from trainyard.simulate.scenario_jobs import Job
 from trainyard.simulate.timeline import JobState, Timeline
 from trainyard.stack_checks import stack_queues
 

@@ -17,20 +17,20 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
 from trainyard.queues import ROOT
 from trainyard.settings import StackSettings, load_stack
-from trainyard.settings.base import DnsLabel, SettingsModel
-from trainyard.settings.loader import parse_stack
 from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
+from trainyard.settings.settings_model import DnsLabel, SettingsModel
+from trainyard.settings.stack_loader import parse_stack
 from trainyard.settings.tenancy import QueueSettings
 from trainyard.simulate.clock import Duration
 from trainyard.simulate.expectation import Expectation
-from trainyard.simulate.jobs import Job, JobSettings
-from trainyard.simulate.names import Names
+from trainyard.simulate.name_list import Names
 from trainyard.simulate.programs import PROGRAMS
+from trainyard.simulate.scenario_jobs import Job, JobSettings
 from trainyard.topology import Fabric, compile_fabric
 
 __all__ = ["Event", "Scenario", "ScenarioFile", "load_scenario"]

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster.embedded import EmbeddedProvider
-from trainyard.cluster.files import private_folder
+from trainyard.cluster.folders import private_folder
 from trainyard.cluster.process import last_error_line
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
-from trainyard.problem import TrainyardError
 from trainyard.progress import Progress, SilentProgress
-from trainyard.scheduler.stack import in_force
+from trainyard.scheduler.stack_configuration import in_force
 from trainyard.settings.fabric import FabricSettings
+from trainyard.simulate.bare_volcano import install
 from trainyard.simulate.fleet import clear, prepare
-from trainyard.simulate.installation import install
 from trainyard.simulate.live import live_world
 from trainyard.simulate.replay import Replay, replay
 from trainyard.simulate.scenario import Scenario

@@ -9,7 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from trainyard import quantity
-from trainyard.simulate.jobs import Job
+from trainyard.simulate.scenario_jobs import Job
 from trainyard.topology import Fabric
 
 __all__ = ["Ending", "JobState", "PodRun", "Timeline", "Wait"]

@@ -1,7 +1,7 @@
 """The network fabric: checked, and compiled to HyperNodes and node labels."""
 
-from trainyard.topology.checks import check_fabric
-from trainyard.topology.drawing import draw
-from trainyard.topology.fabric import Fabric, FabricDomain, FabricNode, compile_fabric
+from trainyard.topology.fabric_checks import check_fabric
+from trainyard.topology.fabric_compiler import Fabric, FabricDomain, FabricNode, compile_fabric
+from trainyard.topology.fabric_text import draw
 
 __all__ = ["Fabric", "FabricDomain", "FabricNode", "check_fabric", "compile_fabric", "draw"]

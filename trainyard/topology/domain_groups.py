@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainyard.topology.fabric import Fabric, FabricDomain
+from trainyard.topology.fabric_compiler import Fabric, FabricDomain
 
 __all__ = ["Alike", "Alikeness"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from trainyard.checks.finding import Finding
-from trainyard.topology.manifests import HyperNode, Member
+from trainyard.topology.hypernode_manifests import HyperNode, Member
 from trainyard.topology.rules import RULES
 
 __all__ = ["Graph"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.topology.graph import Graph
-from trainyard.topology.manifests import HyperNode, Manifests, Member
+from trainyard.topology.hypernode_manifests import HyperNode, Manifests, Member
 from trainyard.topology.membership import NodeIndex, is_anchored, regex_fault
 from trainyard.topology.placement import placement_findings
 from trainyard.topology.rules import RULES

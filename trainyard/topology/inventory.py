@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainyard.checks.finding import Finding
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.settings.fabric import NodeShape
 
 __all__ = ["MAX_PROBLEMS", "Found", "Survey", "dns_label", "natural", "refuse"]

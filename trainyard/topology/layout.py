@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainyard.settings.fabric import Domain, FabricSettings
-from trainyard.topology.names import node_names
+from trainyard.topology.fabric_names import node_names
 
 __all__ = ["MAX_DOMAINS", "MAX_NODES", "Placed", "domain_count", "walk"]
 

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trainyard.topology.manifests import Node
+from trainyard.topology.hypernode_manifests import Node
 
 __all__ = ["NodeIndex", "is_anchored", "regex_fault"]
 

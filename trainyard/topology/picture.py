@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from trainyard.topology.domain_groups import Alike, Alikeness
-from trainyard.topology.fabric import Fabric, FabricDomain
+from trainyard.topology.fabric_compiler import Fabric, FabricDomain
 from trainyard.topology.svg import Canvas, Shape, text_width
 
 __all__ = ["picture"]

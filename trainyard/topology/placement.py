@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainyard.checks.finding import Finding
 from trainyard.topology.graph import Graph
-from trainyard.topology.manifests import HyperNode
+from trainyard.topology.hypernode_manifests import HyperNode
 from trainyard.topology.membership import NodeIndex
 from trainyard.topology.rules import RULES
 

@@ -9,7 +9,7 @@ import orjson
 
 from trainyard.manifests.dump import dump, dump_all
 from trainyard.settings.fabric import FabricSettings
-from trainyard.topology.fabric import Fabric
+from trainyard.topology.fabric_compiler import Fabric
 
 __all__ = ["hyper_nodes_text", "nodes_text", "settings_text"]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from trainyard.controller.trainer_status.limits import RateLimit
+from trainyard.controller.trainer_status.rate_limit import RateLimit
 
 
 class Clock:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.controller.trainer_status.report import read_report
-from trainyard.problem import TrainyardError
+from trainyard.controller.trainer_status.progress_report import read_report
+from trainyard.errors import TrainyardError
 
 TIME = "2026-01-01T00:00:00Z"
 

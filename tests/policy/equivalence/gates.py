@@ -14,9 +14,9 @@ from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import NOW, USERS, Worlds
 from trainyard.api.constants import PLATFORM_API_VERSION
-from trainyard.policy.check.run import check_paths, opened
-from trainyard.policy.opa.adapter import OpaClient
+from trainyard.policy.check.runner import check_paths, opened
 from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.opa.client import OpaClient
 from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
 

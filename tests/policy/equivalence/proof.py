@@ -16,16 +16,16 @@ from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
 from trainyard.manifests.documents import Source
+from trainyard.policy.admission_rule import Gate
+from trainyard.policy.api_session import Session
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, load_world
-from trainyard.policy.catalogue import load_rules
 from trainyard.policy.check.sources import Manifest
-from trainyard.policy.check.train_jobs import resolved
+from trainyard.policy.check.train_job_check import resolved
 from trainyard.policy.check.world import World
 from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.server import OpaServer
-from trainyard.policy.rule import Gate
-from trainyard.policy.session import Session
+from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.rule_catalog import load_rules
 from trainyard.runtimes import load_catalogue
 from trainyard.settings.platform import PolicySettings
 

@@ -18,11 +18,11 @@ from typing import Any, Final
 from tests.policy.equivalence.generator import Start, Subject
 from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
+from trainyard.policy.admission_rule import Match, Rule
+from trainyard.policy.api_session import Answer, Session, awaited
 from trainyard.policy.apiserver import findings_of
 from trainyard.policy.facts import platform_facts, tenant_facts
-from trainyard.policy.rule import Match, Rule
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
-from trainyard.policy.session import Answer, Session, awaited
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
 from trainyard.settings.platform import PolicySettings
 

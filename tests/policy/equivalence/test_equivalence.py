@@ -15,8 +15,8 @@ from tests.policy.equivalence.proof import prove
 from tests.support import LiveCluster
 from trainyard.cluster.toolchain import program_path
 from trainyard.policy import load_rules
-from trainyard.policy.rule import Gate
-from trainyard.policy.session import Session
+from trainyard.policy.admission_rule import Gate
+from trainyard.policy.api_session import Session
 
 pytestmark = pytest.mark.cluster
 

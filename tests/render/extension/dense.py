@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainyard.api.base import Body, KubernetesModel
+from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import section
+from trainyard.render.working_state import Plan
 
 _LABEL = "dense.example.com/group"
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainyard.api.base import Int32, KubernetesModel
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.render.frameworks.base import Framework
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import prepend_env
+from trainyard.render.working_state import Plan
 
 
 class HerdPolicy(KubernetesModel):

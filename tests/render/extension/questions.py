@@ -7,17 +7,17 @@ from typing import Any
 
 from tests.api.jobset_crd import jobset_crd
 from trainyard.api.crds import build
-from trainyard.api.reference import reference
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_sets import summary
 from trainyard.controller.permissions import cluster_rules
 from trainyard.data import data_folder
 from trainyard.kube import Client, Connection
 from trainyard.policy.case_files import load_cases
-from trainyard.policy.catalogue import load_rules
 from trainyard.policy.opa.bundle import _sources
-from trainyard.policy.reference import reference as rules_page
-from trainyard.runtimes.lint import lint_runtime
+from trainyard.policy.rule_catalog import load_rules
+from trainyard.reference.admission_rules import reference as rules_page
+from trainyard.reference.api import reference
+from trainyard.runtimes.runtime_lint import lint_runtime
 
 KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.topology import compile_fabric
 from trainyard.topology.sources import source
 from trainyard.topology.to_settings import Declared

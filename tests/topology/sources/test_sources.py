@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.topology import compile_fabric
-from trainyard.topology.checks import fabric_findings
+from trainyard.topology.fabric_checks import fabric_findings
 from trainyard.topology.serialize import settings_text
 from trainyard.topology.sources import SOURCES, Options, source
 from trainyard.topology.sources.hostlist import expand

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from trainyard.cluster.files import cluster_folder
+from trainyard.cluster.folders import cluster_folder
 from trainyard.cluster.supervisor.daemon import run
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from trainyard.cluster.controlplane import ControlPlaneProcess, control_plane
-from trainyard.cluster.files import ClusterFolder
-from trainyard.cluster.health import Probe, probe
+from trainyard.cluster.folders import ClusterFolder
+from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.kwok_stages import HOST_PROCESS_LABEL
 from trainyard.cluster.ports import find_conflict
 from trainyard.cluster.process import HEARTBEAT, rotate_log

@@ -13,18 +13,19 @@ from pathlib import Path
 
 from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.controlplane import server_url
-from trainyard.cluster.files import ClusterFolder, private_folder
-from trainyard.cluster.health import check_health
+from trainyard.cluster.folders import ClusterFolder, private_folder
+from trainyard.cluster.health_probes import check_health
 from trainyard.cluster.ports import HOST, find_conflict, slot_name, slot_ports
 from trainyard.cluster.process import ProcessSpec
 from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor import volumes
 from trainyard.cluster.supervisor.host_programs import HostProgram, RunContext
 from trainyard.cluster.supervisor.identity import ServiceAccountIdentity
-from trainyard.cluster.supervisor.pods import HostContainer, local_paths
+from trainyard.cluster.supervisor.pod_requirements import HostContainer, local_paths
 from trainyard.cluster.supervisor.process_supervisor import ProcessSupervisor
 from trainyard.cluster.supervisor.readiness import Readiness
 from trainyard.cluster.toolchain import program_path
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client
 from trainyard.kube.kinds import (
     CONFIG_MAPS,
@@ -33,7 +34,6 @@ from trainyard.kube.kinds import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
-from trainyard.problem import TrainyardError
 
 __all__ = ["HostProcess"]
 

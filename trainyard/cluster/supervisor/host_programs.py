@@ -16,11 +16,11 @@ from pathlib import Path
 import yaml
 
 import trainyard
-from trainyard.cluster.health import Probe
+from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.sizing import memory_limit
-from trainyard.cluster.supervisor.pods import local_paths
-from trainyard.problem import TrainyardError
+from trainyard.cluster.supervisor.pod_requirements import local_paths
+from trainyard.errors import TrainyardError
 
 __all__ = ["HOST_PROGRAMS", "HostProgram", "RunContext", "with_flags"]
 

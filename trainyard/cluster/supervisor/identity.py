@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from trainyard.cluster.files import write_private
+from trainyard.cluster.folders import write_private
 from trainyard.cluster.kubeconfig import token_kubeconfig
 from trainyard.kube import Client
 from trainyard.kube.kinds import SERVICE_ACCOUNTS

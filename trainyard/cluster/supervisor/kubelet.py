@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-from trainyard.cluster.files import ClusterFolder, write_private
+from trainyard.cluster.folders import ClusterFolder, write_private
 from trainyard.cluster.kwok_stages import ENDED_ANNOTATION, HEALTHY_ANNOTATION, HOST_PROCESS_LABEL
 from trainyard.cluster.ports import SLOTS, slot_name
 from trainyard.cluster.process import NOT_INSTALLED
@@ -23,11 +23,11 @@ from trainyard.cluster.state import ClusterState
 from trainyard.cluster.supervisor.forwarder import Forwarder
 from trainyard.cluster.supervisor.host import HostProcess
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
-from trainyard.cluster.supervisor.placement import Placement, place, shortage
-from trainyard.cluster.supervisor.pods import ended, ending, grace_period, owned, parse, programs
+from trainyard.cluster.supervisor.pod_requirements import ended, ending, grace_period, owned, parse, programs
+from trainyard.cluster.supervisor.slots import Placement, place, shortage
+from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError, WatchBrokenError
 from trainyard.kube.kinds import PODS
-from trainyard.problem import TrainyardError
 
 __all__ = ["Kubelet"]
 

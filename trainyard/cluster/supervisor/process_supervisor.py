@@ -26,7 +26,7 @@ from trainyard.cluster.process import (
     stopped,
     write_record,
 )
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 
 __all__ = ["ProcessSupervisor", "wait_for_exit"]
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.cluster.files import private_folder
-from trainyard.cluster.supervisor.pods import VolumeSource
+from trainyard.cluster.folders import private_folder
+from trainyard.cluster.supervisor.pod_requirements import VolumeSource
 
 __all__ = ["content", "sync"]
 

@@ -14,7 +14,7 @@ import logging
 from trainyard import pki
 from trainyard.controller.certificates import PUBLICATION_DELAY
 from trainyard.controller.cluster_cache import ClusterCache
-from trainyard.controller.ownership import OwnershipConflictError, require_owner
+from trainyard.controller.job_ownership import OwnershipConflictError, require_owner
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER
 from trainyard.controller.status import finished
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError, uid_of

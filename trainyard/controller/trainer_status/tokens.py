@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from trainyard.controller.resources import TOKEN_REVIEWS
-from trainyard.controller.trainer_status.limits import RateLimit
+from trainyard.controller.trainer_status.rate_limit import RateLimit
 from trainyard.kube import Client
 
 __all__ = ["Pod", "TokenReviewer", "TooManyTokensError"]

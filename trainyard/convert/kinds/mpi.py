@@ -8,8 +8,8 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
-from trainyard.convert.roles import Roles, require
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
 from trainyard.convert.variables import note_old_hosts
 from trainyard.render.pod_set import LAUNCHER

@@ -6,7 +6,7 @@ from typing import Final
 
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
-from trainyard.convert.roles import Roles, require
+from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.variables import Variable, give, literal, note_old_hosts
 from trainyard.render.pod_editing import field_ref_env

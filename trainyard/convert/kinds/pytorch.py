@@ -7,12 +7,12 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
+from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
-from trainyard.convert.roles import Roles
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.source import shown
-from trainyard.convert.torch import number_of_processes, tell_nodes, tell_roles
+from trainyard.convert.torch_environment import number_of_processes, tell_nodes, tell_roles
 from trainyard.render.pod_editing import upsert_env
 
 __all__ = ["convert"]

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.convert.draft import Draft
+from trainyard.convert.gang_scheduling import read_priority, read_schedulers
 from trainyard.convert.kinds.ray_groups import read_groups
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import adapt_restart_policy
 from trainyard.convert.run_policy import read_deadline, read_lifetime, read_managed_by, read_suspend
-from trainyard.convert.scheduling import read_priority, read_schedulers
 from trainyard.convert.source import shown
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.convert.draft import Draft
+from trainyard.convert.gang_scheduling import read_priority, read_queue, read_schedulers
 from trainyard.convert.kinds.spark_pods import CORE_DEFAULT, memory_of, read_pod
 from trainyard.convert.kinds.spark_submit import submit_options
 from trainyard.convert.part import Part
 from trainyard.convert.restarts import NEVER
 from trainyard.convert.run_policy import read_lifetime, read_suspend
-from trainyard.convert.scheduling import read_priority, read_queue, read_schedulers
 
 __all__ = ["convert"]
 

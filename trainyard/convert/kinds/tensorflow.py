@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard.convert.draft import Draft
+from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
-from trainyard.convert.roles import Roles
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.variables import note_old_hosts
 

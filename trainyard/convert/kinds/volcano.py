@@ -6,11 +6,7 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.convert.draft import Draft
-from trainyard.convert.kinds.volcano_plugins import apply_plugins
-from trainyard.convert.kinds.volcano_policies import apply_policies
-from trainyard.convert.part import Part
-from trainyard.convert.run_policy import read_lifetime
-from trainyard.convert.scheduling import (
+from trainyard.convert.gang_scheduling import (
     GANG_MESSAGE,
     read_min_available,
     read_priority,
@@ -18,6 +14,10 @@ from trainyard.convert.scheduling import (
     read_schedulers,
     read_topology,
 )
+from trainyard.convert.kinds.volcano_plugins import apply_plugins
+from trainyard.convert.kinds.volcano_policies import apply_policies
+from trainyard.convert.part import Part
+from trainyard.convert.run_policy import read_lifetime
 from trainyard.render.pod_editing import copied, upsert_mount, upsert_volume
 
 __all__ = ["convert"]

@@ -12,7 +12,7 @@ from trainyard.convert.kinds.ray_groups import HEAD
 from trainyard.convert.kinds.tensorflow import name_roles
 from trainyard.convert.part import Part
 from trainyard.convert.ranked import merge
-from trainyard.convert.torch import tell_nodes, tell_roles
+from trainyard.convert.torch_environment import tell_nodes, tell_roles
 from trainyard.convert.variables import Variable, give, indexed, literal, mentions, note_old_hosts
 from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import LAUNCHER

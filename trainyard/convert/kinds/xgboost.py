@@ -6,10 +6,10 @@ from typing import Final
 
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
+from trainyard.convert.operator_roles import Roles
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
-from trainyard.convert.roles import Roles
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.torch import ranks
+from trainyard.convert.torch_environment import ranks
 from trainyard.convert.variables import give, indexed, literal, referred
 
 __all__ = ["convert"]

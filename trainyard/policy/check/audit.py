@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
 from trainyard.kube.errors import ApiError, TransportError
 from trainyard.manifests.documents import Source
+from trainyard.policy.admission_rule import Rule
 from trainyard.policy.check.sources import Manifest, Sources
-from trainyard.policy.rule import Rule
-from trainyard.problem import TrainyardError
 
 __all__ = ["CLUSTER", "existing"]
 

@@ -11,11 +11,11 @@ from pydantic import Field, ValidationError
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
+from trainyard.errors import TrainyardError
 from trainyard.manifests.dump import dump
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
-from trainyard.settings.base import SettingsModel
+from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["BaselineEntry", "applied", "read_baseline", "written_baseline"]
 

@@ -14,16 +14,16 @@ from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import Source
 from trainyard.manifests.lines import Lines
-from trainyard.policy.check.run import Rulebook
+from trainyard.policy.check.runner import Rulebook
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
-from trainyard.problem import TrainyardError
-from trainyard.runtimes.catalogue import Catalogue, Runtime, RuntimeVersion, State
+from trainyard.runtimes.catalog import Catalogue, Runtime, RuntimeVersion, State
+from trainyard.runtimes.catalog_loader import runtimes_of, together, version_findings
 from trainyard.runtimes.folder import CatalogueFolder, read_folder
 from trainyard.runtimes.images.lock import images_of, read_lock
-from trainyard.runtimes.loader import runtimes_of, together, version_findings
 from trainyard.runtimes.pods import job_templates
 from trainyard.runtimes.release.revision import folder_at
 from trainyard.runtimes.release.transitions import transitions
@@ -203,7 +203,7 @@ def _judged(
 ) -> Report:
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.world import World
-    from trainyard.policy.opa.adapter import OpaClient
+    from trainyard.policy.opa.client import OpaClient
 
     runtimes = [_manifest(_announced(version), version.path, texts) for version in versions]
     samples = [

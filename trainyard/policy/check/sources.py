@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import Document, Source, documents
 from trainyard.manifests.files import read_sources as read_texts
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.problem import TrainyardError
 
 __all__ = ["Manifest", "Sources", "read_sources"]
 

@@ -18,13 +18,13 @@ from trainyard.api.constants import (
     TENANT_POLICY_NAME,
     TRAINING_RUNTIME,
 )
+from trainyard.errors import TrainyardError
 from trainyard.policy.check.sources import Manifest
-from trainyard.policy.stack import namespace_labels, platform_object, runtime_catalogues, tenant_policy
-from trainyard.problem import TrainyardError
+from trainyard.policy.stack_objects import namespace_labels, platform_object, runtime_catalogues, tenant_policy
 from trainyard.render import RenderContext
-from trainyard.render.platform import context_of
+from trainyard.render.platform_facts import context_of
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
-from trainyard.runtimes.lint import Rooms
+from trainyard.runtimes.runtime_lint import Rooms
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle, build_bundle, sealed, verify_bundle
-from trainyard.policy.opa.server import SOCKET_AUTHORIZATION, OpaServer
+from trainyard.policy.opa.local_server import SOCKET_AUTHORIZATION, OpaServer
 
 if TYPE_CHECKING:
-    from trainyard.policy.opa.adapter import DecisionUnavailableError, OpaClient
+    from trainyard.policy.opa.client import DecisionUnavailableError, OpaClient
 
 __all__ = [
     "SOCKET_AUTHORIZATION",
@@ -29,7 +29,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("DecisionUnavailableError", "OpaClient"):
-        from trainyard.policy.opa import adapter
+        from trainyard.policy.opa import client as adapter
 
         return getattr(adapter, name)
     raise AttributeError(name)

@@ -17,9 +17,9 @@ from typing import Any, Final
 from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
-from trainyard.policy.catalogue import load_rules, rule_folders
-from trainyard.policy.rule import PARTS, ParameterSource, Reach, Rule
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import PARTS, ParameterSource, Reach, Rule
+from trainyard.policy.rule_catalog import load_rules, rule_folders
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION
 from trainyard.policy.check.world import World
-from trainyard.policy.pack.resources import KubernetesObject
+from trainyard.policy.pack.stack_resources import KubernetesObject
 from trainyard.policy.review import platform_controller
 from trainyard.settings import StackSettings
 

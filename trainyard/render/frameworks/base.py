@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.extensions import PolicyField
 from trainyard.checks.finding import Finding
-from trainyard.render.plan import Plan
+from trainyard.render.working_state import Plan
 
 __all__ = ["Framework"]
 

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 
 from trainyard.api import Body
-from trainyard.api.base import Int32, KubernetesModel
 from trainyard.api.constants import TRAINER_PORT
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.api.markers import atomic, rules
-from trainyard.api.rules import ShapeRule
+from trainyard.api.shape_rules import ShapeRule
 from trainyard.checks.finding import Finding
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import copied, section
 from trainyard.render.pod_set import PodSet
+from trainyard.render.working_state import Plan
 
 __all__ = [
     "ELASTIC_NODES",

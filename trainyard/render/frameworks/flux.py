@@ -10,19 +10,19 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.base import Int32, KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.api.markers import rules
-from trainyard.api.rules import ShapeRule
+from trainyard.api.shape_rules import ShapeRule
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.flux_scripts import INIT, BrokerConfig, entrypoint
 from trainyard.render.frameworks.roles import take_command
 from trainyard.render.hosts import subdomain
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Flux", "FluxPolicy"]
 

@@ -11,10 +11,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from trainyard.api.base import Int32, KubernetesModel
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.render.frameworks.mpi_implementations import HOROVOD, Implementation
 from trainyard.render.frameworks.ssh_launch import MountPath, SshLaunched
-from trainyard.render.plan import Plan
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Horovod", "HorovodPolicy"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
+from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Jax", "JaxPolicy"]
 

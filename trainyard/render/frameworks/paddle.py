@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.base import Int32, KubernetesModel
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
@@ -27,10 +27,10 @@ from trainyard.render.frameworks.roles import (
     succeed_with,
 )
 from trainyard.render.hosts import host, hosts, subdomain
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Paddle", "PaddlePolicy"]
 

@@ -19,8 +19,8 @@ from math import ceil
 from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
+from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count
 from trainyard.render.frameworks.base import Framework
@@ -34,10 +34,10 @@ from trainyard.render.frameworks.roles import (
     take_command,
 )
 from trainyard.render.hosts import host
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, prepend_env, section, upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Ray", "RayPolicy"]
 

@@ -9,10 +9,10 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD
 from trainyard.checks.finding import Finding
 from trainyard.render.merge import merge_resources
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import copied, field_ref_env, upsert_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.template import template_of
+from trainyard.render.working_state import Plan
 
 __all__ = [
     "check_indexes",

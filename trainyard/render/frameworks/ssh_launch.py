@@ -24,12 +24,12 @@ from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
 from trainyard.render.hosts import hosts
 from trainyard.render.merge import merge_resources
-from trainyard.render.plan import Plan, PodSet
 from trainyard.render.pod_editing import copied, prepend_env, section, upsert_env, upsert_mount, upsert_volume
 from trainyard.render.pod_set import LAUNCHER
 from trainyard.render.removal import remove_pod_set
 from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.template import template_of
+from trainyard.render.working_state import Plan, PodSet
 
 __all__ = ["LaunchPolicy", "MountPath", "SshLaunched"]
 

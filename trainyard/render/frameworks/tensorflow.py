@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE
+from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.roles import (
@@ -28,10 +28,10 @@ from trainyard.render.frameworks.roles import (
     succeed_with,
 )
 from trainyard.render.hosts import hosts
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Tensorflow", "TensorflowPolicy"]
 

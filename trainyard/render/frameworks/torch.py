@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.base import IntOrString, KubernetesModel
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
+from trainyard.api.kubernetes_model import IntOrString, KubernetesModel
 from trainyard.api.markers import Name, list_map, rules
-from trainyard.api.rules import ShapeRule
+from trainyard.api.shape_rules import ShapeRule
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import cpu_count, gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
@@ -28,10 +28,10 @@ from trainyard.render.frameworks.elastic import (
 )
 from trainyard.render.frameworks.torchtune import check_torchtune, is_torchtune, set_command, torchtune_warnings
 from trainyard.render.hosts import host, subdomain
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "RESERVED", "Torch", "TorchPolicy", "processes"]
 

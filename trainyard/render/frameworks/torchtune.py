@@ -15,7 +15,7 @@ from typing import Final
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER_PORT
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
-from trainyard.render.plan import Plan
+from trainyard.render.working_state import Plan
 
 __all__ = ["check_torchtune", "is_torchtune", "named_model", "set_command", "torchtune_warnings"]
 

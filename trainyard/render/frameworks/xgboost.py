@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Final
 
-from trainyard.api.base import KubernetesModel
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
+from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
+from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Xgboost", "XgboostPolicy"]
 

@@ -10,7 +10,7 @@ from trainyard.api import Body, KubernetesModel
 from trainyard.api.extensions import PolicyField
 from trainyard.checks.finding import Finding
 from trainyard.render.gang_members import members_of
-from trainyard.render.plan import Plan, PodSet
+from trainyard.render.working_state import Plan, PodSet
 
 __all__ = ["Child", "GangScheduler", "members", "name_scheduler"]
 

@@ -8,12 +8,12 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.base import Int32, KubernetesModel
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
-from trainyard.render.plan import Plan
 from trainyard.render.pod_editing import section
 from trainyard.render.result import COSCHEDULING_SCHEDULER
+from trainyard.render.working_state import Plan
 
 __all__ = ["COSCHEDULING_LABEL", "GANG_SCHEDULER", "Coscheduling", "CoschedulingPolicy"]
 

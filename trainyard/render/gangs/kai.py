@@ -15,11 +15,11 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from trainyard.api import Body
-from trainyard.api.base import KubernetesModel
+from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.gangs.base import GangScheduler, name_scheduler
-from trainyard.render.plan import Plan, PodSet
 from trainyard.render.pod_editing import section
+from trainyard.render.working_state import Plan, PodSet
 
 __all__ = ["GANG_SCHEDULER", "KAI_QUEUE_LABEL", "KAI_SCHEDULER", "Kai", "KaiPolicy"]
 

@@ -16,9 +16,9 @@ from trainyard.api.constants import (
 from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_subdomain
 from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
-from trainyard.render.gangs.topology import NetworkTopology, check_topology, network_topology, warn_topology
-from trainyard.render.plan import Plan, PodSet
+from trainyard.render.gangs.volcano_topology import NetworkTopology, check_topology, network_topology, warn_topology
 from trainyard.render.pod_editing import section
+from trainyard.render.working_state import Plan, PodSet
 
 __all__ = ["GANG_SCHEDULER", "NetworkTopology", "Volcano", "VolcanoPolicy"]
 

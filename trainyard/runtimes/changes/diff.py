@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import TRAIN_JOB
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.problem import TrainyardError
 from trainyard.render import Rejected, RenderContext, render
 from trainyard.render.gangs import METADATA_PREFIXES
 from trainyard.runtimes.samples import sample_train_job

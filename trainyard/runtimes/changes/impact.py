@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, CLUSTER_TRAINING_RUNTIME, SNAPSHOT_SUFFIX, TRAIN_JOB
+from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.problem import TrainyardError
 
 __all__ = ["Effect", "Reached", "Recorded", "reached", "read_recorded"]
 

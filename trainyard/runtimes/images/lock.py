@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
-from trainyard.runtimes.catalogue import Catalogue
+from trainyard.runtimes.catalog import Catalogue
 from trainyard.runtimes.folder import LOCK, CatalogueFolder
-from trainyard.runtimes.images.reference import mirrored, parse_image
+from trainyard.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.runtimes.pods import containers_of, job_templates
 from trainyard.runtimes.yaml_text import dumped
 

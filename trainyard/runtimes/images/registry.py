@@ -17,8 +17,8 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
-from trainyard.problem import TrainyardError
-from trainyard.runtimes.images.reference import ImageReference
+from trainyard.errors import TrainyardError
+from trainyard.runtimes.images.image_reference import ImageReference
 
 __all__ = ["Registry", "UnresolvedError", "docker_credentials"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
+from trainyard.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.runtimes.images.lock import ImageLock
-from trainyard.runtimes.images.reference import mirrored, parse_image
 from trainyard.runtimes.images.registry import Registry, UnresolvedError
 
 __all__ = ["Resolution", "Resolved", "locked", "resolve"]

@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.runtimes.catalogue import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
+from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
 from trainyard.runtimes.folder import INDEX, CatalogueFolder
 
 __all__ = ["Transitions", "transitions"]

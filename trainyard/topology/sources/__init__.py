@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.topology.sources import description, ibnetdiscover, inventory, node_labels, topograph
 from trainyard.topology.sources.base import Options, Source
 

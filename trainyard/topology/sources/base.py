@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.topology.to_settings import Declared
 
 __all__ = ["MAX_TEXT", "Options", "Source"]

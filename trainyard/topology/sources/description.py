@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.problem import TrainyardError
 from trainyard.settings import parse_stack
-from trainyard.settings.loader import stack_settings
+from trainyard.settings.stack_loader import stack_settings
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import Declared
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trainyard.problem import TrainyardError
+from trainyard.errors import TrainyardError
 from trainyard.topology.inventory import Survey, dns_label
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.sources.rails import Adapter, Wiring, levels_of, place

@@ -16,8 +16,8 @@ import yaml
 from pydantic import ValidationError
 
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.nodes import PLAIN, compose_all
-from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_NODES

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from trainyard import quantity
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
-from trainyard.problem import TrainyardError
 from trainyard.settings.fabric import NodeShape
+from trainyard.topology.fabric_names import LABEL_PREFIX, SHAPE_LABEL
+from trainyard.topology.hypernode_manifests import Node, read_manifests
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
-from trainyard.topology.manifests import Node, read_manifests
-from trainyard.topology.names import LABEL_PREFIX, SHAPE_LABEL
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import Declared, declare
 

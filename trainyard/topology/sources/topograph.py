@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
-from trainyard.problem import TrainyardError
 from trainyard.topology.inventory import Found, Survey, dns_label, refuse
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES
 from trainyard.topology.sources.base import Options, Source

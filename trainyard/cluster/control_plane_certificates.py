@@ -1,0 +1,136 @@
+"""Keys and certificates of an embedded control plane: two authorities, and a key pair for each server and client."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from trainyard import pki
+from trainyard.cluster.folders import private_folder, write_private
+
+__all__ = ["SERVICE_ADDRESS", "SERVICE_RANGE", "ensure_certificates", "read_pair"]
+
+SERVICE_RANGE = "10.96.0.0/16"
+SERVICE_ADDRESS = "10.96.0.1"
+
+_AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
+_LEAF_LIFETIME = datetime.timedelta(days=365)
+_CLUSTER_CA, _ETCD_CA = "ca", "etcd-ca"
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    file: str
+    authority: str
+    common_name: str
+    organizations: tuple[str, ...] = ()
+    dns_names: tuple[str, ...] = ()
+    ip_addresses: tuple[str, ...] = ()
+    server: bool = False
+    client: bool = True
+
+
+_LEAVES = (
+    _Leaf("etcd-server", _ETCD_CA, "etcd", ("trainyard",), ("localhost",), ("127.0.0.1",), True),
+    _Leaf("etcd-client", _ETCD_CA, "kube-apiserver", ("trainyard",)),
+    _Leaf(
+        "kube-apiserver",
+        _CLUSTER_CA,
+        "kube-apiserver",
+        (),
+        (
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+        ),
+        ("127.0.0.1", SERVICE_ADDRESS),
+        True,
+        False,
+    ),
+    _Leaf("kubelet-client", _CLUSTER_CA, "kube-apiserver-kubelet-client", ("kubeadm:cluster-admins",)),
+    _Leaf(
+        "kube-controller-manager-server",
+        _CLUSTER_CA,
+        "kube-controller-manager",
+        (),
+        ("localhost",),
+        ("127.0.0.1",),
+        True,
+        False,
+    ),
+    _Leaf("kube-scheduler-server", _CLUSTER_CA, "kube-scheduler", (), ("localhost",), ("127.0.0.1",), True, False),
+    _Leaf("admin", _CLUSTER_CA, "trainyard:admin", ("system:masters",)),
+    _Leaf("kube-controller-manager", _CLUSTER_CA, "system:kube-controller-manager"),
+    _Leaf("kube-scheduler", _CLUSTER_CA, "system:kube-scheduler"),
+    _Leaf("kwok", _CLUSTER_CA, "trainyard:kwok"),
+    _Leaf("supervisor", _CLUSTER_CA, "trainyard:supervisor"),
+)
+
+
+def ensure_certificates(folder: Path, now: datetime.datetime) -> None:
+    """Issue missing certificates and renew those that are due; authorities and service-account keys are kept.
+
+    The first set is written to a temporary folder and moved into place, so that an interrupted start leaves no partial
+    set.
+    """
+    if not (folder / f"{_CLUSTER_CA}.key").is_file() or not (folder / "service-account.key").is_file():
+        fresh = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        private_folder(fresh)
+        for authority in (_CLUSTER_CA, _ETCD_CA):
+            _write(fresh, authority, pki.authority(f"trainyard {authority}", now=now, lifetime=_AUTHORITY_LIFETIME))
+        _service_account_keys(fresh)
+        for leaf in _LEAVES:
+            _issue(fresh, leaf, now)
+        fresh.rename(folder)
+        return
+    for leaf in _LEAVES:
+        certificate = folder / f"{leaf.file}.crt"
+        if (
+            not (certificate.is_file() and (folder / f"{leaf.file}.key").is_file())
+            or pki.renewal_due(certificate.read_bytes()) <= now
+        ):
+            _issue(folder, leaf, now)
+
+
+def read_pair(folder: Path, name: str) -> pki.KeyPair:
+    """Read a certificate and its key."""
+    return pki.KeyPair((folder / f"{name}.crt").read_bytes(), (folder / f"{name}.key").read_bytes())
+
+
+def _issue(folder: Path, leaf: _Leaf, now: datetime.datetime) -> None:
+    pair = pki.issue(
+        read_pair(folder, leaf.authority),
+        leaf.common_name,
+        now=now,
+        lifetime=_LEAF_LIFETIME,
+        organizations=leaf.organizations,
+        dns_names=leaf.dns_names,
+        ip_addresses=leaf.ip_addresses,
+        server=leaf.server,
+        client=leaf.client,
+    )
+    _write(folder, leaf.file, pair)
+
+
+def _write(folder: Path, name: str, pair: pki.KeyPair) -> None:
+    write_private(folder / f"{name}.key", pair.key)
+    write_private(folder / f"{name}.crt", pair.certificate)
+
+
+def _service_account_keys(folder: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    write_private(folder / "service-account.key", private)
+    write_private(folder / "service-account.pub", public)

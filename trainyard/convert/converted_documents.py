@@ -1,0 +1,84 @@
+"""Documents with legacy jobs: each object is converted, skipped with a note, or rejected with one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.api import Body
+from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
+from trainyard.convert.fit import Catalogue
+from trainyard.convert.kinds import KINDS, converter_of
+from trainyard.convert.metadata import job_name
+from trainyard.convert.note import Fidelity, Note
+from trainyard.convert.source import Source
+from trainyard.errors import TrainyardError
+from trainyard.manifests.documents import objects
+
+__all__ = ["convert_documents"]
+
+
+def convert_documents(texts: Mapping[str, str], catalogue: Catalogue, *, runtime: str = AUTO) -> list[Conversion]:
+    """Convert every job of some texts, in their order.
+
+    Parameters
+    ----------
+    texts
+        YAML or JSON by the name of its source.
+    catalogue
+        Cluster runtimes by name.
+    runtime
+        ``auto``, ``always``, or the name of a runtime of the catalogue.
+
+    Raises
+    ------
+    TrainyardError
+        A text is not YAML or holds what is no Kubernetes object, or a job is not of the shape its API requires.
+    """
+    found = []
+    names: set[tuple[str, str]] = set()
+    for origin, text in texts.items():
+        for index, body in enumerate(objects(text, origin), 1):
+            where = f"Document {index} of {origin}"
+            converter = converter_of(*_kind(where, body))
+            if converter is None:
+                found.append(_passed_by(body))
+                continue
+            try:
+                found.append(_converted(body, converter, catalogue, runtime, names))
+            except TrainyardError as error:
+                raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
+    return found
+
+
+def _converted(
+    body: Body, converter: Converter, catalogue: Catalogue, runtime: str, names: set[tuple[str, str]]
+) -> Conversion:
+    """Convert a job under a name that no other job of its namespace has in the new API."""
+    source = Source(body)
+    source.mapping("metadata")
+    namespace, name = str(source.text("metadata.namespace") or "default"), job_name(source)
+    taken = (namespace, name) in names
+    wanted = f"{name}-{str(body['kind']).lower()}" if taken else None
+    names.add((namespace, wanted or name))
+    return convert(body, converter, catalogue, runtime=runtime, name=wanted)
+
+
+def _passed_by(body: Body) -> Conversion:
+    kind, version = body["kind"], body["apiVersion"]
+    message = f"{kind} of {version} is passed by"
+    read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == version.partition("/")[0]]
+    if read:
+        note = Note("apiVersion", version, Fidelity.LOST, message, f"write it as {' or '.join(read)}")
+    else:
+        kinds = ", ".join(sorted({name for _, name in KINDS}))
+        note = Note("kind", kind, Fidelity.LOSSLESS, message, f"nothing, unless it is a job: those are {kinds}")
+    return Conversion(Source(body).label, (), (note,))
+
+
+def _kind(where: str, body: Any) -> tuple[str, str]:
+    if isinstance(body, dict):
+        version, kind = body.get("apiVersion"), body.get("kind")
+        if isinstance(version, str) and isinstance(kind, str) and kind:
+            return version, kind
+    raise TrainyardError(f"{where} is not a Kubernetes object", fix="give every document apiVersion, kind and metadata")

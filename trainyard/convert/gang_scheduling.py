@@ -1,0 +1,160 @@
+"""Gang, queue, priority and scheduler of the legacy job."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard import quantity
+from trainyard.api.constants import VOLCANO_SCHEDULER
+from trainyard.convert.draft import Draft
+from trainyard.convert.part import Part
+from trainyard.convert.source import Path
+from trainyard.render import COSCHEDULING_SCHEDULER
+from trainyard.render.gangs.kai import KAI_QUEUE_LABEL, KAI_SCHEDULER
+from trainyard.render.gangs.volcano_topology import NetworkTopology
+
+__all__ = [
+    "GANG_MESSAGE",
+    "place_queue",
+    "read_min_available",
+    "read_priority",
+    "read_queue",
+    "read_schedulers",
+    "read_scheduling_policy",
+    "read_topology",
+]
+
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+GANG_MESSAGE: Final = "the gang is all pods of the job"
+_COMPUTED: Final = "minResources of the PodGroup, computed from the pods"
+_GANGS: Final = {VOLCANO_SCHEDULER: "volcano", COSCHEDULING_SCHEDULER: "coscheduling", KAI_SCHEDULER: "kai"}
+
+
+def read_scheduling_policy(draft: Draft, path: str) -> None:
+    """Take the scheduling policy of a training operator."""
+    source = draft.source
+    read_queue(draft, f"{path}.queue")
+    read_priority(draft, f"{path}.priorityClass")
+    read_min_available(draft, f"{path}.minAvailable")
+    for name, amount in source.mapping(f"{path}.minResources").items():
+        try:
+            quantity.parse(amount)
+        except (ValueError, TypeError) as error:
+            raise source.malformed((*path.split("."), "minResources", name), f"must be an amount: {error}") from error
+    source.changed(f"{path}.minResources", _COMPUTED)
+    seconds = source.integer(f"{path}.scheduleTimeoutSeconds")
+    if seconds is not None and "coscheduling" in draft.gang:
+        draft.gang["coscheduling"] = {"scheduleTimeoutSeconds": seconds}
+        source.same(f"{path}.scheduleTimeoutSeconds", "podGroupPolicy.coscheduling.scheduleTimeoutSeconds")
+    else:
+        message = "Volcano has no time limit for a gang that waits"
+        source.lost(f"{path}.scheduleTimeoutSeconds", message, "suspend the TrainJob if it waits for too long")
+
+
+def read_queue(draft: Draft, path: Path) -> None:
+    """Take the name of the queue."""
+    queue = draft.source.text(path)
+    if queue:
+        draft.queue = queue
+        draft.source.same(path, "queue of the gang: an annotation of the JobSet, for KAI a label")
+
+
+def read_priority(draft: Draft, path: Path) -> None:
+    """Take a priority class and give it to all pods, from which the gang takes its own."""
+    source = draft.source
+    name = source.text(path)
+    if not name:
+        return
+    differing = []
+    for part in draft.parts:
+        if part.pod.setdefault("priorityClassName", name) != name:
+            differing.append(part.name)
+    if differing:
+        message = f"not the priorityClassName of {', '.join(differing)}, whose pods name another"
+        source.changed(path, message, "name one class: the gang takes that of its last part")
+    else:
+        source.same(path, "priorityClassName of the pods, and of the gang")
+
+
+def read_min_available(draft: Draft, path: Path) -> None:
+    """Take the size of the gang: it is all pods, or those that an elastic job needs."""
+    source = draft.source
+    least = source.integer(path)
+    if least is None:
+        return
+    elastic = draft.policy.get("torch", {}).get("elasticPolicy")
+    if elastic:
+        source.changed(path, "the gang is minNodes of torch.elasticPolicy")
+    elif least == draft.pods:
+        source.same(path, GANG_MESSAGE)
+    else:
+        source.changed(path, GANG_MESSAGE, "use an elastic PyTorch runtime if it can start with fewer")
+
+
+def read_topology(draft: Draft, path: str) -> None:
+    """Take how close to each other the pods must be."""
+    source = draft.source
+    asked = source.mapping(path)
+    if not asked:
+        return
+    mode = source.text(f"{path}.mode") or "hard"
+    if mode not in ("hard", "soft"):
+        raise source.malformed(f"{path}.mode", f"must be hard or soft, but is {mode!r}")
+    tier, name = source.integer(f"{path}.highestTierAllowed"), source.text(f"{path}.highestTierName")
+    topology: dict[str, object] = {"mode": mode}
+    if name is not None:
+        topology["highestTierName"] = name
+    else:
+        default = NetworkTopology.model_fields["highest_tier_allowed"].default
+        topology["highestTierAllowed"] = default if tier is None else tier
+    draft.gang = {"volcano": {"networkTopology": topology}}
+    for key in asked:
+        if key in ("mode", "highestTierAllowed", "highestTierName"):
+            source.same(f"{path}.{key}", f"podGroupPolicy.volcano.networkTopology.{key}")
+        else:
+            source.lost(f"{path}.{key}", "is not known here", "see docs/fabric.md for what limits a gang")
+    if name is not None and tier is not None:
+        source.changed(f"{path}.highestTierAllowed", "the tier's name counts")
+
+
+def read_schedulers(draft: Draft, job: str | None = None) -> None:
+    """Take who places the pods; Volcano does where the job names nobody, or the default scheduler.
+
+    Parameters
+    ----------
+    job
+        Path of the whole job's scheduler, where it has one.
+    """
+    named = [(f"{part.path}.spec.schedulerName", part) for part in draft.parts if "schedulerName" in part.pod]
+    names = {part.pod["schedulerName"] for _, part in named}
+    if job is not None and (name := draft.source.text(job)):
+        names.add(name)
+    gangs = sorted({_GANGS[name] for name in names if name in _GANGS})
+    foreign = sorted(names - _GANGS.keys() - {_DEFAULT_SCHEDULER})
+    gang = next(iter(draft.gang))
+    if names:
+        gang = gangs[0] if len(gangs) == 1 and not foreign else "volcano"
+    if gang not in draft.gang:
+        draft.gang = {gang: {}}
+    for path, part in named:
+        _scheduler(draft, path, part, gang)
+    if job is not None:
+        _scheduler(draft, job, None, gang)
+
+
+def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
+    name = draft.source.peek(path)
+    if part is not None:
+        del part.pod["schedulerName"]
+    if name is not None and _GANGS.get(name) == gang:
+        draft.source.same(path, f"podGroupPolicy.{gang}, which sets it")
+    else:
+        fix = "" if name == _DEFAULT_SCHEDULER else f"see whether {gang} may place the job"
+        draft.source.changed(path, f"{gang} places the gang", fix)
+
+
+def place_queue(draft: Draft) -> None:
+    """Say the queue as the gang's scheduler reads it."""
+    if "kai" in draft.gang and draft.queue is not None:
+        draft.labels.setdefault(KAI_QUEUE_LABEL, draft.queue)
+        draft.queue = None

@@ -1,0 +1,160 @@
+"""Progress of an operation from the Pulumi engine's events: finished, pending and failed steps."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trainyard.checks.finding import Finding
+from trainyard.deploy.operation_result import Change
+
+if TYPE_CHECKING:
+    from pulumi.automation.events import EngineEvent, StepEventMetadata
+
+    from trainyard.progress import Step
+
+__all__ = ["EventLog", "component_of", "resource_of"]
+
+_MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
+_INTERNAL = frozenset({"pulumi:pulumi:Stack", "pulumi:providers:kubernetes"})
+_NOISE = ("Retry #",)
+_ENDED = frozenset({"update failed", "preview failed"})
+_SLOW = 3.0
+
+
+@dataclass
+class EventLog:
+    """The events of one operation, reported to a progress step.
+
+    Parameters
+    ----------
+    step
+        Receives progress; None: no progress.
+    """
+
+    step: Step | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    changes: list[Change] = field(default_factory=list)
+    failures: dict[str, Finding] = field(default_factory=dict)
+    refusals: list[Finding] = field(default_factory=list)
+    advice: list[Finding] = field(default_factory=list)
+    _running: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _latest: dict[str, str] = field(default_factory=dict)
+    _failed: list[str] = field(default_factory=list)
+    _finished: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, event: EngineEvent) -> None:
+        """Record an event."""
+        with self._lock:
+            if event.resource_pre_event:
+                self._started(event.resource_pre_event.metadata)
+            elif event.res_outputs_event:
+                self._ended(event.res_outputs_event.metadata)
+            elif event.res_op_failed_event:
+                urn = event.res_op_failed_event.metadata.urn
+                self._running.pop(urn, None)
+                self._failed.append(urn)
+            elif event.diagnostic_event:
+                self._diagnostic(event.diagnostic_event)
+            elif policy := getattr(event, "policy_event", None):
+                (self.refusals if policy.enforcement_level == "mandatory" else self.advice).append(
+                    _policy_problem(policy)
+                )
+            elif event.summary_event:
+                self.counts = Counter(
+                    {str(_plain(key)): value for key, value in event.summary_event.resource_changes.items()}
+                )
+        self.report()
+
+    def report(self) -> None:
+        """Update the progress step."""
+        if self.step is not None:
+            self.step.update(self.describe())
+
+    def describe(self) -> str:
+        """Return the progress in one line: finished operations, and the longest-running one."""
+        now = time.monotonic()
+        with self._lock:
+            waiting = sorted((began, resource_of(urn), operation) for urn, (operation, began) in self._running.items())
+            done = f"{self._finished} done"
+            if not waiting:
+                return done
+            began, resource, operation = waiting[0]
+            others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            text = f"{done}, {operation} {resource}{others}"
+            if now - began > _SLOW:
+                latest = next((self._latest[urn] for urn in self._running if urn in self._latest), "")
+                text += f" for {now - began:.0f} s" + (f": {latest}" if latest else "")
+            return text
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Failed resources with their messages, each once, and mandatory policy violations."""
+        found = [
+            self.failures.get(urn, Finding(resource_of(urn), self._latest.get(urn, "failed without a message")))
+            for urn in dict.fromkeys(self._failed)
+        ]
+        general = [finding for urn, finding in self.failures.items() if urn not in self._failed]
+        return [*self.refusals, *(found or general)]
+
+    def _started(self, metadata: StepEventMetadata) -> None:
+        operation = str(_plain(metadata.op))
+        if metadata.type in _INTERNAL or metadata.type.startswith("trainyard:") or operation == "same":
+            return
+        self._running[metadata.urn] = (operation, time.monotonic())
+        self._changed(operation, metadata)
+
+    def _ended(self, metadata: StepEventMetadata) -> None:
+        operation, _ = self._running.pop(metadata.urn, ("", 0.0))
+        if operation:
+            self._finished += 1
+        if operation == "refresh":
+            # The result of a refresh is only known at its end.
+            self._changed(str(_plain(metadata.op)), metadata)
+        self._latest.pop(metadata.urn, None)
+
+    def _changed(self, operation: str, metadata: StepEventMetadata) -> None:
+        if operation in ("create", "update", "delete", "replace"):
+            fields = tuple(sorted(metadata.detailed_diff)) if metadata.detailed_diff else tuple(metadata.diffs or ())
+            self.changes.append(Change(operation, resource_of(metadata.urn), component_of(metadata.urn), fields))
+
+    def _diagnostic(self, event: Any) -> None:
+        message = " ".join(_MARKUP.sub("", event.message).split())
+        urn = event.urn or ""
+        if not message:
+            return
+        if event.severity == "error" and message not in _ENDED:
+            known = self.failures.get(urn)
+            if known is None or len(message) > len(known.message):
+                self.failures[urn] = Finding(resource_of(urn) if urn else "", message)
+        elif urn and not message.startswith(_NOISE):
+            self._latest[urn] = message[:160]
+
+
+def resource_of(urn: str) -> str:
+    """Return the name of a resource."""
+    return urn.rpartition("::")[2]
+
+
+def component_of(urn: str) -> str:
+    """Return the component that a resource belongs to; empty if none."""
+    parts = urn.split("::")
+    parents = parts[2].split("$")[:-1] if len(parts) > 2 else []
+    return parents[-1].rpartition(":")[2] if parents else ""
+
+
+def _policy_problem(event: Any) -> Finding:
+    text, _, fix = _MARKUP.sub("", event.message).partition("\n")[2].strip().rpartition(". Fix: ")
+    resource = resource_of(event.resource_urn) if event.resource_urn else ""
+    message, fix = (text, fix) if text else (fix, "")
+    rule = None if event.policy_name == event.policy_pack_name else event.policy_name
+    return Finding(resource, f"{rule} {message}" if rule else message, fix, rule)
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "value", value)

@@ -1,0 +1,308 @@
+"""Run a check from its options: starts or finds a policy server while the files are read."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from trainyard.checks.finding import Finding, Severity
+from trainyard.checks.report import Report
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import Rule
+from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.opa.bundle import Bundle, build_bundle
+from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.opa.socket_client import SocketClient
+from trainyard.policy.prefilter import Mentions
+from trainyard.policy.review import Surroundings
+from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.stack_objects import policy_settings, rule_catalogues
+from trainyard.policy.validating_admission_policies import refuse_unknown
+from trainyard.settings import StackSettings
+from trainyard.settings.platform import PolicySettings, TrainerSettings
+
+if TYPE_CHECKING:
+    from trainyard.kube import Client
+    from trainyard.policy.opa.client import OpaClient
+
+__all__ = ["Rulebook", "address_of", "check_cluster", "check_paths", "expired_exemptions", "opened"]
+
+_PLATFORM_NAMESPACE = TrainerSettings().namespace
+_SECONDS = 60.0
+"""How long one batch may take; much longer than it does."""
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    """The rules and who decides by them.
+
+    Parameters
+    ----------
+    rules
+        The catalogue.
+    surroundings
+        Settings of the stack, and which rules judge.
+    address
+        Where the policy server is, once it runs.
+    settings
+        The stack's settings; None where there is no stack.
+    """
+
+    rules: Sequence[Rule]
+    surroundings: Surroundings
+    address: Future[OpaAddress]
+    settings: StackSettings | None
+
+
+def opened(
+    stack: ExitStack,
+    settings: StackSettings | None,
+    *,
+    folders: Sequence[Path] = (),
+    only: Sequence[str] = (),
+    program: Callable[[], Path] | None = None,
+    server: OpaAddress | None = None,
+    now: datetime.datetime | None = None,
+) -> Rulebook:
+    """Return the rules of a stack; a server is started meanwhile, and stopped with the exit stack.
+
+    Parameters
+    ----------
+    stack
+        What ends the server.
+    settings
+        The stack's settings; None where there is no stack.
+    folders
+        Rule folders beside those of the settings.
+    only
+        Ids of the rules to check by; all when empty.
+    program
+        Returns the ``opa`` program.
+    server
+        A running server to be used instead; it must have exactly these rules.
+    now
+        The current time.
+
+    Raises
+    ------
+    TrainyardError
+        A rule folder is wrong, or an id is unknown.
+    """
+    own = [*rule_catalogues(settings)[1:], *folders]
+    rules = load_rules(*rule_catalogues(None), *own)
+    known = {rule.id for rule in rules}
+    if unknown := sorted(set(only) - known):
+        raise TrainyardError(f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(sorted(known))}")
+    policies = policy_settings(settings, rules) if settings else PolicySettings()
+    refuse_unknown(rules, policies)
+    exempt = settings.exempt_namespaces if settings else policies.exempt_namespaces
+    surroundings = Surroundings(
+        policies,
+        exempt,
+        now or datetime.datetime.now(datetime.UTC),
+        list(only) if only else None,
+        Mentions(rules, policies.parameters),
+    )
+    return Rulebook(rules, surroundings, _address(stack, build_bundle(*own, rules=rules), program, server), settings)
+
+
+def _address(
+    stack: ExitStack, bundle: Bundle, program: Callable[[], Path] | None, server: OpaAddress | None
+) -> Future[OpaAddress]:
+    future: Future[OpaAddress] = Future()
+    if server is not None:
+        future.set_result(
+            OpaAddress(server.host, server.port, ca=server.ca, token=server.token, revision=bundle.revision)
+        )
+        return future
+    if program is None:
+        raise TrainyardError("There is no policy server", fix="name one with --opa-url")
+    opa = OpaServer(program, bundle)
+    workers = ThreadPoolExecutor(1, thread_name_prefix="opa")
+    future = workers.submit(opa.__enter__)
+    workers.shutdown(wait=False)
+
+    def stop() -> None:
+        if future.exception() is None:
+            opa.__exit__(None, None, None)
+
+    stack.callback(stop)
+    return future
+
+
+def check_paths(
+    rulebook: Rulebook,
+    paths: Sequence[str],
+    *,
+    stdin: Callable[[], str],
+    allow_no_objects: bool = False,
+    changed: Callable[[], frozenset[Path]] | None = None,
+    everything: Iterable[Path] = (),
+    settings_file: str = "settings",
+) -> Report:
+    """Check files.
+
+    Parameters
+    ----------
+    rulebook
+        The rules and who decides.
+    paths
+        Files, folders, globs; ``-`` for standard input.
+    stdin
+        Returns the text of standard input.
+    allow_no_objects
+        Whether files that are named themselves and hold no object are passed over.
+    changed
+        Returns the files whose objects are checked; everything is where it is None.
+    everything
+        Files and folders with which everything changes: the stack's settings, rules.
+    settings_file
+        Where the exemptions are, for what is said about them.
+
+    Raises
+    ------
+    TrainyardError
+        A path holds nothing to check, or there is no decision.
+    """
+    from trainyard.policy.check.checker import Checker
+    from trainyard.policy.check.sources import read_sources
+    from trainyard.policy.check.world import World
+
+    sources = read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects)
+    if not sources.manifests and not sources.faults and not allow_no_objects:
+        raise TrainyardError(
+            f"There is no Kubernetes object in {', '.join(paths)}",
+            fix="check the path, or add --allow-no-objects if none is expected",
+        )
+    files = changed() if changed else None
+    if files is not None and any(_touches(each, files) for each in everything):
+        files = None
+    world = World(rulebook.settings, sources.manifests)
+    namespace = rulebook.settings.trainer.namespace if rulebook.settings else _PLATFORM_NAMESPACE
+    checker = Checker(rulebook.rules, world, rulebook.surroundings, platform_namespace=namespace)
+
+    async def judged() -> Report:
+        async with _client(rulebook.address.result()) as client:
+            return await checker.check(sources, client, changed=files)
+
+    report = asyncio.run(judged())
+    return report.with_findings([*report.findings, *expired_exemptions(rulebook, settings_file)])
+
+
+def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: bool = False) -> Report:
+    """Check what exists in a cluster.
+
+    Rules of the family protection are left out: they judge who writes, which an object does not tell.
+
+    Parameters
+    ----------
+    rulebook
+        The rules and who decides.
+    client
+        Returns the cluster.
+    report
+        Whether the findings are also written into the cluster, as PolicyReports.
+
+    Raises
+    ------
+    TrainyardError
+        The cluster cannot be read, there is no decision, or the reports cannot be written.
+    """
+    from trainyard.policy.check.audit import existing
+    from trainyard.policy.check.checker import Checker
+    from trainyard.policy.check.policy_reports import policy_reports, write_reports
+    from trainyard.policy.check.world import World
+
+    wanted = rulebook.surroundings.only
+    rules = [rule for rule in rulebook.rules if rule.audited and (wanted is None or rule.id in wanted)]
+    surroundings = replace(rulebook.surroundings, only=[rule.id for rule in rules])
+    namespace = rulebook.settings.trainer.namespace if rulebook.settings else _PLATFORM_NAMESPACE
+
+    async def judged() -> Report:
+        async with client() as cluster:
+            sources, context = await existing(cluster, rules)
+            world = World(None, context.manifests)
+            checker = Checker(rules, world, surroundings, live=True, platform_namespace=namespace)
+            async with _client(rulebook.address.result()) as source:
+                found = await checker.check(sources, source)
+            if report:
+                namespaces = [manifest.name for manifest in context.manifests if manifest.kind == "Namespace"]
+                bodies = policy_reports(found, rules, namespaces, surroundings.now)
+                await write_reports(cluster, bodies)
+            return found
+
+    return asyncio.run(judged())
+
+
+def _client(address: OpaAddress) -> OpaClient | SocketClient:
+    """Return who asks; the library for servers elsewhere is loaded for these only."""
+    if address.socket is not None:
+        return SocketClient(address.socket, address.revision, timeout=_SECONDS)
+    from trainyard.policy.opa.client import OpaClient
+
+    return OpaClient(address, timeout=_SECONDS)
+
+
+def expired_exemptions(rulebook: Rulebook, file: str) -> list[Finding]:
+    """Return a warning for each exemption that no longer holds."""
+    today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
+    return [
+        Finding(
+            f"policies.exemptions[{index}]",
+            f"expired on {exemption.expires} ({exemption.reason})",
+            "remove it, or give it a later day",
+            exemption.rule,
+            severity=Severity.WARNING,
+            object=f"exemption of {exemption.owner}",
+            file=file,
+        )
+        for index, exemption in enumerate(rulebook.surroundings.settings.exemptions)
+        if exemption.expires <= today
+    ]
+
+
+def address_of(url: str, ca: Path | None, token: Path | None) -> OpaAddress:
+    """Return the address of a server from its URL.
+
+    Raises
+    ------
+    TrainyardError
+        The URL is none, or would be spoken to in the clear on another machine.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host:
+        raise TrainyardError(f"{url!r} is no URL of a policy server", fix="write https://HOST:PORT")
+    for name, file in (("--opa-ca", ca), ("--opa-token", token)):
+        if file is not None and not file.is_file():
+            raise TrainyardError(f"{name}: {file} does not exist", fix="name a file")
+    if parts.scheme == "http":
+        if not _own_machine(host):
+            raise TrainyardError(f"{url} would carry manifests in the clear", fix="use https and --opa-ca")
+        return OpaAddress(host, port or 8181, token=token)
+    authority = ca or Path(ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt")
+    return OpaAddress(host, port or 443, ca=authority, token=token)
+
+
+def _own_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _touches(place: Path, files: Iterable[Path]) -> bool:
+    resolved = place.resolve()
+    return any(file == resolved or file.is_relative_to(resolved) for file in files)

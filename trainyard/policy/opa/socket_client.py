@@ -1,0 +1,87 @@
+"""Client of a local server on its Unix socket, without network libraries, which load slowly.
+
+Whatever goes wrong is a refusal, as with :mod:`trainyard.policy.opa.client`; nobody else can stand in for this server,
+so there is neither a token nor another attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from trainyard.policy.opa.protocol import PARAMETERS, result_of, wholes, written
+from trainyard.policy.review import DecisionUnavailableError
+
+__all__ = ["SocketClient"]
+
+_PATH: Final = "/v1/data/trainyard/decisions?" + "&".join(f"{name}={value}" for name, value in PARAMETERS.items())
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class SocketClient:
+    """Decisions of the server on a socket.
+
+    Parameters
+    ----------
+    path
+        The socket.
+    revision
+        Revision of the bundle the answers must come from; any where it is None.
+    timeout
+        Seconds without a sign of the server until a decision counts as missing.
+    """
+
+    def __init__(self, path: Path, revision: str | None, *, timeout: float) -> None:
+        self._path = path
+        self._revision = revision
+        self._timeout = timeout
+
+    async def __aenter__(self) -> SocketClient:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
+
+    async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the decisions about several requests that share parameters, in their order.
+
+        Raises
+        ------
+        DecisionUnavailableError
+            The server is away, too slow, has other rules than expected, or did not decide about each request.
+        """
+        return await asyncio.to_thread(self._decisions, documents)
+
+    def _decisions(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+        connection = _Connection(self._path, self._timeout)
+        try:
+            body = written({"input": documents}).encode()
+            connection.request("POST", _PATH, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            status, content = response.status, response.read()
+            answer = orjson.loads(content) if status == http.client.OK else None
+        except TimeoutError as error:
+            raise DecisionUnavailableError("the policy server took too long") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise DecisionUnavailableError(f"{type(error).__name__}: {error}") from error
+        finally:
+            connection.close()
+        if status != http.client.OK:
+            raise DecisionUnavailableError(f"the policy server answered {status}")
+        return wholes(result_of(answer, self._revision), documents)

@@ -1,0 +1,311 @@
+"""Review of a stack: all its objects at once, with its own tenants and platform as parameters."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.api.constants import API_VERSION, TRAIN_JOB
+from trainyard.checks.finding import Severity
+from trainyard.errors import TrainyardError
+from trainyard.policy.admission_rule import Reach, Rule
+from trainyard.policy.cases import MISSING_PARAMETER
+from trainyard.policy.check.train_job_check import Resolved, resolved
+from trainyard.policy.check.world import DEFAULT_NAMESPACE
+from trainyard.policy.opa.address import OpaAddress
+from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.pack.stack_resources import KubernetesObject, Resource, objects_of, unreadable
+from trainyard.policy.pack.stack_values import masked, overlaps
+from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundings
+from trainyard.policy.review import (
+    PLAIN_KINDS,
+    Decision,
+    Review,
+    Said,
+    Surroundings,
+    Violation,
+    decision_of,
+    documents_of,
+)
+from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.stack_objects import policy_settings, rule_catalogues
+from trainyard.settings import StackSettings
+from trainyard.settings.platform import PolicySettings, PolicyState
+
+__all__ = ["WHOLE", "Pack", "Report"]
+
+WHOLE: Final = "trainyard"
+"""Name under which it is reported that something could not be judged."""
+
+_BATCH: Final = 64
+_TIMEOUT: Final = 60.0
+_SHOWN: Final = (PolicyState.DENY, PolicyState.WARN)
+
+Key = tuple[str, str | None, str]
+"""What makes two findings the same: the rendered object, the rule, and the path."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One thing to say about a resource.
+
+    Parameters
+    ----------
+    policy
+        Id of the rule, or :data:`WHOLE`.
+    urn
+        The resource; empty for the stack.
+    mandatory
+        Whether it fails the preview.
+    message
+        Where and what is wrong, and what to do; secrets are masked.
+    undecided
+        Whether it depends on a value that is not known yet.
+    """
+
+    policy: str
+    urn: str
+    mandatory: bool
+    message: str
+    undecided: bool = False
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """One object and what is asked about it.
+
+    Parameters
+    ----------
+    guises
+        For each thing that the object may turn out to be: reviews by the label of the object they judge, and what was
+        found without the rules.
+    """
+
+    object: KubernetesObject
+    guises: tuple[tuple[tuple[tuple[str, Review], ...], tuple[Violation, ...]], ...]
+    unlabelled: bool
+
+    @property
+    def reviews(self) -> Iterator[Review]:
+        return (review for reviews, _ in self.guises for _, review in reviews)
+
+
+class Pack:
+    """The rules for one stack, judged by a policy server that lives as long as the pack.
+
+    Parameters
+    ----------
+    program
+        Returns the ``opa`` program.
+    settings
+        The settings of the platform's stack; None where nobody says them.
+    states
+        State by rule id where it differs from the settings'.
+    exempt_namespaces
+        Further namespaces that tenant rules do not bind.
+    """
+
+    def __init__(
+        self,
+        program: Callable[[], Path],
+        settings: StackSettings | None = None,
+        *,
+        states: Mapping[str, PolicyState] | None = None,
+        exempt_namespaces: Iterable[str] = (),
+    ) -> None:
+        self._program = program
+        self._settings = settings
+        self._exempt = tuple(exempt_namespaces)
+        self._folders = rule_catalogues(settings)
+        self.rules: tuple[Rule, ...] = tuple(load_rules(*self._folders))
+        policies = policy_settings(settings, self.rules) if settings else PolicySettings()
+        self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})
+        self._reach = {rule.id: rule.reach for rule in self.rules}
+        self._scopes = {(match.group, match.kind): match.scope for rule in self.rules for match in rule.matches}
+        self._kinds = {kind for _, kind in self._scopes} | SURROUNDING_KINDS
+        self._server: OpaServer | None = None
+        self._address: OpaAddress | None = None
+        self._lock = threading.Lock()
+
+    def state(self, rule: Rule) -> PolicyState:
+        """Return what a violation of a rule causes in this stack."""
+        return self._policies.states.get(rule.id, rule.state)
+
+    def reads(self, kind: str) -> bool:
+        """Return whether objects of a kind matter at all, so that nothing else need be decoded."""
+        return kind in self._kinds or kind.endswith("List")
+
+    def start(self) -> OpaAddress:
+        """Start the policy server, or return where it runs.
+
+        Raises
+        ------
+        TrainyardError
+            There is no policy server.
+        """
+        with self._lock:
+            if self._address is None:
+                server = OpaServer(self._program, build_bundle(*self._folders[1:], rules=self.rules))
+                self._address = server.__enter__()
+                self._server = server
+            return self._address
+
+    def stop(self) -> None:
+        """Stop the policy server."""
+        with self._lock:
+            server, self._server, self._address = self._server, None, None
+        if server is not None:
+            server.__exit__(None, None, None)
+
+    def judge(self, resources: Iterable[Resource]) -> list[Report]:
+        """Return what is wrong in a stack; whatever prevents an answer is a violation itself."""
+        try:
+            return asyncio.run(self._judged(list(resources)))
+        except TrainyardError as error:
+            return [Report(WHOLE, "", True, str(error))]
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return [Report(WHOLE, "", True, f"The stack could not be judged: {reason}. Fix: report this")]
+
+    async def _judged(self, resources: Sequence[Resource]) -> list[Report]:
+        objects = list(objects_of(resources))
+        surroundings = StackSurroundings(self._settings, objects)
+        subjects = [subject for each in objects if (subject := self._subject(each, surroundings))]
+        decisions = await self._decisions([review for each in subjects for review in each.reviews], surroundings)
+        reports = [
+            Report(WHOLE, resource.urn, False, f"undecided until the stack is up: {reason}", undecided=True)
+            for resource, reason in unreadable(resources)
+        ]
+        answers = iter(decisions)
+        for subject in subjects:
+            reports += self._reports(subject, answers)
+        return reports
+
+    async def _decisions(self, reviews: Sequence[Review], surroundings: StackSurroundings) -> list[Decision]:
+        if not reviews:
+            return []
+        from trainyard.policy.opa.client import OpaClient
+
+        exempt = (*surroundings.exempt_namespaces, *self._exempt)
+        shared = Surroundings(self._policies, exempt, datetime.datetime.now(datetime.UTC))
+        address = await asyncio.to_thread(self.start)
+        decisions: list[Decision] = []
+        async with OpaClient(address, timeout=_TIMEOUT) as client:
+            for start in range(0, len(reviews), _BATCH):
+                document = documents_of(reviews[start : start + _BATCH], shared)
+                decisions += [decision_of(each) for each in await client.decide_all(document)]
+        return decisions
+
+    def _subject(self, subject: KubernetesObject, surroundings: StackSurroundings) -> _Subject | None:
+        scope = self._scopes.get((subject.group, subject.kind))
+        if scope is None:
+            return None
+        clustered = scope == "Cluster"
+        namespace = "" if clustered else subject.namespace
+        if namespace == "" and not clustered:
+            namespace = DEFAULT_NAMESPACE
+        doubts = (MISSING_PARAMETER,) if surroundings.unknown(namespace) else ()
+        common = surroundings.review(namespace or "", clustered=clustered)
+        guises = []
+        for manifest in subject.manifests():
+            body = manifest.body
+            rendered: tuple[Mapping[str, Any], ...] = ()
+            problems: tuple[Violation, ...] = ()
+            runtime: Mapping[str, Any] | None = None
+            if (body["apiVersion"], subject.kind) == (API_VERSION, TRAIN_JOB) and not subject.patch:
+                outcome = resolved(manifest, surroundings.world)
+                body, rendered = outcome.body, outcome.objects
+                runtime = outcome.runtime.body if outcome.runtime else None
+                problems = tuple(_problems(outcome, doubtful=bool(doubts)))
+            reviews = [("", Review("CREATE", body, runtime=runtime, unknown=(*subject.unknown, *doubts), **common))]
+            by_controller = {**common, **surroundings.controller}
+            for made in filter(self._judged_when_made, rendered):
+                label = f"{made['kind']} {namespace}/{made['metadata']['name']}: "
+                reviews.append((label, Review("CREATE", made, unknown=doubts, **by_controller)))
+            guises.append((tuple(reviews), problems))
+        return _Subject(subject, tuple(guises), surroundings.unlabelled(namespace))
+
+    def _judged_when_made(self, body: Mapping[str, Any]) -> bool:
+        return body["kind"] not in PLAIN_KINDS and (_group(body), body["kind"]) in self._scopes
+
+    def _reports(self, subject: _Subject, decisions: Iterator[Decision]) -> Iterator[Report]:
+        """Yield what an object violates; what it does whatever it turns out to be is certain, the rest undecided.
+
+        What is certain of an object that a TrainJob becomes is not left out for something undecided of the TrainJob.
+        """
+        seen: dict[Key, Violation] = {}
+        certain: set[Key] | None = None
+        for reviews, problems in subject.guises:
+            found: dict[Key, Violation] = {("", each.rule, each.path): each for each in problems}
+            doubtful: dict[Key, Violation] = {}
+            for label, review in reviews:
+                decision = next(decisions)
+                for each in (*decision.violations, *decision.warnings, *decision.undecided):
+                    undecided = any(overlaps(each.path, path) for path in review.unknown)
+                    if each.state in _SHOWN:
+                        (doubtful if undecided else found).setdefault((label, each.rule, each.path), each)
+            decided = {key for key, each in found.items() if not self._doubtful(subject, key, each)}
+            certain = decided if certain is None else certain & decided
+            for key, each in (found | doubtful).items():
+                seen.setdefault(key, each)
+        sure = certain or set()
+        told = {*_told(seen, lambda key: key in sure), *_told(seen, lambda key: not key[0] or key not in sure)}
+        for key in sorted(told, key=lambda key: (key[0], key[1] or "", key[2])):
+            yield self._report(subject, key, seen[key], sure=key in sure)
+
+    def _report(self, subject: _Subject, key: Key, finding: Violation, *, sure: bool) -> Report:
+        label, rule, path = key
+        where = f"{label}{path}" if label else f"{subject.object.prefix}{path}"
+        text = masked(f"{where}: {finding.message}. Fix: {finding.fix}", subject.object.secrets)
+        if not sure:
+            text = f"undecided until the stack is up: {text}"
+        mandatory = sure and finding.state is PolicyState.DENY
+        return Report(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
+
+    def _doubtful(self, subject: _Subject, key: Key, finding: Violation) -> bool:
+        """Return whether a finding depends on what the program does not know of the object's surroundings."""
+        label, rule, path = key
+        reach = self._reach.get(rule or "")
+        if subject.object.namespace is None and reach in (Reach.TENANTS, Reach.LABELLED):
+            return True
+        if subject.unlabelled and reach is Reach.LABELLED:
+            return True
+        absent = not label and path != MISSING_PARAMETER and path not in subject.object.places
+        return subject.object.patch and absent and finding.rule is not None
+
+
+def _told(seen: Mapping[Key, Violation], chosen: Callable[[Key], bool]) -> Iterator[Key]:
+    """Yield what is to be said of some findings: what an object becomes repeats nothing that the object says itself."""
+    keys = sorted(filter(chosen, seen), key=lambda key: (key[0], key[1] or "", key[2]))
+    said = Said(seen[key] for key in keys if not key[0])
+    for label, group in groupby(keys, key=lambda key: key[0]):
+        found = [seen[key] for key in group]
+        for each in said.news(found) if label else found:
+            yield label, each.rule, each.path
+
+
+def _group(body: Mapping[str, Any]) -> str:
+    return str(body["apiVersion"]).rpartition("/")[0]
+
+
+def _problems(outcome: Resolved, *, doubtful: bool) -> Iterator[Violation]:
+    """Yield what admission says about a TrainJob beside the rules; only warnings where its surroundings are unknown."""
+    for problem in outcome.errors:
+        state = PolicyState.WARN if doubtful else PolicyState.DENY
+        yield Violation(problem.path, problem.message, problem.fix, problem.rule, state=state)
+    for problem in outcome.warnings:
+        yield Violation(
+            problem.path,
+            problem.message,
+            problem.fix,
+            problem.rule,
+            severity=Severity.WARNING,
+            state=PolicyState.WARN,
+        )

@@ -1,0 +1,142 @@
+"""The Kubernetes objects among a stack's resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from trainyard.manifests.documents import Source
+from trainyard.policy.check.sources import Manifest
+from trainyard.policy.pack.stack_values import SUBSTITUTES, NotKnown, Properties, paths, substituted
+
+__all__ = ["KubernetesObject", "Resource", "objects_of", "unreadable"]
+
+_TYPE: Final = "kubernetes:"
+_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+_DROPPED: Final = ("status",)
+_DEPTH: Final = 8
+_SOURCE: Final = Source("stack", "")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource of a stack.
+
+    Parameters
+    ----------
+    urn, type
+        As Pulumi names them.
+    properties
+        What it declares.
+    """
+
+    urn: str
+    type: str
+    properties: Properties
+
+
+@dataclass(frozen=True)
+class KubernetesObject:
+    """One object.
+
+    Parameters
+    ----------
+    urn
+        The resource that declares it.
+    body
+        The object; values may be unknown.
+    secrets
+        Texts that nothing may print.
+    prefix
+        Path of the object in the resource.
+    patch
+        Whether it says some fields of an object that exists.
+    """
+
+    urn: str
+    body: Mapping[str, Any]
+    secrets: frozenset[str] = frozenset()
+    prefix: str = ""
+    patch: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The object's kind."""
+        return str(self.body.get("kind", ""))
+
+    @property
+    def group(self) -> str:
+        """The object's API group; empty for the core."""
+        return str(self.body.get("apiVersion", "")).rpartition("/")[0]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The object's metadata; empty where they are something else."""
+        metadata = self.body.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that the object names; None where that is not known."""
+        if isinstance(self.body.get("metadata"), NotKnown):
+            return None
+        namespace = self.metadata.get("namespace") or ""
+        return namespace if isinstance(namespace, str) else None
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        """Paths of all fields."""
+        return frozenset(path for path, _ in paths(self.body))
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """Paths of the fields whose values are not known."""
+        return tuple(path for path, value in paths(self.body) if isinstance(value, NotKnown))
+
+    def manifests(self) -> list[Manifest]:
+        """Return what the object may turn out to be: one manifest where everything is known."""
+        chosen = SUBSTITUTES if self.unknown else SUBSTITUTES[:1]
+        return [Manifest(_SOURCE, 0, (), substituted(self.body, each)) for each in chosen]
+
+
+def objects_of(resources: Iterable[Resource]) -> Iterator[KubernetesObject]:
+    """Yield the objects that the resources of the Kubernetes provider declare, those of Lists one by one."""
+    for resource in resources:
+        if not resource.type.startswith(_TYPE):
+            continue
+        body = {
+            key: value
+            for key, value in resource.properties.body.items()
+            if key not in _DROPPED and not key.startswith("__")
+        }
+        if not isinstance(body.get("apiVersion"), str) or not isinstance(body.get("kind"), str):
+            continue
+        patch = resource.type.endswith(f":{body['kind']}Patch")
+        yield from _unpacked(resource, body, "", patch=patch, depth=_DEPTH)
+
+
+def unreadable(resources: Iterable[Resource]) -> Iterator[tuple[Resource, str]]:
+    """Yield the resources whose objects nobody sees before they are made, and why."""
+    for resource in resources:
+        if resource.type == _RELEASE:
+            yield resource, "the objects of a Helm release are made by the provider; use helm.sh/v4:Chart to see them"
+        elif resource.type.startswith(_TYPE):
+            for key in ("apiVersion", "kind"):
+                if isinstance(resource.properties.body.get(key), NotKnown):
+                    yield resource, f"{key} is not known yet"
+
+
+def _unpacked(
+    resource: Resource, body: Mapping[str, Any], prefix: str, *, patch: bool, depth: int
+) -> Iterator[KubernetesObject]:
+    items = body.get("items")
+    if not (depth and isinstance(items, list) and str(body["kind"]).endswith("List")):
+        yield KubernetesObject(resource.urn, body, resource.properties.secrets, prefix, patch)
+        return
+    of_items = {"apiVersion": body["apiVersion"], "kind": str(body["kind"]).removesuffix("List")}
+    for index, item in enumerate(items):
+        if isinstance(item, Mapping):
+            inner = {**of_items, **{key: value for key, value in item.items() if value is not None}}
+            yield from _unpacked(resource, inner, f"{prefix}items[{index}].", patch=patch, depth=depth - 1)

@@ -1,0 +1,99 @@
+"""Rule catalog: load the rule folders, or report what is invalid in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from trainyard.checks.finding import Finding
+from trainyard.data import data_folder
+from trainyard.errors import TrainyardError
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
+from trainyard.policy.admission_rule import Fragment, Rule
+from trainyard.policy.plugins import completed
+
+__all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_FIX = "compare with a rule folder of policies/, or make one with: trainyard policy new ID SLUG --family FAMILY"
+
+
+def load_rules(*folders: Path) -> list[Rule]:
+    """Read every rule.
+
+    Parameters
+    ----------
+    folders
+        Catalogue folders: the shipped one (used when none is given) and those of a team. The ids must differ.
+
+    Returns
+    -------
+    list[Rule]
+        Sorted by id.
+
+    Raises
+    ------
+    TrainyardError
+        A rule is wrong; every finding names the file and the field.
+    """
+    rules: dict[str, Rule] = {}
+    for folder in folders or (data_folder("policies"),):
+        for rule_folder in rule_folders(folder):
+            rule = _load_rule(rule_folder)
+            if rule.id in rules:
+                raise TrainyardError(
+                    f"Rule {rule.id} exists twice: {rule_folder} and family {rules[rule.id].family}",
+                    fix="ids are never reused: take the next free one",
+                )
+            rules[rule.id] = rule
+    return [rules[rule_id] for rule_id in sorted(rules)]
+
+
+def rule_folders(folder: Path) -> list[Path]:
+    """Return the folders ``<family>/<ID>-<slug>`` of a catalogue that hold a rule.yaml."""
+    return sorted(path.parent for path in folder.glob("*/*/rule.yaml"))
+
+
+def fragments(folder: Path | None = None) -> dict[str, Fragment]:
+    """Return the shared CEL fragments by name: the files of ``lib`` in the shipped catalogue."""
+    library = (folder or data_folder("policies")) / "lib"
+    return {
+        path.name.removesuffix(".cel.yaml"): validated(Fragment, read_yaml(path), path)
+        for path in sorted(library.glob("*.cel.yaml"), key=str)
+    }
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file that holds one mapping; a key given twice is an error."""
+    document = load(read_text(path), str(path))
+    if not isinstance(document, dict):
+        raise TrainyardError(f"{path} does not hold a mapping", fix=_FIX)
+    return document
+
+
+def validated(model: type[Model], document: dict[str, Any], path: Path) -> Model:
+    """Return the document as a model; an error names the file and each field."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        problems = [
+            Finding(".".join(map(str, entry["loc"])), entry["msg"].removeprefix("Value error, "))
+            for entry in error.errors()
+        ]
+        raise TrainyardError(f"{path} is wrong", fix=_FIX, findings=problems) from error
+
+
+def _load_rule(folder: Path) -> Rule:
+    path = folder / "rule.yaml"
+    document = read_yaml(path)
+    prefix, number, slug = (*folder.name.split("-", 2), "", "")[:3]
+    if document.get("id") != f"{prefix}-{number}" or not slug:
+        raise TrainyardError(
+            f"{path}: id {document.get('id')!r} does not fit the folder name {folder.name!r}",
+            fix="name the folder <ID>-<slug>",
+        )
+    return validated(Rule, {**completed(document), "family": folder.parent.name, "slug": slug}, path)

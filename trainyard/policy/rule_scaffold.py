@@ -1,0 +1,116 @@
+"""Scaffold of a new rule folder that works as it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from trainyard.errors import TrainyardError
+from trainyard.policy.case_files import CASES
+from trainyard.policy.opa.bundle import package_name
+from trainyard.policy.rule_catalog import load_rules
+
+__all__ = ["new_rule"]
+
+_RULE = """\
+id: {id}
+title: {title}
+description: >-
+  Say what goes wrong without the rule, who notices, and what the rule judges.
+severity: error
+state: warn
+since: 0.1.0
+reach: everywhere
+matches:
+  - {{group: trainer.kubeflow.org, version: v1alpha1, kind: TrainJob, resource: trainjobs}}
+fix: remove the annotation
+cel:
+  validations:
+    - expression: '!("example.com/{slug}" in object.metadata.?annotations.orValue({{}}))'
+      path: metadata.annotations[example.com/{slug}]
+      message: the annotation is not allowed
+"""
+_REGO = """\
+package trainyard.rules.{package}
+
+import data.trainyard.lib.request
+import rego.v1
+
+annotation := "example.com/{slug}"
+
+violation contains {{"path": path, "message": "the annotation is not allowed"}} if {{
+	annotation in object.keys(request.map(request.metadata, "annotations"))
+	path := sprintf("metadata.annotations[%s]", [annotation])
+}}
+"""
+_CASES = """\
+cases:
+  - name: absent
+    verdict: allow
+    about: An object without the field.
+    base: trainjob
+  - name: present
+    verdict: warn
+    about: The violation the rule is for; its verdict is deny once the rule's state is.
+    base: trainjob
+    add: {{metadata.annotations: {{example.com/{slug}: "yes"}}}}
+    paths: ["metadata.annotations[example.com/{slug}]"]
+"""
+
+
+def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path | None = None) -> list[Path]:
+    """Write a rule folder with one rule and two cases.
+
+    Parameters
+    ----------
+    folder
+        Catalogue folder to write into.
+    rule_id
+        Id that no rule has or had, such as QUE-003.
+    slug
+        Few words for the folder name, joined by hyphens.
+    family
+        Folder above, such as tenancy.
+    known
+        A further catalogue whose ids are taken.
+
+    Returns
+    -------
+    list[Path]
+        The files.
+
+    Raises
+    ------
+    TrainyardError
+        The id is taken, or a name cannot be used.
+    """
+    for value, pattern, example in (
+        (rule_id, r"[A-Z]{3}-[0-9]{3}", "QUE-003"),
+        (slug, r"[a-z0-9]+(-[a-z0-9]+)*", "leaf-queues"),
+        (family, r"[a-z]+", "tenancy"),
+    ):
+        if not re.fullmatch(pattern, value):
+            raise TrainyardError(f"{value!r} cannot be used here", fix=f"write it like {example}")
+    for catalogue in {folder, known or folder}:
+        taken = (
+            next((rule for rule in load_rules(catalogue) if rule.id == rule_id), None) if catalogue.is_dir() else None
+        )
+        if taken is not None:
+            raise TrainyardError(
+                f"{rule_id} is taken by {taken.family}/{taken.id}-{taken.slug}",
+                fix="ids are never reused: take the next free one",
+            )
+    target = folder / family / f"{rule_id}-{slug}"
+    title = slug.replace("-", " ").capitalize()
+    files = {
+        "rule.yaml": _RULE,
+        "rule.rego": _REGO,
+        CASES: _CASES,
+    }
+    written = []
+    for name, template in files.items():
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(template.format(id=rule_id, slug=slug, title=title, package=package_name(rule_id)))
+        written.append(path)
+    return written

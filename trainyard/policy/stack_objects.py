@@ -1,0 +1,127 @@
+"""Objects that rules read, from the settings of a stack; without a cluster and without Pulumi."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
+from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
+from trainyard.data import data_folder, project_root
+from trainyard.policy.admission_rule import Rule
+from trainyard.policy.validating_admission_policies import TENANT_LABEL
+from trainyard.scheduler import in_force
+from trainyard.settings import StackSettings
+from trainyard.settings.platform import PolicySettings, TrainerSettings
+from trainyard.settings.tenancy import QueueState, TenantSettings
+from trainyard.topology import compile_fabric
+
+__all__ = [
+    "default_queue",
+    "namespace_labels",
+    "platform_object",
+    "policy_settings",
+    "rule_catalogues",
+    "runtime_catalogues",
+    "scheduler_features",
+    "tenant_policy",
+]
+
+
+def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySettings:
+    """Return the rule settings of a stack, with the values that parameters add from its other settings.
+
+    Parameters
+    ----------
+    settings
+        The stack's settings.
+    rules
+        Every rule.
+    """
+    policies = settings.policies
+    parameters = dict(policies.parameters)
+    for rule in rules:
+        for name, schema in rule.parameters.items():
+            given = parameters.get(rule.id, {})
+            values = given.get(name, schema.default)
+            if schema.adds is None or not isinstance(values, list | tuple):
+                continue
+            offered, without = _STACK_VALUES[schema.adds.field](settings), schema.adds.without
+            added = [value for value in offered if value not in values and not (without and without in value)]
+            if added:
+                parameters[rule.id] = {**given, name: [*values, *added]}
+    return policies if parameters == policies.parameters else policies.model_copy(update={"parameters": parameters})
+
+
+_STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
+    "acceleratorResources": lambda settings: settings.accelerator_resources,
+}
+
+
+def platform_object(settings: StackSettings) -> dict[str, Any]:
+    """Return the object that tells rules what the platform offers."""
+    spec = PlatformSpec(
+        leaf_queues=list(settings.leaf_queues),
+        closed_queues=_in_state(settings, QueueState.CLOSED),
+        retired_queues=_in_state(settings, QueueState.RETIRED),
+        accelerator_resources=list(settings.accelerator_resources),
+        tiers=[Tier(name=name, tier=number) for name, number in compile_fabric(settings.fabric).tiers],
+        scheduler_features=scheduler_features(settings),
+        exempt_namespaces=list(settings.exempt_namespaces),
+        status_server=_status_server(settings.trainer),
+    )
+    body = Platform(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
+    return {**body, "metadata": {"name": PLATFORM_NAME}}
+
+
+def _status_server(trainer: TrainerSettings) -> StatusServer | None:
+    """Return where progress is reported; a trainer that somebody else installed has its own way of telling jobs."""
+    if trainer.install is not True or not trainer.progress_reports:
+        return None
+    return StatusServer(service=CONTROLLER_SERVICE, namespace=trainer.namespace)
+
+
+def _in_state(settings: StackSettings, state: QueueState) -> list[str]:
+    return sorted(name for name, queue in settings.queues.items() if queue.state is state)
+
+
+def scheduler_features(settings: StackSettings) -> list[str]:
+    """Return the names of the scheduler's actions and plug-ins that are on, sorted."""
+    return in_force(settings).features
+
+
+def tenant_policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:
+    """Return the object that tells rules what a tenant may use."""
+    spec = TenantPolicySpec(
+        queues=list(settings.queues),
+        default_queue=default_queue(settings),
+        runtimes=list(settings.runtimes),
+        priority_classes=list(settings.priority_classes),
+        service_accounts=list(settings.service_accounts),
+        max_accelerators_per_job=settings.max_accelerators_per_job,
+    )
+    body = TenantPolicy(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
+    return {**body, "metadata": {"name": TENANT_POLICY_NAME, "namespace": tenant}}
+
+
+def default_queue(settings: TenantSettings) -> str:
+    """Return the queue of the tenant's jobs that name none."""
+    return settings.default_queue or settings.queues[0]
+
+
+def namespace_labels(tenant: str, settings: TenantSettings) -> dict[str, str]:
+    """Return the labels of a tenant's namespace, those of Pod Security left out."""
+    return {**settings.labels, TENANT_LABEL: tenant}
+
+
+def rule_catalogues(settings: StackSettings | None) -> list[Path]:
+    """Return the folders of the shipped rules and of the team's own."""
+    own = settings.policies.folders if settings else ()
+    return [data_folder("policies"), *(project_root() / folder for folder in own)]
+
+
+def runtime_catalogues(settings: StackSettings | None) -> list[Path]:
+    """Return the folders of the shipped runtimes and of the team's own."""
+    own = settings.runtimes.folders if settings else ()
+    return [data_folder("runtimes"), *(project_root() / folder for folder in own)]

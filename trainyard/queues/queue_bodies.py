@@ -1,0 +1,115 @@
+"""Queue objects of a checked tree: those that a stack owns, and its changes to Volcano's own two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trainyard.checks.finding import Severity
+from trainyard.errors import TrainyardError
+from trainyard.queues.builtin_queues import RESERVED, fields_said
+from trainyard.queues.queue import Queue
+from trainyard.queues.scheduling import Scheduling
+from trainyard.queues.tree import QueueTree
+from trainyard.queues.tree_checks import check_queues
+from trainyard.queues.units import queue_tree
+from trainyard.settings import StackSettings
+from trainyard.settings.tenancy import NodeGroups
+
+__all__ = ["QueueObjects", "prove_queues", "queue_objects"]
+
+
+@dataclass(frozen=True)
+class QueueObjects:
+    """The queues of a stack that were proved.
+
+    Parameters
+    ----------
+    own
+        Queues that the stack makes, parents before children. Each names its parent and its weight, because Volcano
+        writes them where they are missing.
+    patches
+        What is set on ``root`` and ``default``, as far as the stack says something about them.
+    """
+
+    own: tuple[dict[str, Any], ...] = ()
+    patches: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def all(self) -> tuple[dict[str, Any], ...]:
+        """Both."""
+        return (*self.own, *self.patches)
+
+
+def queue_objects(settings: StackSettings, *, scheduling: Scheduling | None = None) -> list[dict[str, Any]]:
+    """Return the Queues that a stack makes, parents before children; parameters and errors as for `prove_queues`."""
+    return list(prove_queues(settings, scheduling=scheduling).own)
+
+
+def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = None) -> QueueObjects:
+    """Return the queues of a stack.
+
+    Parameters
+    ----------
+    settings
+        The stack.
+    scheduling
+        The scheduler the tree is proved for; as for `check_queues`.
+
+    Raises
+    ------
+    TrainyardError
+        The tree would be refused or would stop the scheduler; every finding is listed.
+    """
+    findings = check_queues(settings, scheduling=scheduling)
+    problems = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if problems:
+        raise TrainyardError("The queue tree has faults", findings=problems)
+    tree = queue_tree(settings)
+    own = tuple(_queue(name, tree.queues[name]) for name in tree.reachable if name not in RESERVED)
+    return QueueObjects(own, tuple(_patches(settings, tree)))
+
+
+def _patches(settings: StackSettings, tree: QueueTree) -> Iterator[dict[str, Any]]:
+    for name in RESERVED:
+        if (said := settings.queues.get(name)) is not None:
+            whole = _queue(name, tree.queues.get(name, tree.root))
+            fields = fields_said(name, said)
+            spec = {field: value for field, value in whole["spec"].items() if field in fields}
+            if spec:
+                yield {**whole, "spec": spec}
+
+
+def _queue(name: str, queue: Queue) -> dict[str, Any]:
+    spec: dict[str, Any] = {"parent": queue.parent, "weight": queue.weight, "reclaimable": queue.reclaimable}
+    if queue.priority:
+        spec["priority"] = queue.priority
+    if queue.deserved:
+        spec["deserved"] = dict(queue.deserved)
+    if queue.guarantee:
+        spec["guarantee"] = {"resource": dict(queue.guarantee)}
+    if queue.capability:
+        spec["capability"] = dict(queue.capability)
+    if queue.type is not None:
+        spec["type"] = queue.type
+    if queue.affinity is not None:
+        groups = {
+            "nodeGroupAffinity": _groups(queue.affinity.node_group_affinity),
+            "nodeGroupAntiAffinity": _groups(queue.affinity.node_group_anti_affinity),
+        }
+        spec["affinity"] = {field: value for field, value in groups.items() if value}
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def _groups(groups: NodeGroups) -> dict[str, list[str]]:
+    fields = {
+        "requiredDuringSchedulingIgnoredDuringExecution": list(groups.required),
+        "preferredDuringSchedulingIgnoredDuringExecution": list(groups.preferred),
+    }
+    return {field: names for field, names in fields.items() if names}

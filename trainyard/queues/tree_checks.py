@@ -1,0 +1,172 @@
+"""Check a queue tree: what the admission webhook rejects, and what it accepts and the scheduler mishandles."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from trainyard.checks.finding import Finding
+from trainyard.queues.amounts import Amounts, units
+from trainyard.queues.builtin_queues import reserved_findings, root_findings
+from trainyard.queues.capacity import supply_of
+from trainyard.queues.effective_limits import flattened, limits
+from trainyard.queues.fairness_checks import sharing_findings
+from trainyard.queues.guarantees import guarantee_findings
+from trainyard.queues.paths import Paths, SettingsPaths
+from trainyard.queues.queue import KINDS, ROOT, Queue
+from trainyard.queues.rules import RULES, holding
+from trainyard.queues.scheduling import Scheduling
+from trainyard.queues.tenant_checks import Gangs, affinity_findings, tenant_findings, topology_findings
+from trainyard.queues.tree import QueueTree
+from trainyard.queues.tree_shape import name_findings, shape_findings
+from trainyard.queues.units import compile_queues
+from trainyard.queues.webhook_checks import admission_findings
+from trainyard.settings import StackSettings
+
+__all__ = ["check_queues", "check_tree"]
+
+
+def check_queues(
+    settings: StackSettings,
+    *,
+    scheduling: Scheduling | None = None,
+    gangs: Gangs | None = None,
+    strict: Collection[str] = (),
+) -> list[Finding]:
+    """Prove the queue tree of a stack.
+
+    Parameters
+    ----------
+    settings
+        The stack; its fabric says how much there is to share out.
+    scheduling
+        The scheduler; the stack's version of Volcano with capacity and its tree when absent.
+    gangs
+        What the smallest gang of each runtime asks for, by runtime name.
+    strict
+        Names of the runtimes whose gangs ask for a hard topology.
+
+    Returns
+    -------
+    list of Finding
+        Errors and warnings (`Finding.severity` tells which), by rule and queue.
+    """
+    scheduling = scheduling or Scheduling(settings.volcano.version)
+    supply, paths = supply_of(settings), SettingsPaths()
+    compiled = compile_queues(settings.queues, supply, paths)
+    tree = compiled.tree
+    findings = check_tree(
+        tree.queues,
+        # What a stack must not say about root is told as such, not as what it would do.
+        root=Queue(capability=tree.root.capability),
+        capacity=supply.total,
+        scheduling=scheduling,
+        node_groups=supply.node_groups,
+        paths=paths,
+    )
+    reserved = holding(reserved_findings(settings.queues, paths), scheduling)
+    bounds = _limits(tree, supply.total, scheduling) if gangs and not any(tree.cycles()) else {}
+    tenants = list(tenant_findings(tree, settings.tenants, bounds, gangs or {}, paths))
+    patient = [name for name, each in settings.priority_classes.items() if not each.preempts]
+    tenants += topology_findings(tree, settings.tenants, patient, strict, scheduling)
+    return [*compiled.findings, *reserved, *findings, *holding(tenants, scheduling)]
+
+
+def check_tree(
+    queues: Mapping[str, Queue],
+    *,
+    root: Queue | None = None,
+    capacity: Mapping[str, str] | None = None,
+    scheduling: Scheduling | None = None,
+    node_groups: Iterable[str] | None = None,
+    paths: Paths | None = None,
+) -> list[Finding]:
+    """Prove a queue tree.
+
+    Parameters
+    ----------
+    queues
+        Queues by name; ``default`` only where something is said about it, ``root`` never.
+    root
+        What is said about ``root``.
+    capacity
+        What all nodes offer together, by resource in Kubernetes quantities; None when that is not known.
+    scheduling
+        The scheduler; Volcano 1.14.1 with capacity and its tree when absent.
+    node_groups
+        Node groups that nodes carry; None when that is not known.
+    paths
+        Where the queues are; settings of a stack when absent.
+
+    Returns
+    -------
+    list of Finding
+        Each says the queue, the resource, the numbers and the fix.
+    """
+    scheduling, paths = scheduling or Scheduling(), paths or SettingsPaths()
+    tree = QueueTree(queues, root)
+    findings = [*shape_findings(tree, paths), *name_findings(tree, paths)]
+    findings += admission_findings(tree, paths, scheduling.version)
+    alone = QueueTree({ROOT: tree.root})
+    findings += [*name_findings(alone, paths), *admission_findings(alone, paths, scheduling.version)]
+    findings += affinity_findings(tree, scheduling, node_groups, paths)
+    findings += root_findings(tree, paths)
+    if not any(finding.rule in ("queue-cycle", "queue-parent-self") for finding in findings):
+        findings += _consequences(tree, None if capacity is None else units(capacity), scheduling, paths, findings)
+    return holding(findings, scheduling)
+
+
+def _consequences(
+    tree: QueueTree,
+    capacity: Mapping[str, int] | None,
+    scheduling: Scheduling,
+    paths: Paths,
+    refused: Iterable[Finding],
+) -> Iterator[Finding]:
+    if capacity is not None:
+        yield from _offered(tree, capacity, paths)
+    read = tree
+    if not scheduling.tree:
+        yield from _ignored(tree, paths)
+        read = flattened(tree)
+    real = limits(read, capacity)
+    told = {(finding.object, finding.rule) for finding in refused}
+    yield from guarantee_findings(read, real, capacity, paths)
+    for finding in sharing_findings(_used(tree, read), real, capacity, scheduling, paths):
+        if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in told:
+            yield finding
+
+
+def _used(tree: QueueTree, read: QueueTree) -> QueueTree:
+    """Return the queues that jobs are meant for; without the tree, inner ones would count as such too."""
+    if read is tree:
+        return tree
+    return flattened(QueueTree({name: tree.queues[name] for name in tree.leaves}, tree.root))
+
+
+def _limits(tree: QueueTree, capacity: Mapping[str, str] | None, scheduling: Scheduling) -> dict[str, Amounts]:
+    return limits(tree if scheduling.tree else flattened(tree), None if capacity is None else units(capacity))
+
+
+def _offered(tree: QueueTree, capacity: Mapping[str, int], paths: Paths) -> Iterator[Finding]:
+    for name in (ROOT, *tree.reachable):
+        queue = tree.queues.get(name, tree.root)
+        named = {resource for kind in KINDS for resource in queue.amounts(kind)}
+        for resource in sorted(resource for resource in named - set(capacity) if "/" in resource):
+            message = f"queue {name!r} names {resource}, which no node of the fabric offers"
+            fix = f"use one of {', '.join(sorted(capacity))}"
+            yield RULES.finding(paths.of(name), message, fix, "queue-resource-offered", object=name)
+
+
+def _ignored(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+    inner = [
+        name
+        for name in tree.reachable
+        if tree.children(name) and any(tree.queues[name].quantities(kind) for kind in KINDS)
+    ]
+    if tree.root.quantities("capability"):
+        inner.insert(0, ROOT)
+    if inner:
+        shown = ", ".join(inner if len(inner) <= 8 else [*inner[:7], f"{len(inner) - 7} more"])
+        message = f"{shown} bound the queues below them, but the scheduler does not read the tree: nothing is bounded"
+        fix = "turn on enableHierarchy of plug-in capacity, or write the amounts into the queues that jobs use"
+        yield RULES.finding(paths.of(), message, fix, "queue-tree-ignored")

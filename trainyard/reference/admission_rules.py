@@ -1,0 +1,109 @@
+"""The rule reference: one page generated from the rule folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from trainyard.policy.admission_rule import Gate, ParameterSource, Reach, Rule
+from trainyard.policy.cases import Case, Verdict
+from trainyard.policy.parameters import cel_literal
+
+__all__ = ["reference"]
+
+_HEAD = """\
+# Rules
+
+Generated from the rule folders by `trainyard policy docs`; do not edit.
+
+A violation is reported as `ID path: what is wrong; what to do`. The state of a rule (`deny`, `warn`, `audit`, `off`)
+and its parameters can be set for a stack:
+
+```yaml
+trainyard:policies:
+  states: {LBL-002: warn}
+  parameters: {LBL-002: {frameworks: [torch, jax, our-framework]}}
+```
+
+Rules that read a TenantPolicy or the Platform deny what is created while that object is missing (`ID parameters: there
+is no TenantPolicy to judge by`). They never hold up an update then, and never the platform's own namespaces: what
+exists can always be changed, drained and deleted. Updates that change neither spec nor labels nor annotations, and
+those that suspend a job, are not judged unless the rule says so; an object that is being deleted never is.
+
+The API server reads both objects as annotations `policy.trainyard.dev/...` of Namespaces: a TenantPolicy on its own
+Namespace, the Platform on `kube-system`. The controller's leader writes them within a second of a change and takes
+back whatever anybody else writes there. An API server knows Namespaces from its first request on; the kinds of
+CustomResourceDefinitions it knows only half a minute after it starts.
+"""
+_REACH = {
+    Reach.EVERYWHERE: "all namespaces",
+    Reach.TENANTS: "every namespace but the platform's own",
+    Reach.LABELLED: "the namespaces of tenants (label `trainyard.dev/tenant`), and what lies in no namespace",
+}
+_SOURCE = {
+    ParameterSource.NONE: "",
+    ParameterSource.TENANT_POLICY: "the TenantPolicy `tenant` of the namespace",
+    ParameterSource.PLATFORM: "the Platform `platform`",
+}
+_GATE = {
+    Gate.CRD: "the CustomResourceDefinition itself; the state cannot be changed",
+    Gate.ADMISSION: "ValidatingAdmissionPolicy",
+    Gate.OPA: "the webhook and the reconcile loop, by the policy server",
+}
+
+
+_NAMES = {
+    Gate.CRD: "the CustomResourceDefinition",
+    Gate.ADMISSION: "ValidatingAdmissionPolicies",
+    Gate.OPA: "the policy server",
+}
+
+
+def reference(rules: Sequence[Rule], cases: Iterable[Case]) -> str:
+    """Return the page, in Markdown."""
+    by_rule: dict[str, list[Case]] = {}
+    for case in cases:
+        by_rule.setdefault(case.rule.id, []).append(case)
+    rows = [
+        f"| [{rule.id}](#{rule.id.lower()}) | {rule.title} | {rule.family} | {rule.state.value} | {kinds} |"
+        for rule in rules
+        if (kinds := ", ".join(_kinds(rule)))
+    ]
+    table = ["| id | rule | family | state | judges |", "|---|---|---|---|---|", *rows]
+    sections = [line for rule in rules for line in _section(rule, by_rule.get(rule.id, []))]
+    return "\n".join([_HEAD, *table, "", *sections]).rstrip() + "\n"
+
+
+def _kinds(rule: Rule) -> list[str]:
+    return [f"Volcano {match.kind}" if match.group == "batch.volcano.sh" else match.kind for match in rule.matches]
+
+
+def _section(rule: Rule, cases: Sequence[Case]) -> Iterator[str]:
+    yield f"## {rule.id}"
+    yield ""
+    yield f"**{rule.title}.** {' '.join(rule.description.split())}"
+    yield ""
+    facts = {
+        "State": f"{rule.state.value} ({rule.severity.value}), since {rule.since}",
+        "Enforced by": _GATE[rule.gate],
+        "Binds": _REACH[rule.reach],
+        "Judges": "; ".join(
+            f"{kind} on {', '.join(match.operations).lower()}"
+            for kind, match in zip(_kinds(rule), rule.matches, strict=True)
+        ),
+        "Reads": _SOURCE[rule.source],
+        "Fix": rule.fix,
+    }
+    yield from (f"- {name}: {text}" for name, text in facts.items() if text)
+    for name, schema in rule.parameters.items():
+        default = list(schema.default) if isinstance(schema.default, tuple) else schema.default
+        yield f"- Parameter `{name}` ({schema.type}): {schema.description}. Default `{cel_literal(default)}`"
+    yield from (f"- Not seen by {_NAMES[entry.gate]}: {entry.what}. Covered: {entry.covered}" for entry in rule.unseen)
+    yield from (f"- See {link}" for link in rule.references)
+    for verdict, heading in ((Verdict.DENY, "Denied"), (Verdict.WARN, "Warned of"), (Verdict.ALLOW, "Allowed")):
+        chosen = [case for case in cases if case.verdict is verdict]
+        if chosen:
+            yield ""
+            yield f"{heading}:"
+            yield ""
+            yield from (f"- {case.content.about}" for case in chosen)
+    yield ""

@@ -1,0 +1,36 @@
+"""Generate the tables of docs/queues.md from the rules: ``python -m trainyard.reference.queue_rules``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard.queues.queue_rule import QueueRule
+from trainyard.queues.rules import RULES
+from trainyard.queues.scheduling import VOLCANO_VERSIONS, Plugin
+
+__all__ = ["rule_table"]
+
+
+def rule_table() -> str:
+    """Return every rule as a Markdown table: what it asks for, where it holds, who refuses it, what it means."""
+    return "\n".join(_rows()) + "\n"
+
+
+def _rows() -> Iterator[str]:
+    yield "| rule | asks for | severity | holds for | refused by | otherwise |"
+    yield "|---|---|---|---|---|---|"
+    for rule in sorted(RULES.values(), key=lambda each: each.id):
+        refused = ", ".join(rule.refused_by) or "–"
+        cells = (f"`{rule.id}`", rule.title, rule.severity.value, _where(rule), refused, rule.effect)
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _where(rule: QueueRule) -> str:
+    parts = [] if rule.versions == VOLCANO_VERSIONS else [", ".join(rule.versions)]
+    if rule.plugins:
+        parts.append(" or ".join(plugin.value for plugin in Plugin if plugin in rule.plugins))
+    return "; ".join(parts) or "all"
+
+
+if __name__ == "__main__":
+    print(rule_table(), end="")

@@ -1,0 +1,137 @@
+"""Placement of a Volcano gang in the fabric.
+
+Volcano takes a limit that it cannot hold for no limit at all: with the plug-in off, without HyperNodes, with a tier
+above the highest or a name that no HyperNode has, the gang is spread anywhere without a warning. So such a limit is
+refused wherever the fabric and the scheduler's configuration are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from trainyard.api import Body, KubernetesModel
+from trainyard.api.constants import TOPOLOGY_FEATURE
+from trainyard.api.markers import rules
+from trainyard.api.shape_rules import ShapeRule
+from trainyard.checks.finding import Finding
+from trainyard.render.working_state import Plan
+
+__all__ = ["NetworkTopology", "check_topology", "network_topology", "warn_topology"]
+
+_PATH: Final = "spec.runtimeRef"
+_FIELD: Final = "podGroupPolicy.volcano.networkTopology"
+_HARD: Final = "hard"
+_TIER_NAMES_SINCE: Final = (1, 14)
+"""First Volcano release whose PodGroup has networkTopology.highestTierName."""
+
+_TIER_EXCLUSIVE: Final = ShapeRule(
+    "!has(self.highestTierName) || !has(self.highestTierAllowed) || self.highestTierAllowed == 1",
+    "highestTierAllowed and highestTierName exclude each other",
+    id="PGP-002",
+    fix="keep one of them; beside a name, the number's default 1 does not count",
+    holds=lambda value: "highestTierName" not in value or value.get("highestTierAllowed", 1) == 1,
+)
+
+
+class NetworkTopology(KubernetesModel):
+    """Network topology constraint of a gang."""
+
+    model_config = ConfigDict(json_schema_extra=rules(_TIER_EXCLUSIVE))
+
+    mode: Literal["hard", "soft"] = "hard"
+    """hard: wait until a domain fits; soft: prefer a domain that fits."""
+    highest_tier_allowed: Annotated[int, Field(ge=0)] = 1
+    """Highest tier of the fabric that the gang may span."""
+    highest_tier_name: Annotated[str | None, Field(min_length=1, max_length=253)] = None
+    """Name of the highest tier; if set, highestTierAllowed is ignored."""
+
+
+def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
+    """Yield limits that Volcano would not hold."""
+    if topology is None:
+        return
+    tiers = plan.context.tiers
+    if topology.mode == _HARD and _off(plan):
+        yield Finding(
+            _PATH,
+            f"{_FIELD} cannot be held: the scheduler's {TOPOLOGY_FEATURE} is off",
+            "turn it on, set mode: soft, or use a runtime without networkTopology",
+        )
+    elif topology.highest_tier_name is not None:
+        yield from _check_name(plan, topology.highest_tier_name, tiers)
+    elif topology.mode == _HARD and tiers is not None:
+        yield from _check_number(topology.highest_tier_allowed, tiers)
+
+
+def warn_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
+    """Warn about soft topology requests that are ignored."""
+    if topology is not None and topology.mode != _HARD and _off(plan):
+        yield Finding(
+            _PATH,
+            f"{_FIELD} has no effect: the scheduler's {TOPOLOGY_FEATURE} is off",
+            "turn it on, or use a runtime without networkTopology",
+        )
+
+
+def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | None:
+    """Return the PodGroup's networkTopology, None where the runtime asks for none.
+
+    A tier is given by its name where Volcano knows names, else by the number that the fabric gives it.
+    """
+    if topology is None:
+        return None
+    name = topology.highest_tier_name
+    if name is None:
+        return {"mode": topology.mode, "highestTierAllowed": topology.highest_tier_allowed}
+    if _knows_names(plan):
+        return {"mode": topology.mode, "highestTierName": name}
+    return {"mode": topology.mode, "highestTierAllowed": (plan.context.tiers or {})[name]}
+
+
+def _check_name(plan: Plan, name: str, tiers: Mapping[str, int] | None) -> Iterator[Finding]:
+    if tiers is not None and name not in tiers:
+        yield Finding(_PATH, f'{_FIELD}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
+    elif tiers is None and not _knows_names(plan):
+        yield Finding(
+            _PATH,
+            f"{_FIELD}.highestTierName: Volcano {plan.context.volcano_version} knows tiers by number only, "
+            f'and the number of "{name}" is not known',
+            "set highestTierAllowed to the tier's number instead",
+        )
+
+
+def _check_number(number: int, tiers: Mapping[str, int]) -> Iterator[Finding]:
+    if not tiers or number > max(tiers.values()):
+        highest = f"the highest tier is {max(tiers.values())}" if tiers else "the fabric has no tiers"
+        yield Finding(
+            _PATH,
+            f"{_FIELD}.highestTierAllowed: {number} limits nothing: {highest}",
+            _one_of(tiers) if tiers else "declare the fabric, or use a runtime without networkTopology",
+        )
+    elif number < min(tiers.values()):
+        yield Finding(
+            _PATH,
+            f"{_FIELD}.highestTierAllowed: no domain is that small: the lowest tier is {min(tiers.values())}",
+            _one_of(tiers),
+        )
+
+
+def _one_of(tiers: Mapping[str, int]) -> str:
+    known = ", ".join(f"{name} ({number})" for name, number in sorted(tiers.items(), key=lambda tier: tier[1]))
+    return f"use one of {known}" if known else "declare the fabric, or use a runtime without networkTopology"
+
+
+def _off(plan: Plan) -> bool:
+    features = plan.context.scheduler_features
+    return features is not None and TOPOLOGY_FEATURE not in features
+
+
+def _knows_names(plan: Plan) -> bool:
+    version = plan.context.volcano_version
+    if version is None:
+        return True
+    numbers = [int(part) if part.isdigit() else 0 for part in version.lstrip("v").split(".")[:2]]
+    return tuple(numbers) >= _TIER_NAMES_SINCE

@@ -1,0 +1,90 @@
+"""Limits of names and numbers: JobSet derives names from the TrainJob's, and rejects those that are too long.
+
+The formulas are those of JobSet's validating webhook: Job ``<job>-<replicatedJob>-<last replica>`` and, for indexed
+Jobs, pod ``<job>-<replicatedJob>-<last replica>-<last index>-<5 characters>`` have at most 63 characters, as have claim
+``<claim>-<job>`` and the address of the coordinator, ``<job>-<replicatedJob>-<replica>-<index>.<subdomain>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard.checks.finding import Finding
+from trainyard.render.jobset_rules import LONGEST_LABEL
+from trainyard.render.working_state import Plan, PodSet
+
+__all__ = ["check_names"]
+
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_POD_SUFFIX: Final = len("-abcde")
+_MAX_PODS: Final = 2**31 - 1
+
+
+def check_names(plan: Plan) -> Iterator[Finding]:
+    """Yield names and numbers that JobSet or the API server would refuse."""
+    name = plan.name
+    if not name:
+        yield Finding("metadata.name", "Field required", "add it")
+        return
+    if not _LABEL.fullmatch(name):
+        yield Finding(
+            "metadata.name",
+            f"{name!r} is not an RFC 1035 label",
+            "use lower-case letters, digits and -, starting with a letter",
+        )
+    room, reason = min(_rooms(plan))
+    if len(name) > room:
+        fix = f"use a name of at most {room} characters" if room > 0 else "shorten the names in the runtime"
+        yield Finding(
+            "metadata.name", f"{name!r} has {len(name)} characters, but {reason} leaves room for {max(room, 0)}", fix
+        )
+    for pod_set in plan.pod_sets:
+        if pod_set.pods > _MAX_PODS:
+            yield Finding(
+                "spec.trainer.numNodes", f'replicatedJob "{pod_set.name}" would have {pod_set.pods} pods', "use fewer"
+            )
+    yield from _coordinator_errors(plan)
+
+
+def _rooms(plan: Plan) -> Iterator[tuple[int, str]]:
+    yield LONGEST_LABEL, "a TrainJob"
+    for pod_set in plan.pod_sets:
+        yield _job_room(pod_set)
+    for policy in plan.job_set_spec.get("volumeClaimPolicies", ()):
+        for claim in policy.get("templates", ()):
+            claim_name = claim.get("metadata", {}).get("name", "")
+            yield LONGEST_LABEL - len(f"{claim_name}-"), f'volume claim "{claim_name}" of the runtime'
+    coordinator = plan.job_set_spec.get("coordinator")
+    if coordinator:
+        yield _coordinator_room(plan, coordinator)
+
+
+def _job_room(pod_set: PodSet) -> tuple[int, str]:
+    suffix = f"-{pod_set.name}-{pod_set.replicas - 1}"
+    if pod_set.job["template"]["spec"].get("completionMode", "Indexed") != "Indexed":
+        return LONGEST_LABEL - len(suffix), f'replicatedJob "{pod_set.name}" of the runtime'
+    room = LONGEST_LABEL - len(f"{suffix}-{pod_set.count - 1}") - _POD_SUFFIX
+    return room, f'replicatedJob "{pod_set.name}" of the runtime with {pod_set.count} pods'
+
+
+def _coordinator_room(plan: Plan, coordinator: dict[str, object]) -> tuple[int, str]:
+    subdomain = plan.job_set_spec.get("network", {}).get("subdomain")
+    inner = f"-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}-{coordinator.get('podIndex', 0)}."
+    reason = "the coordinator of the runtime"
+    if subdomain:
+        return LONGEST_LABEL - len(inner) - len(subdomain), reason
+    return (LONGEST_LABEL - len(inner)) // 2, reason
+
+
+def _coordinator_errors(plan: Plan) -> Iterator[Finding]:
+    coordinator = plan.job_set_spec.get("coordinator")
+    pod_set = plan.pod_set(coordinator["replicatedJob"]) if coordinator else None
+    if coordinator and pod_set and not 0 <= coordinator.get("podIndex", 0) < pod_set.count:
+        yield Finding(
+            "spec.runtimeRef",
+            f'the coordinator is pod {coordinator["podIndex"]} of replicatedJob "{pod_set.name}", '
+            f"which has {pod_set.count} pods",
+            "correct spec.template.spec.coordinator of the runtime, or use more nodes",
+        )

@@ -1,0 +1,169 @@
+"""Render files: TrainJobs with their runtimes and relevant cluster objects, as a cluster would.
+
+Documents count in their order: a second one of the same kind and name is an update of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from trainyard.api import Body, Platform, TenantPolicy, parse
+from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, QUEUE_ANNOTATION, TRAIN_JOB, TRAINING_RUNTIME
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+from trainyard.manifests.documents import objects
+from trainyard.render.platform_facts import context_of
+from trainyard.render.result import RenderContext
+from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
+
+__all__ = ["Answer", "render_documents"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one TrainJob.
+
+    Parameters
+    ----------
+    train_job
+        Namespace and name.
+    errors, warnings
+        What was found.
+    objects
+        What would be created; empty where there are errors.
+    """
+
+    train_job: str
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    objects: tuple[Body, ...] = ()
+
+    def as_json(self) -> Body:
+        """Return the shape of the command-line contract."""
+        return {
+            "trainJob": self.train_job,
+            "errors": [error.as_json() for error in self.errors],
+            "warnings": [warning.as_json() for warning in self.warnings],
+            "objects": list(self.objects),
+        }
+
+
+def render_documents(texts: Mapping[str, str]) -> list[Answer]:
+    """Render every TrainJob of some files, sorted by namespace and name.
+
+    Parameters
+    ----------
+    texts
+        YAML or JSON text by the name of its source. They hold TrainJobs and runtimes; Namespaces, PriorityClasses,
+        TenantPolicies and the Platform are context: the queue of a namespace, which priority classes exist, and what
+        the scheduler and the fabric offer. Other kinds are passed over. Jobs of another controller have no objects and
+        are judged by their schema only: their runtime may be somewhere else.
+
+    Raises
+    ------
+    TrainyardError
+        A text is not YAML, or holds something that is no Kubernetes object.
+    """
+    scene = _Scene()
+    for body in _objects(texts):
+        scene.add(body)
+    return [scene.answer(*key) for key in sorted(scene.train_jobs)]
+
+
+@dataclass
+class _Scene:
+    train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
+    runtimes: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
+    queues: dict[str, str | None] = field(default_factory=dict)
+    namespace_queues: dict[str, str | None] = field(default_factory=dict)
+    priority_classes: set[str] | None = None
+    platform: Platform | None = None
+
+    def add(self, body: Body) -> None:
+        """Take in one object."""
+        kind, group = body["kind"], body["apiVersion"]
+        name, namespace = _name(body), _namespace(body)
+        if group == API_VERSION and kind == TRAIN_JOB:
+            self.train_jobs.setdefault((namespace, name), []).append(body)
+        elif group == API_VERSION and kind in RUNTIME_MODELS:
+            key = kind, namespace if kind == TRAINING_RUNTIME else "", name
+            before = self.runtimes.get(key)
+            self.runtimes[key] = read_runtime(body, before.runtime if before else None)
+        elif group == PLATFORM_API_VERSION and kind == "TenantPolicy":
+            self.queues[namespace] = parse(TenantPolicy, body).spec.default_queue
+        elif group == PLATFORM_API_VERSION and kind == "Platform":
+            self.platform = parse(Platform, body)
+        elif group == "v1" and kind == "Namespace":
+            self.namespace_queues[name] = _annotation(body, QUEUE_ANNOTATION)
+        elif group.startswith("scheduling.k8s.io/") and kind == "PriorityClass":
+            self.priority_classes = (self.priority_classes or set()) | {name}
+
+    def answer(self, namespace: str, name: str) -> Answer:
+        """Return what becomes of one TrainJob after all its documents."""
+        label = f"{namespace}/{name}"
+        context = RenderContext(
+            default_queue=self.queues.get(namespace) or self.namespace_queues.get(namespace),
+            priority_classes=None if self.priority_classes is None else frozenset(self.priority_classes),
+        )
+        context = context_of(self.platform, context)
+        before: Submission[SentRuntime] | None = None
+        for sent in self.train_jobs[namespace, name]:
+            before = submitted(sent, partial(self._runtime, namespace), _about, context, before=before)
+            if before.errors:
+                break
+        assert before is not None  # noqa: S101
+        return Answer(label, before.errors, before.warnings, before.objects)
+
+    def _runtime(self, namespace: str, kind: str, name: str) -> SentRuntime | None:
+        return self.runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name))
+
+
+def _about(runtime: SentRuntime) -> Iterator[Finding]:
+    body = runtime.body
+    for finding in runtime.errors:
+        message = f'{body["kind"]} "{_name(body)}" {finding.path}: {finding.message}'
+        yield Finding("spec.runtimeRef", message, finding.fix, finding.rule)
+
+
+def _objects(texts: Mapping[str, str]) -> Iterator[Body]:
+    for source, text in texts.items():
+        for index, body in enumerate(objects(text, source)):
+            if not _is_object(body):
+                raise TrainyardError(
+                    f"Document {index + 1} of {source} is not a Kubernetes object",
+                    fix="give every document apiVersion, kind and metadata.name",
+                )
+            yield body
+
+
+def _is_object(body: Any) -> bool:
+    return (
+        isinstance(body, dict)
+        and isinstance(body.get("apiVersion"), str)
+        and isinstance(body.get("kind"), str)
+        and isinstance(body.get("metadata"), dict)
+        and isinstance(body["metadata"].get("name"), str)
+        and isinstance(body["metadata"].get("namespace", ""), str)
+    )
+
+
+def _metadata(body: Body) -> Body:
+    metadata: Body = body["metadata"]
+    return metadata
+
+
+def _name(body: Body) -> str:
+    return str(_metadata(body)["name"])
+
+
+def _annotation(body: Body, name: str) -> str | None:
+    annotations = _metadata(body).get("annotations")
+    value = annotations.get(name) if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _namespace(body: Body) -> str:
+    return str(_metadata(body).get("namespace") or "default")

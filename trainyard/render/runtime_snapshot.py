@@ -1,0 +1,155 @@
+"""Runtime snapshot: the runtime that a TrainJob started with, so that later edits do not change the job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from trainyard.api import Body, ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
+from trainyard.api.constants import GROUP, SNAPSHOT_KEY, SNAPSHOT_SUFFIX
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+from trainyard.manifests.documents import objects
+from trainyard.manifests.nodes import InvalidYamlError
+from trainyard.render.runtime_cache import once_per_runtime
+from trainyard.render.working_state import Plan
+
+__all__ = ["check_snapshot", "read_snapshot", "snapshot", "snapshot_name"]
+
+_MODELS: Final[Mapping[str, type[TrainingRuntime] | type[ClusterTrainingRuntime]]] = {
+    "TrainingRuntime": TrainingRuntime,
+    "ClusterTrainingRuntime": ClusterTrainingRuntime,
+}
+_KEPT_METADATA: Final = ("name", "namespace", "uid", "generation", "labels", "annotations")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_FIX: Final = "delete the ConfigMap; it is made again from the runtime"
+_LARGEST: Final = 1024 * 1024
+"""Bytes of data in a ConfigMap that the API server takes."""
+_REMEMBERED: Final = 128
+"""Snapshots of which the runtime is remembered."""
+
+
+def snapshot_name(train_job: str) -> str:
+    """Return the name of the ConfigMap that holds the snapshot."""
+    return f"{train_job}{SNAPSHOT_SUFFIX}"
+
+
+def snapshot(plan: Plan) -> Body:
+    """Return the ConfigMap: one key with the runtime as JSON, which is YAML too."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": plan.metadata(snapshot_name(plan.name)),
+        "data": {SNAPSHOT_KEY: _text(plan.runtime)},
+    }
+
+
+def check_snapshot(plan: Plan) -> Iterator[Finding]:
+    """Yield runtimes that do not fit into a ConfigMap."""
+    text = _text(plan.runtime)
+    if len(text) * 4 > _LARGEST and (size := len(text.encode(errors="surrogatepass"))) > _LARGEST:
+        yield Finding(
+            "spec.runtimeRef",
+            f'{plan.runtime.kind} "{plan.runtime.metadata.name}" has {size} bytes, '
+            f"and its snapshot has room for {_LARGEST}",
+            "move large texts of the runtime (scripts, annotations) into the image or a ConfigMap of their own",
+        )
+
+
+def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime:
+    """Return the runtime of a snapshot.
+
+    Parameters
+    ----------
+    config_map
+        The ConfigMap, written by this project or by upstream.
+    train_job
+        The TrainJob it must belong to.
+
+    Raises
+    ------
+    TrainyardError
+        The snapshot belongs to another object, cannot be read, or holds another runtime than the TrainJob names.
+    """
+    owner = _controller(config_map)
+    if owner is None or owner != train_job.metadata.uid:
+        raise TrainyardError(
+            "invalid runtime snapshot: a snapshot configmap exists but is owned by another object", fix=_FIX
+        )
+    text = (config_map.get("data") or {}).get(SNAPSHOT_KEY)
+    if not isinstance(text, str):
+        raise TrainyardError(
+            f'invalid runtime snapshot: snapshot ConfigMap missing "{SNAPSHOT_KEY}" data key', fix=_FIX
+        )
+    return _expected(text, train_job)
+
+
+@once_per_runtime
+def _text(runtime: Runtime) -> str:
+    return json.dumps(_kept(runtime), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _kept(runtime: Runtime) -> Body:
+    body = {"apiVersion": runtime.api_version, "kind": runtime.kind, **runtime.body()}
+    metadata = {name: value for name, value in (body.get("metadata") or {}).items() if name in _KEPT_METADATA}
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    metadata.pop("annotations", None)
+    return {**body, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def _controller(config_map: Mapping[str, Any]) -> str | None:
+    owners = (config_map.get("metadata") or {}).get("ownerReferences") or ()
+    return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+
+
+def _read(text: str) -> Body:
+    try:
+        return json.loads(text)  # type: ignore[no-any-return]
+    except RecursionError as error:
+        raise TrainyardError(
+            "invalid runtime snapshot: unable to unmarshal the snapshot: it is nested too deeply", fix=_FIX
+        ) from error
+    except ValueError:
+        pass
+    try:
+        loaded = next(objects(text), None)
+    except InvalidYamlError as error:
+        raise TrainyardError(
+            f"invalid runtime snapshot: unable to unmarshal the snapshot: {error.reason}", fix=_FIX
+        ) from error
+    if not isinstance(loaded, dict):
+        raise TrainyardError(
+            "invalid runtime snapshot: unable to unmarshal the snapshot: it is not an object", fix=_FIX
+        )
+    return loaded
+
+
+def _expected(text: str, train_job: TrainJob) -> Runtime:
+    found, runtime = _content(text)
+    reference = train_job.spec.runtime_ref if train_job.spec else None
+    wanted = (reference.name, reference.api_group, reference.kind) if reference else ("", GROUP, "")
+    if found != wanted or runtime is None:
+        raise TrainyardError(
+            "invalid runtime snapshot: the snapshot refers to the wrong runtime: "
+            "expecting a runtime with name, api group and kind of "
+            f"{', '.join(map(repr, wanted))} but found {', '.join(map(repr, found))}",
+            fix=_FIX,
+        )
+    return runtime
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _content(text: str) -> tuple[tuple[Any, str, Any], Runtime | None]:
+    """Return name, group and kind of what a snapshot holds, and the runtime, None for another kind.
+
+    Many TrainJobs have a snapshot of the same runtime, and what is read is frozen.
+    """
+    body = _read(text)
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    kind = body.get("kind") if isinstance(body, dict) else None
+    group = str(body.get("apiVersion", "") if isinstance(body, dict) else "").partition("/")[0]
+    model = _MODELS.get(str(kind))
+    return (name, group, kind), parse(model, body) if model else None

@@ -1,0 +1,94 @@
+"""Image references: registry, repository and tag, and their place in a stack's mirror."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard.errors import TrainyardError
+
+__all__ = ["ImageReference", "mirrored", "parse_image"]
+
+_DOCKER: Final = "docker.io"
+_PART: Final = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_REPOSITORY: Final = re.compile(rf"{_PART}(/{_PART})*")
+_HOST: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?|\[[0-9a-fA-F:]+\](:[0-9]{1,5})?")
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class ImageReference:
+    """A reference in its long form.
+
+    Parameters
+    ----------
+    registry
+        Host, with a port where it has one.
+    repository
+        Name in the registry.
+    tag, digest
+        What names the content; a digest wins.
+    """
+
+    registry: str
+    repository: str
+    tag: str | None = None
+    digest: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Registry and repository."""
+        return f"{self.registry}/{self.repository}"
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.name}{tag}{f'@{self.digest}' if self.digest else ''}"
+
+
+def parse_image(text: str) -> ImageReference:
+    """Return the long form of a reference as a container names it.
+
+    Raises
+    ------
+    TrainyardError
+        No registry accepts it.
+    """
+    rest, at, digest = text.partition("@")
+    first, slash, more = rest.partition("/")
+    hosted = bool(slash) and (first == "localhost" or any(sign in first for sign in ".:["))
+    registry, path = (first, more) if hosted else (_DOCKER, rest)
+    if registry == "index.docker.io":
+        registry = _DOCKER
+    name, colon, tag = path.partition(":")
+    repository = f"library/{name}" if registry == _DOCKER and "/" not in name else name
+    valid = (
+        _HOST.fullmatch(registry)
+        and _REPOSITORY.fullmatch(repository)
+        and (not colon or _TAG.fullmatch(tag))
+        and (not at or _DIGEST.fullmatch(digest))
+    )
+    if not valid:
+        raise TrainyardError(f"{text!r} is no image reference", fix="write REGISTRY/REPOSITORY:TAG")
+    return ImageReference(registry, repository, tag or None, digest or None)
+
+
+def mirrored(reference: ImageReference, mirrors: Mapping[str, str]) -> ImageReference:
+    """Return where a mirror has an image; the reference itself where no mirror is for it.
+
+    Parameters
+    ----------
+    reference
+        The reference.
+    mirrors
+        Registry, or registry and the beginning of a repository, to what replaces it; the longest one counts.
+    """
+    for prefix in sorted(mirrors, key=len, reverse=True):
+        source = prefix.rstrip("/")
+        if reference.name == source or reference.name.startswith(f"{source}/"):
+            place = mirrors[prefix].rstrip("/") + reference.name.removeprefix(source)
+            registry, _, repository = place.partition("/")
+            return ImageReference(registry, repository, reference.tag, reference.digest)
+    return reference

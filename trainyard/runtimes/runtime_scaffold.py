@@ -1,0 +1,298 @@
+"""Scaffold of runtimes and versions: a draft copied from an existing one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER
+from trainyard.errors import TrainyardError
+from trainyard.render.frameworks.torchtune import named_model
+from trainyard.render.gangs import LISTED
+from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Catalogue, Runtime, RuntimeVersion
+from trainyard.runtimes.catalog_loader import runtimes_of, version_findings
+from trainyard.runtimes.folder import INDEX, CatalogueFolder, read_folder, version_file
+from trainyard.runtimes.index import index_rank, version_key
+from trainyard.runtimes.pods import containers_of, job_templates
+from trainyard.runtimes.release.version_lifecycle import Step, metadata_rank
+from trainyard.runtimes.yaml_text import dumped, removed, with_value
+
+__all__ = ["GANGS", "NewRuntime", "known_runtimes", "new_version"]
+
+GANGS: Final = (*(gang.name for gang in LISTED), "none")
+_FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST: Final = 50
+_VERSION: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_EMPTY_INDEX: Final = "runtimes: {}\n"
+
+
+@dataclass(frozen=True)
+class NewRuntime:
+    """What its author says of a new version; None keeps what the copied one has.
+
+    Parameters
+    ----------
+    name
+        Name of the runtime, new or known.
+    version
+        MAJOR.MINOR; the next minor one of a known runtime, 1.0 of a new one, when absent.
+    source
+        The version to copy: ``NAME`` or ``NAME@VERSION``; the newest one of a known runtime when absent.
+    framework
+        Copy a shipped runtime of this framework instead.
+    image
+        Image of the training nodes.
+    nodes
+        Nodes when a TrainJob names none.
+    gang
+        One of `GANGS`.
+    tier
+        Highest tier of the fabric that a gang of Volcano may span.
+    owner, summary
+        For the index; of a known runtime they stay when absent.
+    changes
+        What the version brings.
+    """
+
+    name: str
+    version: str | None = None
+    source: str | None = None
+    framework: str | None = None
+    image: str | None = None
+    nodes: int | None = None
+    gang: str | None = None
+    tier: int | None = None
+    owner: str | None = None
+    summary: str | None = None
+    changes: str | None = None
+
+
+def known_runtimes(folder: CatalogueFolder, others: Iterable[Path]) -> Catalogue:
+    """Return everything that may be copied: what a folder has, and what other folders have beside it."""
+    found = _sound(folder)
+    for other in others:
+        if other.is_dir() and other.resolve() != folder.root.resolve():
+            found = {**_sound(read_folder(other)), **found}
+    return Catalogue(tuple(found[name] for name in sorted(found)))
+
+
+def _sound(folder: CatalogueFolder) -> dict[str, Runtime]:
+    return {
+        runtime.name: runtime
+        for runtime in runtimes_of(folder, [])
+        if not any(version_findings(version) for version in runtime.versions)
+    }
+
+
+def new_version(folder: CatalogueFolder, wanted: NewRuntime, known: Catalogue) -> Step:
+    """Add a draft to a folder.
+
+    Parameters
+    ----------
+    folder
+        The folder; it may be empty.
+    wanted
+        What its author says.
+    known
+        Everything that may be copied.
+
+    Raises
+    ------
+    TrainyardError
+        A name or number cannot be or is taken, there is nothing to copy, or a value does not fit.
+    """
+    _check(wanted)
+    before = folder
+    if INDEX not in folder.texts:
+        folder = folder.with_texts({INDEX: _EMPTY_INDEX})
+    own = {runtime.name: runtime for runtime in runtimes_of(folder, [])}
+    runtime = own.get(wanted.name)
+    if runtime is None:
+        _unclaimed(wanted.name, known)
+    version = wanted.version or _next(runtime)
+    if runtime and (version in runtime.retired or any(each.version == version for each in runtime.versions)):
+        raise TrainyardError(f"{wanted.name} {version} is taken", fix=f"use {_next(runtime)}")
+    if runtime is None and not (wanted.owner and wanted.summary):
+        raise TrainyardError(
+            f"{wanted.name} is new: who answers for it, and what it is for, is not said",
+            fix="add --owner and --summary",
+        )
+    source = _source(wanted, runtime, known)
+    text = _copied(source, wanted, version, folder)
+    entry: dict[str, Any] = {"changes": wanted.changes or f"Copied from {source.name} {source.version}"}
+    index = folder.texts[INDEX]
+    path: tuple[str, ...] = ("runtimes", wanted.name)
+    if runtime is None:
+        value = {"owner": wanted.owner, "summary": wanted.summary, "versions": {version: entry}}
+        index = with_value(index, path, value, index_rank)
+    else:
+        index = with_value(index, (*path, "versions", version), entry, index_rank)
+        for field, given in (("owner", wanted.owner), ("summary", wanted.summary)):
+            if given is not None:
+                index = with_value(index, (*path, field), given, index_rank)
+    file = version_file(wanted.name, version)
+    said = f"{folder.path(file)} is a draft, copied from {source.name} {source.version}"
+    return Step(before, folder.with_texts({file: text, INDEX: index}), (said,))
+
+
+def _check(wanted: NewRuntime) -> None:
+    if not _NAME.fullmatch(wanted.name) or len(wanted.name) > _LONGEST:
+        raise TrainyardError(
+            f"{wanted.name!r} cannot be the name of a runtime",
+            fix=f"use lower-case letters, digits, - and ., at most {_LONGEST} characters",
+        )
+    if wanted.version is not None and not _VERSION.fullmatch(wanted.version):
+        raise TrainyardError(f"{wanted.version!r} is no version", fix="write MAJOR.MINOR, such as 1.0")
+    if wanted.gang is not None and wanted.gang not in GANGS:
+        raise TrainyardError(f"There is no gang scheduler {wanted.gang!r}", fix=f"use one of {', '.join(GANGS)}")
+    if wanted.nodes is not None and wanted.nodes < 1:
+        raise TrainyardError(f"--nodes {wanted.nodes} is no number of nodes", fix="use 1 or more")
+    if wanted.tier is not None and wanted.tier < 1:
+        raise TrainyardError(f"--tier {wanted.tier} is no tier of a fabric", fix="use 1 (a rack) or more")
+    if wanted.tier is not None and wanted.gang not in (None, "volcano"):
+        raise TrainyardError(f"--tier is for gangs of Volcano, not {wanted.gang}", fix="leave one of them out")
+    if wanted.source and wanted.framework:
+        raise TrainyardError("--from and --framework both say what to copy", fix="leave one of them out")
+
+
+def _unclaimed(name: str, known: Catalogue) -> None:
+    for runtime in known.runtimes:
+        names = {runtime.name, *runtime.also_named, *(version.object_name for version in runtime.versions)}
+        if name in names:
+            raise TrainyardError(
+                f"The name {name!r} is used by runtime {runtime.name} of another folder", fix="use another name"
+            )
+
+
+def _next(runtime: Runtime | None) -> str:
+    numbers = [*(each.version for each in runtime.versions), *runtime.retired] if runtime else []
+    if not numbers:
+        return "1.0"
+    major, minor = max(version_key(number) for number in numbers)
+    return f"{major}.{minor + 1}"
+
+
+def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalogue) -> RuntimeVersion:
+    if wanted.framework is not None:
+        return _of_framework(wanted.framework, known)
+    if wanted.source is None:
+        if runtime is None or not runtime.versions:
+            raise TrainyardError(f"There is nothing to make {wanted.name} from", fix="add --framework or --from")
+        return runtime.versions[-1]
+    name, _, version = wanted.source.partition("@")
+    found = next((each for each in known.runtimes if name in (each.name, *each.also_named) and each.versions), None)
+    if found is None:
+        names = ", ".join(each.name for each in known.runtimes)
+        raise TrainyardError(f"There is no runtime {name!r} to copy", fix=f"use one of: {names}")
+    number = version or found.alias or found.versions[-1].version
+    try:
+        return found.version(number)
+    except KeyError:
+        numbers = ", ".join(each.version for each in found.versions)
+        raise TrainyardError(f"{name} has no version {number!r}", fix=f"use one of: {numbers}") from None
+
+
+def _of_framework(framework: str, known: Catalogue) -> RuntimeVersion:
+    """Return the plainest runtime of a framework: the one with upstream's name for it, else with the shortest name."""
+    frameworks: dict[str, list[Runtime]] = {}
+    for runtime in known.runtimes:
+        if runtime.alias is not None:
+            labels = runtime.version(runtime.alias).body["metadata"].get("labels", {})
+            frameworks.setdefault(str(labels.get(_FRAMEWORK_LABEL)), []).append(runtime)
+    if framework not in frameworks:
+        raise TrainyardError(
+            f"There is no runtime of framework {framework!r} to copy",
+            fix=f"use one of: {', '.join(sorted(frameworks))}",
+        )
+    usual = f"{framework}-distributed"
+
+    def rank(runtime: Runtime) -> tuple[bool, bool, int, str]:
+        usually = usual in (runtime.name, *runtime.also_named)
+        return not usually, not _is_gang_of_nodes(runtime), len(runtime.name), runtime.name
+
+    plainest = min(frameworks[framework], key=rank)
+    return plainest.version(str(plainest.alias))
+
+
+def _is_gang_of_nodes(runtime: Runtime) -> bool:
+    """Return whether a runtime places its nodes anywhere and together: what most jobs want."""
+    spec = runtime.version(str(runtime.alias)).body["spec"]
+    policy = spec.get("mlPolicy") or {}
+    return "numNodes" in policy and not (spec.get("podGroupPolicy") or {}).get("volcano", {}).get("networkTopology")
+
+
+def _copied(source: RuntimeVersion, wanted: NewRuntime, version: str, folder: CatalogueFolder) -> str:
+    text = _text_of(source, folder)
+    if wanted.name != source.name and wanted.summary:
+        text = f"# {wanted.summary}\n{_without_heading(text)}"
+    text = with_value(text, ("metadata", "name"), f"{wanted.name}-{version}")
+    annotations = source.body["metadata"].get("annotations", {})
+    if RELEASED_ANNOTATION in annotations:
+        gone = ("metadata", "annotations", RELEASED_ANNOTATION)
+        text = removed(text, gone if len(annotations) > 1 else gone[:2])
+    text = _with_model(text, source, wanted)
+    for path in _images(source) if wanted.image else ():
+        text = with_value(text, path, wanted.image)
+    if wanted.nodes is not None:
+        text = with_value(text, ("spec", "mlPolicy", "numNodes"), wanted.nodes)
+    return _gang(text, source, wanted)
+
+
+def _with_model(text: str, source: RuntimeVersion, wanted: NewRuntime) -> str:
+    """Say which model torchtune trains, where the name of the source says it and the new name does not."""
+    metadata = source.body["metadata"]
+    stated = TORCHTUNE_MODEL_ANNOTATION in metadata.get("annotations", {})
+    if stated or metadata.get("labels", {}).get(_FRAMEWORK_LABEL) != "torchtune" or wanted.name == source.name:
+        return text
+    path = ("metadata", "annotations", TORCHTUNE_MODEL_ANNOTATION)
+    return with_value(text, path, named_model(source.name), metadata_rank)
+
+
+def _gang(text: str, source: RuntimeVersion, wanted: NewRuntime) -> str:
+    if wanted.gang == "none":
+        return removed(text, ("spec", "podGroupPolicy")) if "podGroupPolicy" in source.body["spec"] else text
+    if wanted.gang is not None or wanted.tier is not None:
+        gang = wanted.gang or "volcano"
+        topology = {"networkTopology": {"mode": "hard", "highestTierAllowed": wanted.tier}} if wanted.tier else {}
+        return with_value(text, ("spec", "podGroupPolicy"), {gang: topology}, _spec_rank)
+    return text
+
+
+def _spec_rank(path: tuple[str | int, ...], key: str) -> int:
+    order = ("mlPolicy", "podGroupPolicy", "template")
+    return order.index(key) if key in order else len(order)
+
+
+def _text_of(source: RuntimeVersion, folder: CatalogueFolder) -> str:
+    file = version_file(source.name, source.version)
+    if file in folder.texts and source.path == folder.path(file):
+        return folder.texts[file]
+    try:
+        return source.path.read_text(encoding="utf-8") if source.path.suffix == ".yaml" else dumped(dict(source.body))
+    except OSError as error:
+        raise TrainyardError(f"{source.path} cannot be read: {error.strerror}", fix="check the path") from error
+
+
+def _without_heading(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    first = next((number for number, line in enumerate(lines) if not line.startswith("#") and line.strip()), 0)
+    return "".join(lines[first:])
+
+
+def _images(source: RuntimeVersion) -> list[tuple[str | int, ...]]:
+    """Return the paths of the training nodes' images: those of all jobs that have the trainer's image."""
+    jobs = list(job_templates(source.body))
+    trainers = {
+        container.get("image") for job in jobs if job.step == TRAINER for _, _, container in containers_of(job.pod)
+    }
+    pod = ("template", "spec", "template", "spec")
+    return [
+        ("spec", "template", "spec", "replicatedJobs", job.index, *pod, kind, number, "image")
+        for job in jobs
+        for kind, number, container in containers_of(job.pod)
+        if "image" in container and container["image"] in trainers
+    ]

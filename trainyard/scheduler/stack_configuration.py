@@ -1,0 +1,115 @@
+"""Scheduler configuration of a stack: its preset with the settings' changes, checked before use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+from trainyard.scheduler.configuration_lint import lint
+from trainyard.scheduler.presets import ACTION_REASONS, preset
+from trainyard.scheduler.scheduler_configuration import Action, Plugin, SchedulerConfiguration
+from trainyard.settings import StackSettings
+from trainyard.settings.scheduler import PluginSettings
+
+__all__ = ["check_stack", "configuration", "in_force"]
+
+_SECTION = "trainyard:scheduler"
+_PLUGIN = re.compile(r"^tiers\[(\d+)\]\.plugins\[(\d+)\]")
+_ACTION = re.compile(r"^configurations\[(\d+)\]")
+_OWN = "from the settings of the stack"
+
+
+def configuration(settings: StackSettings) -> str:
+    """Return ``volcano-scheduler.conf`` for a stack, as YAML with its reasons as comments.
+
+    Raises
+    ------
+    TrainyardError
+        Volcano would ignore a part of it, drop the whole, or die; every finding is listed with its setting.
+    """
+    problems = check_stack(settings)
+    if problems:
+        raise TrainyardError("The scheduler configuration has faults", findings=problems)
+    return in_force(settings).text()
+
+
+def in_force(settings: StackSettings) -> SchedulerConfiguration:
+    """Return the configuration of a stack: the preset and what ``trainyard:scheduler`` says differently."""
+    own = settings.scheduler
+    base = preset(own.preset, accelerators=settings.accelerator_resources)
+    if not (own.actions or own.plugins or own.action_arguments):
+        return base
+    changes = {str(name): change for name, change in own.plugins.items()}
+    tiers = [list(_changed(tier, changes)) for tier in base.tiers]
+    for name, change in changes.items():
+        if change.enabled and base.plugin(name) is None:
+            tiers[change.tier - 1].append(_merged(Plugin(name, _OWN), change))
+    actions = tuple(Action(name, ACTION_REASONS[name]) for name in own.actions) or base.actions
+    arguments = {str(name): dict(values) for name, values in own.action_arguments.items()}
+    title = f"{base.title} Changed by the settings of the stack."
+    return SchedulerConfiguration(actions, tuple(tuple(tier) for tier in tiers), title, arguments)
+
+
+def check_stack(settings: StackSettings) -> list[Finding]:
+    """Find what Volcano would ignore, drop or die of in the configuration of a stack, by setting."""
+    chosen = in_force(settings)
+    problems = [replace(problem, path=_setting(problem.path, chosen)) for problem in lint(chosen.text())]
+    return [*problems, *_unused(settings, chosen), *_flattened(settings, chosen)]
+
+
+def _changed(tier: tuple[Plugin, ...], changes: dict[str, PluginSettings]) -> Iterator[Plugin]:
+    for plugin in tier:
+        change = changes.get(plugin.name)
+        if change is None:
+            yield plugin
+        elif change.enabled:
+            yield _merged(replace(plugin, reason=f"{plugin.reason} (changed: {_OWN})"), change)
+
+
+def _merged(plugin: Plugin, change: PluginSettings) -> Plugin:
+    arguments = {**plugin.arguments, **change.arguments}
+    return replace(
+        plugin,
+        switches={**plugin.switches, **{str(name): value for name, value in change.switches.items()}},
+        arguments={name: value for name, value in arguments.items() if value is not None},
+    )
+
+
+def _setting(path: str, chosen: SchedulerConfiguration) -> str:
+    """Return the setting that a place of the generated text comes from."""
+    if found := _PLUGIN.match(path):
+        name = chosen.tiers[int(found[1])][int(found[2])].name
+        rest = re.sub(r"^\.(?!arguments)(\w+)", r".switches.\1", path[found.end() :])
+        return f"{_SECTION}.plugins.{name}{rest}"
+    if found := _ACTION.match(path):
+        rest = path[found.end() :].removeprefix(".arguments")
+        return f"{_SECTION}.actionArguments.{list(chosen.action_arguments)[int(found[1])]}{rest}"
+    return f"{_SECTION}.{'plugins' if path.startswith('tiers') else path}"
+
+
+def _unused(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Finding]:
+    base = preset(settings.scheduler.preset, accelerators=settings.accelerator_resources)
+    for name, change in settings.scheduler.plugins.items():
+        if not change.enabled and base.plugin(name) is None:
+            message = f"plug-in {name} is taken out, but preset {settings.scheduler.preset} does not have it"
+            yield Finding(f"{_SECTION}.plugins.{name}", message, "remove the entry", "scheduler-plugin")
+    on = {action.name for action in chosen.actions}
+    for action in settings.scheduler.action_arguments:
+        if action not in on:
+            message = f"action {action} has arguments but is not among the actions"
+            yield Finding(f"{_SECTION}.actionArguments.{action}", message, "add it to actions", "scheduler-action")
+
+
+def _flattened(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Finding]:
+    """Find a tree of queues that the scheduler would not read."""
+    capacity = chosen.plugin("capacity")
+    if capacity is not None and capacity.switches.get("enableHierarchy"):
+        return
+    below = sorted(name for name, queue in settings.queues.items() if queue.parent != "root")
+    if below:
+        message = f"queues {', '.join(below)} have a parent, but the tree is off: limits of parents would not hold"
+        fix = "choose preset training, hierarchical or preemption, or put the queues side by side"
+        yield Finding(f"{_SECTION}.preset", message, fix, "scheduler-tree")

@@ -1,0 +1,106 @@
+"""Load stack settings; each error has file, path, value and fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainyard.checks.finding import Finding
+from trainyard.errors import TrainyardError
+from trainyard.manifests.files import read_text
+from trainyard.manifests.loader import load
+from trainyard.settings.messages import CONFIG_NAMESPACE, findings_of
+from trainyard.settings.stack import StackSettings
+
+__all__ = ["CONFIG_NAMESPACE", "load_stack", "parse_stack", "stack_file", "stack_settings"]
+
+
+def stack_file(stack: str, folder: Path) -> Path:
+    """Return the settings file of a stack.
+
+    Raises
+    ------
+    TrainyardError
+        If the stack does not exist; the message lists existing stacks.
+    """
+    path = folder / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        files = folder.glob("Pulumi.*.yaml")
+        stacks = sorted(entry.name.removeprefix("Pulumi.").removesuffix(".yaml") for entry in files)
+        raise TrainyardError(
+            f"Stack {stack!r} does not exist: no file {path}",
+            fix=f"use one of: {', '.join(stacks) or 'none found'}; or create the file",
+        )
+    return path
+
+
+def load_stack(path: Path) -> StackSettings:
+    """Read one stack file.
+
+    Raises
+    ------
+    TrainyardError
+        If the file cannot be read, is not valid YAML, or contains invalid settings; lists every finding.
+    """
+    return stack_settings(load(read_text(path), str(path)), source=str(path))
+
+
+def stack_settings(document: object, *, source: str) -> StackSettings:
+    """Validate the document of one stack file.
+
+    Parameters
+    ----------
+    document
+        Parsed YAML document.
+    source
+        Source in error messages.
+
+    Raises
+    ------
+    TrainyardError
+        If settings are invalid; lists every finding.
+    """
+    config = document.get("config") if isinstance(document, dict) else None
+    if not isinstance(config, dict):
+        fix = f"add config: with keys such as {CONFIG_NAMESPACE}:cluster"
+        raise TrainyardError(f"{source} has no config section", fix=fix)
+    problems = [problem for key in config if (problem := _foreign_key(str(key))) is not None]
+    if problems:
+        raise TrainyardError(f"The settings in {source} are invalid", findings=problems)
+    prefix = f"{CONFIG_NAMESPACE}:"
+    values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
+    return parse_stack(values, source=source)
+
+
+def parse_stack(values: Mapping[str, Any], *, source: str) -> StackSettings:
+    """Validate the settings of a stack.
+
+    Parameters
+    ----------
+    values
+        Settings by key, without the namespace prefix.
+    source
+        Source in error messages.
+
+    Raises
+    ------
+    TrainyardError
+        If settings are invalid; lists every finding with path, value and fix.
+    """
+    try:
+        return StackSettings.model_validate(dict(values))
+    except ValidationError as error:
+        raise TrainyardError(f"The settings in {source} are invalid", findings=findings_of(error)) from error
+
+
+def _foreign_key(key: str) -> Finding | None:
+    namespace, colon, name = key.partition(":")
+    if not colon:
+        return Finding(key, "setting without a namespace", f"write {CONFIG_NAMESPACE}:{key}")
+    if namespace != CONFIG_NAMESPACE and difflib.get_close_matches(namespace, [CONFIG_NAMESPACE], cutoff=0.75):
+        return Finding(key, f"unknown namespace {namespace!r}", f"did you mean {CONFIG_NAMESPACE}:{name}?")
+    return None

@@ -1,0 +1,209 @@
+"""Compile the settings of a fabric to HyperNodes and labeled nodes.
+
+A domain of the lowest level becomes a HyperNode of tier 1, the level above tier 2 and so on: Volcano walks from a
+HyperNode to its ancestors by rising tier, so a tier is the height of a domain above its nodes. Members are always
+matched by exact name: on members of type HyperNode the scheduler ignores the other selectors, and regular
+expressions are not anchored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.errors import TrainyardError
+from trainyard.settings.fabric import FabricSettings
+from trainyard.topology.fabric_checks import check_fabric
+from trainyard.topology.fabric_names import HOSTNAME_LABEL, SHAPE_LABEL, domain_label, rail_label
+from trainyard.topology.layout import Placed, walk
+
+__all__ = ["HYPER_NODE_API", "Fabric", "FabricDomain", "FabricNode", "compile_fabric", "hyper_node"]
+
+HYPER_NODE_API = "topology.volcano.sh/v1alpha1"
+
+
+@dataclass(frozen=True, slots=True)
+class FabricNode:
+    """One accelerator node.
+
+    Parameters
+    ----------
+    name
+        Name of the Kubernetes node.
+    capacity
+        Capacity by resource name, in Kubernetes quantities.
+    labels
+        Labels of the node: its host name, those of its shape, one for each tier and one for each rail.
+    path
+        Names of the domains it is in, lowest tier first; the first one is its rack.
+    shape
+        Name of its shape, empty for the fabric's own.
+    """
+
+    name: str
+    capacity: Mapping[str, str]
+    labels: Mapping[str, str]
+    path: tuple[str, ...]
+    shape: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricDomain:
+    """One network domain.
+
+    Parameters
+    ----------
+    name
+        Name of the domain and of its HyperNode.
+    tier
+        Height above the nodes, 1 for a domain of nodes.
+    tier_name
+        Name of the tier.
+    parent
+        Domain above, None at the top.
+    members
+        Names of the nodes (tier 1) or of the domains one tier below.
+    node_count
+        Nodes in the domain and below.
+    """
+
+    name: str
+    tier: int
+    tier_name: str
+    parent: str | None
+    members: tuple[str, ...]
+    node_count: int
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A proved fabric.
+
+    Parameters
+    ----------
+    levels
+        Names of the tiers, lowest first.
+    domains
+        Every domain, lowest tier first, in the order of the settings within a tier.
+    nodes
+        Every node, in the order of the settings.
+    shapes
+        Capacity of a node by the name of its shape; those in use.
+    """
+
+    levels: tuple[str, ...]
+    domains: tuple[FabricDomain, ...]
+    nodes: tuple[FabricNode, ...]
+    shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def hyper_nodes(self) -> list[dict[str, Any]]:
+        """HyperNode manifests, lowest tier first: the order to create them in."""
+        return [hyper_node(domain) for domain in self.domains]
+
+    @property
+    def order(self) -> dict[str, tuple[str, ...]]:
+        """HyperNodes that must exist before each HyperNode, by name.
+
+        The same edges order deletion: a member that its parent still lists must not go first, because that stops
+        the scheduler of Volcano 1.14.1.
+        """
+        return {domain.name: () if domain.tier == 1 else domain.members for domain in self.domains}
+
+    @property
+    def tiers(self) -> tuple[tuple[str, int], ...]:
+        """Name and number of each tier, lowest first."""
+        return tuple((name, number) for number, name in enumerate(self.levels, start=1))
+
+
+def compile_fabric(settings: FabricSettings) -> Fabric:
+    """Compile a fabric.
+
+    Parameters
+    ----------
+    settings
+        The fabric of a stack.
+
+    Returns
+    -------
+    Fabric
+        The same for the same settings; the names of a domain and its nodes do not depend on other domains.
+
+    Raises
+    ------
+    TrainyardError
+        The fabric has faults; every one is listed with its path.
+    """
+    findings = check_fabric(settings)
+    if findings:
+        raise TrainyardError("The fabric has faults", findings=findings)
+    if not settings.domains:
+        return Fabric((), (), ())
+    placed = list(walk(settings, ""))
+    nodes = tuple(node for each in placed if each.domain.domains is None for node in _nodes(each, settings))
+    shapes = {name: settings.shape(name).capacity for name in settings.node_counts}
+    return Fabric(settings.tier_names, _domains(placed, settings.tier_names), nodes, shapes)
+
+
+def _domains(placed: list[Placed], levels: tuple[str, ...]) -> tuple[FabricDomain, ...]:
+    below: dict[str, list[str]] = {each.name: [] for each in placed}
+    counts = dict.fromkeys(below, 0)
+    for each in placed:
+        if each.above:
+            below[each.above[0]].append(each.name)
+        if each.domain.domains is None:
+            own = each.nodes
+            below[each.name].extend(own)
+            for name in (each.name, *each.above):
+                counts[name] += len(own)
+    top = len(levels)
+    domains = [
+        FabricDomain(
+            each.name,
+            top - len(each.above),
+            levels[top - len(each.above) - 1],
+            each.above[0] if each.above else None,
+            tuple(below[each.name]),
+            counts[each.name],
+        )
+        for each in placed
+    ]
+    return tuple(sorted(domains, key=lambda domain: domain.tier))
+
+
+def _nodes(rack: Placed, settings: FabricSettings) -> Iterator[FabricNode]:
+    path, exceptions = (rack.name, *rack.above), rack.domain.shape_by_node
+    shared = {domain_label(tier): domain for tier, domain in zip(settings.tier_names, path, strict=True)}
+    shared |= {rail_label(number): leaf for number, leaf in enumerate(rack.rails)}
+    capacity, labels = _shaped(rack.shape, shared, settings)
+    for name in rack.nodes:
+        own = {**labels, HOSTNAME_LABEL: name}
+        if name in exceptions:
+            shape = exceptions[name]
+            other, marks = _shaped(shape, shared, settings)
+            yield FabricNode(name, other, {**marks, HOSTNAME_LABEL: name}, path, shape)
+        else:
+            yield FabricNode(name, capacity, own, path, rack.shape)
+
+
+def _shaped(
+    name: str, shared: Mapping[str, str], settings: FabricSettings
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    shape = settings.shape(name)
+    return dict(shape.capacity), {**shape.labels, **({SHAPE_LABEL: name} if name else {}), **shared}
+
+
+def hyper_node(domain: FabricDomain) -> dict[str, Any]:
+    """Return the HyperNode of a domain."""
+    kind = "Node" if domain.tier == 1 else "HyperNode"
+    return {
+        "apiVersion": HYPER_NODE_API,
+        "kind": "HyperNode",
+        "metadata": {"name": domain.name},
+        "spec": {
+            "tier": domain.tier,
+            "tierName": domain.tier_name,
+            "members": [{"type": kind, "selector": {"exactMatch": {"name": name}}} for name in domain.members],
+        },
+    }

@@ -1,0 +1,62 @@
+"""Check of files that declare a fabric: settings, HyperNode manifests, and nodes to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainyard.checks.finding import Finding, Severity
+from trainyard.errors import TrainyardError
+from trainyard.manifests.loader import load_all
+from trainyard.settings.fabric import FabricSettings
+from trainyard.topology.fabric_checks import fabric_findings
+from trainyard.topology.fabric_compiler import compile_fabric
+from trainyard.topology.hypernode_checks import check_hyper_nodes
+from trainyard.topology.hypernode_manifests import Manifests, is_manifest, read_manifests
+from trainyard.topology.sources.description import SOURCE, fabric_values
+
+__all__ = ["check_texts"]
+
+
+def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Find every fault of the fabrics and HyperNodes that texts hold.
+
+    Manifests of all texts are judged as one cluster. Nodes among them are what settings are compared with, too.
+
+    Parameters
+    ----------
+    texts
+        Name and content of each file.
+
+    Raises
+    ------
+    TrainyardError
+        A text cannot be read, or none of them holds a fabric.
+    """
+    fabrics: list[tuple[str, FabricSettings]] = []
+    documents: list[tuple[str, object]] = []
+    for name, text in texts:
+        found = list(load_all(text, name, fix="correct it"))
+        if len(found) == 1 and not is_manifest(found[0]) and fabric_values(found[0]) is not None:
+            fabrics.append((name, _fabric(name, text)))
+        else:
+            documents += [(name, document) for document in found]
+    manifests = read_manifests(documents)
+    if not fabrics and not manifests.hyper_nodes and not manifests.findings:
+        raise TrainyardError(
+            f"There is neither a fabric nor a HyperNode in {', '.join(name for name, _ in texts)}",
+            fix="give stack settings or HyperNode manifests; `trainyard topology import` reads other descriptions",
+        )
+    findings = [finding for name, fabric in fabrics for finding in fabric_findings(fabric, file=name)]
+    if fabrics and not any(finding.severity is Severity.ERROR for finding in findings):
+        compiled = [(name, body) for name, fabric in fabrics for body in compile_fabric(fabric).hyper_nodes]
+        if manifests.nodes is not None or len(fabrics) > 1 or manifests.hyper_nodes:
+            own = read_manifests(compiled)
+            manifests = Manifests((*own.hyper_nodes, *manifests.hyper_nodes), manifests.nodes, manifests.findings)
+    return [*findings, *check_hyper_nodes(manifests)]
+
+
+def _fabric(name: str, text: str) -> FabricSettings:
+    try:
+        return SOURCE.read(text).settings
+    except TrainyardError as error:
+        raise TrainyardError(f"{name}: {error.message}", fix=error.fix, findings=error.findings) from error
