@@ -1,4 +1,4 @@
-"""Paths and names that docs/architecture.md answers questions with exist."""
+"""Paths, names and interfaces in docs/architecture.md exist."""
 
 from __future__ import annotations
 
@@ -49,4 +49,16 @@ def test_an_answer_names_what_exists(row: str) -> None:
     if found["name"]:
         assert found["name"] in names_in(path), f"{found['path']} has no {found['name']}"
     missing = [each for each in _PATH.findall(found["note"]) if not (ROOT / each).exists()]
+    assert missing == []
+
+
+def test_stable_import_paths_exist() -> None:
+    section = PAGE.read_text().partition("## Stable interfaces")[2]
+    components = re.findall(r"`components\.(\w+)\.(\w+)`", section)
+    assert len(components) == 9
+    missing = [
+        f"components.{module}.{name}"
+        for module, name in components
+        if name not in names_in(ROOT / "components" / f"{module}.py")
+    ]
     assert missing == []
