@@ -115,15 +115,15 @@ def costs(bundle: Bundle, asking: tuple[dict[str, Any], Sequence[Question]], fol
 def table(results: Mapping[str, Any]) -> str:
     """Return the counts as Markdown, the dearest rule first."""
     lines = [
-        "| rule | requests it judges | expressions | of these asked by `check` | expressions |",
+        "| rule | matching requests | expressions | of these evaluated by `check` | expressions |",
         "| --- | --- | --- | --- | --- |",
     ]
     columns = ("concerned", "concerned_expressions", "asked", "asked_expressions")
     dearest = sorted(results["each"].items(), key=lambda entry: -entry[1]["concerned_expressions"])
     lines += [f"| {rule} | {' | '.join(f'{counts[column]:,}' for column in columns)} |" for rule, counts in dearest]
     whole = (results["requests"], results["concerned_expressions"], results["requests"], results["asked_expressions"])
-    lines.append(f"| all together | {' | '.join(f'{count:,}' for count in whole)} |")
-    lines.append(f"| without rules | {results['requests']:,} | {results['without_rules']:,} | | |")
+    lines.append(f"| all rules | {' | '.join(f'{count:,}' for count in whole)} |")
+    lines.append(f"| no rules | {results['requests']:,} | {results['without_rules']:,} | | |")
     return "\n".join(lines)
 
 

@@ -21,8 +21,8 @@ def test_the_dearest_rule_comes_first() -> None:
     assert table(results).splitlines()[2:] == [
         "| BBB-001 | 10 | 4,000 | 5 | 2,000 |",
         "| AAA-001 | 10 | 50 | 0 | 0 |",
-        "| all together | 20 | 4,900 | 20 | 2,900 |",
-        "| without rules | 20 | 900 | | |",
+        "| all rules | 20 | 4,900 | 20 | 2,900 |",
+        "| no rules | 20 | 900 | | |",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the platform makes of the first TrainJob of a guide, as Markdown: read from what the renderer gives."""
+"""Rendered objects of the first TrainJob of a guide, as Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def facts_of(job: Object) -> str:
 
 
 def _pods(job_set: Object) -> Iterator[str]:
-    yield "| replicatedJob | pods | names in DNS | waits for | ports | mounts |"
+    yield "| replicatedJob | pods | DNS names | depends on | ports | mounts |"
     yield "|---|---|---|---|---|---|"
     name, spec = job_set["metadata"]["name"], job_set["spec"]
     subdomain = (spec.get("network") or {}).get("subdomain") or name
@@ -57,10 +57,10 @@ def _gang(by_kind: dict[str, Object], job_set: Object) -> Iterator[str]:
         if topology:
             tier = topology.get("highestTierName") or f"tier {topology.get('highestTierAllowed')}"
             where = f", inside one domain of {tier} ({topology['mode']})"
-        pods = "1 pod" if least == 1 else f"{least} pods"
+        pods = "1 pod fits" if least == 1 else f"{least} pods fit"
         needs = ", ".join(f"{amount} {name}" for name, amount in sorted((spec.get("minResources") or {}).items()))
-        amounts = f"minMember {least}; {needs or 'no resources named'}"
-        yield f"PodGroup: starts when {pods} fit{where} ({amounts}), in queue `{spec.get('queue')}`."
+        amounts = f"minMember {least}; {needs or 'no resources'}"
+        yield f"PodGroup: starts when {pods}{where} ({amounts}), in queue `{spec.get('queue')}`."
     policy = job_set["spec"].get("successPolicy")
     inner = [job for job in job_set["spec"]["replicatedJobs"] if "successPolicy" in job["template"]["spec"]]
     if policy and policy.get("targetReplicatedJobs"):
@@ -68,7 +68,7 @@ def _gang(by_kind: dict[str, Object], job_set: Object) -> Iterator[str]:
     elif inner:
         yield f"The job succeeds with the first pod of `{inner[0]['name']}`."
     else:
-        yield "The job succeeds when all pods have."
+        yield "The job succeeds when all pods succeed."
 
 
 def _variables(job_set: Object, job: Object) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _files(objects: tuple[Object, ...]) -> Iterator[str]:
     for body in objects:
         name = body["metadata"]["name"]
         if body["kind"] == "Secret":
-            yield f"Secret `{name}`: {', '.join(f'`{key}`' for key in body['stringData'])}, made once."
+            yield f"Secret `{name}`: {', '.join(f'`{key}`' for key in body['stringData'])}, created once."
         elif body["kind"] == "ConfigMap" and not name.endswith("runtime-snapshot"):
             for key, text in body["data"].items():
                 yield f"ConfigMap `{name}`, `{key}`:" if len(text) < _LONGEST else f"ConfigMap `{name}`, `{key}`."

@@ -1,4 +1,4 @@
-"""What people get wrong with each framework: a change of the guide's TrainJob, of which the guide shows the answer."""
+"""Common mistakes with each framework: changes of a guide's TrainJob, whose messages the guide shows."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _gpus(count: int) -> Change:
 
 
 _NO_STEP = (
-    "a dataset on a runtime without a step that fetches it",
+    "a dataset on a runtime without a dataset initializer",
     {"initializer": {"dataset": {"storageUri": "hf://a/b"}}},
 )
-_SHELL = ("the whole command line in one word", _trainer(command=["python train.py"]))
+_SHELL = ("the whole command line in one element", _trainer(command=["python train.py"]))
 
 MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
     "torch": (
@@ -39,7 +39,7 @@ MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
         ("more processes than GPUs", _trainer(numProcPerNode=16)),
         _NO_STEP,
         (
-            "an address that the step's image does not know",
+            "an address whose scheme the initializer image does not support",
             {
                 "runtimeRef": {"name": "torch-with-dataset"},
                 "initializer": {"dataset": {"storageUri": "gs://data/wikipedia"}},
@@ -49,7 +49,7 @@ MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
     ),
     "torchtune": (
         ("several nodes for a model that trains on one", _trainer(numNodes=2)),
-        ("an argument that the runtime manages", _trainer(args=["output_dir=/tmp"])),
+        ("an argument that the runtime sets", _trainer(args=["output_dir=/tmp"])),
         ("QLoRA on several GPUs", _trainer(args=["model.lora_attn_modules=['q_proj']", "model.quantize_base=True"])),
         ("an address without a scheme", {"initializer": {"dataset": {"storageUri": "alpaca"}}}),
     ),
@@ -72,7 +72,7 @@ MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
     "xgboost": (("a variable that the tracker reads", _env("DMLC_NUM_WORKER")), _SHELL),
     "flux": (
         ("no processes", _trainer(numProcPerNode=0)),
-        ("GPUs that processes cannot share evenly", _trainer(numProcPerNode=3)),
+        ("GPUs that cannot be divided evenly among the processes", _trainer(numProcPerNode=3)),
     ),
     "tensorflow": (("a variable that TensorFlow reads", _env("TF_CONFIG")), _SHELL),
     "paddle": (
@@ -83,18 +83,18 @@ MISTAKES: dict[str, tuple[tuple[str, Change], ...]] = {
     "spark": (_NO_STEP, ("no nodes", _trainer(numNodes=0))),
     "plain": (_SHELL, _NO_STEP),
 }
-"""By framework: what is wrong, and the fields of the spec that make it so."""
+"""By framework: the mistake, and the fields of the spec that cause it."""
 
 
 def answers(framework: str, job: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield each mistake with ``refused`` or ``warned``, and the message."""
+    """Yield each mistake with ``rejected`` or ``warning``, and the message."""
     for words, change in MISTAKES[framework]:
         body = copy.deepcopy(job)
         _merge(body["spec"], change)
         became, found = of_train_job(body)
-        assert found, f"{framework}: {words}: nothing is said"
+        assert found, f"{framework}: {words}: no error and no warning"
         first = (became.errors or found)[0]
-        verdict = "refused" if became.errors else "warned"
+        verdict = "rejected" if became.errors else "warning"
         yield words, verdict, f"`{first.path}`: {first.message}; {first.fix}"
 
 

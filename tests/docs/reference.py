@@ -53,7 +53,7 @@ def _put(text: str, part: str, content: str) -> str:
 
 
 def _mistakes(framework: str, job: dict[str, Any]) -> str:
-    lines = ["| mistake | answer | message |", "|---|---|---|"]
+    lines = ["| mistake | result | message |", "|---|---|---|"]
     for words, verdict, message in answers(framework, job):
         shown = message.replace("|", "\\|").replace("<", "&lt;")
         lines.append(f"| {words} | {verdict} | {shown} |")

@@ -12,12 +12,12 @@ __all__ = ["rule_table"]
 
 
 def rule_table() -> str:
-    """Return every rule as a Markdown table: what it asks for, where it holds, who refuses it, what it means."""
+    """Return every rule as a Markdown table."""
     return "\n".join(_rows()) + "\n"
 
 
 def _rows() -> Iterator[str]:
-    yield "| rule | asks for | severity | holds for | refused by | otherwise |"
+    yield "| rule | requirement | severity | applies to | rejected by | effect of a violation |"
     yield "|---|---|---|---|---|---|"
     for rule in sorted(RULES.values(), key=lambda each: each.id):
         refused = ", ".join(rule.refused_by) or "–"

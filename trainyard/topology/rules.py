@@ -1,6 +1,6 @@
 """Rules of a fabric and its HyperNodes, and the effect of a violation on Volcano 1.14.1.
 
-The effects were seen on the real scheduler; where it is the admission webhook that refuses, the effect says so.
+The effects were observed on the real scheduler, or are rejections of the admission webhook.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ __all__ = ["RULES", "rules_table"]
 
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
-_STOPS = "No gang that asks for a topology is scheduled anywhere, on and off, until it is repaired"
-_CRASH = "The scheduler crashes at the next gang that asks for a topology"
-_REFUSED = "Refused by Volcano's webhook or schema"
-_NEVER = "Gangs with a hard limit at that tier never use these nodes, without a word"
+_STOPS = "Intermittently no gang with a topology is scheduled anywhere, until the tree is repaired"
+_CRASH = "The scheduler crashes at the next gang with a topology"
+_REJECTED = "Rejected by Volcano's webhook or schema"
+_NEVER = "Gangs with a hard limit at that tier silently never use these nodes"
 
 RULES = RuleSet(
     (
         Rule(
             "fabric-copies",
             _ERROR,
-            "Copied domains count their nodes",
-            "Nodes that are named would be in every copy at once",
+            "Copied domains have a number of nodes",
+            "Named nodes would be in every copy",
         ),
         Rule("fabric-domain-duplicate", _ERROR, "A domain's name is used once", _STOPS),
-        Rule("fabric-domain-empty", _ERROR, "A domain holds nodes", _REFUSED),
+        Rule("fabric-domain-empty", _ERROR, "A domain contains nodes", _REJECTED),
         Rule(
             "fabric-domain-name",
             _ERROR,
-            "A domain's name fits a node label",
-            "The API server refuses the labels of its nodes",
+            "A domain's name is a valid label value",
+            "The API server rejects the labels of its nodes",
         ),
-        Rule("fabric-domain-shape", _ERROR, "A domain has nodes, or domains below it", "It is not known which to use"),
+        Rule("fabric-domain-shape", _ERROR, "A domain has either nodes or domains", "The declaration is ambiguous"),
         Rule(
             "fabric-domain-size",
             _ERROR,
             "A domain has at most 10,000 members",
-            "The HyperNode would be larger than the API server stores",
+            "The HyperNode would exceed the size limit of the API server",
         ),
         Rule("fabric-mixed-depth", _ERROR, "Every node is the same number of levels below the top", _NEVER),
         Rule(
@@ -53,58 +53,61 @@ RULES = RuleSet(
             "fabric-node-label",
             _ERROR,
             "A shape's labels do not contradict the fabric",
-            "The node would say that it is somewhere else",
+            "The labels of the node would name another domain",
         ),
         Rule(
             "fabric-node-name",
             _ERROR,
-            "A node's name fits its host name label",
-            "The API server refuses the node's labels",
+            "A node's name is a valid label value",
+            "The API server rejects the node's labels",
         ),
         Rule(
             "fabric-shape-node",
             _ERROR,
             "shapeByNode names nodes of its own domain",
-            "A node has another shape than the settings mean",
+            "The node does not have the intended shape",
         ),
         Rule(
             "fabric-shape-unknown",
             _ERROR,
             "A shape is declared under shapes",
-            "The nodes of the domain have no known capacity",
+            "The capacity of the nodes is unknown",
         ),
-        Rule("fabric-shape-unused", _WARNING, "A declared shape is used", "It counts for nothing"),
+        Rule("fabric-shape-unused", _WARNING, "A declared shape is used", "It has no effect"),
         Rule(
             "fabric-size",
             _ERROR,
             "A fabric has at most 200,000 nodes and 50,000 domains",
-            "No cluster holds it; a number was mistyped",
+            "No cluster has this size; a number is probably mistyped",
         ),
         Rule(
             "fabric-tier-names",
             _ERROR,
-            "Each tier has one name of its own",
-            "A gang that names the tier is limited to either of two tiers, by chance",
+            "Each tier has a unique name",
+            "A gang that names the tier is limited to one of two tiers at random",
         ),
         Rule(
-            "hypernode-cycle", _ERROR, "No HyperNode is above itself", f"{_STOPS}; the repair can crash the scheduler"
+            "hypernode-cycle",
+            _ERROR,
+            "No HyperNode is its own ancestor",
+            f"{_STOPS}; the repair can crash the scheduler",
         ),
         Rule(
             "hypernode-discovered",
             _WARNING,
-            "HyperNodes that Volcano discovers are not written by hand",
-            "Volcano's controller changes and deletes HyperNodes that carry its source label",
+            "HyperNodes do not have the source label of Volcano's discovery",
+            "Volcano's controller changes and deletes HyperNodes with this label",
         ),
         Rule(
             "hypernode-label-match-empty",
             _WARNING,
             "A labelMatch has a label",
-            "An empty one matches no node at all, unlike elsewhere in Kubernetes",
+            "An empty one matches no node, unlike elsewhere in Kubernetes",
         ),
         Rule(
             "hypernode-member-kind",
             _WARNING,
-            "A HyperNode holds nodes or HyperNodes, not both",
+            "A HyperNode contains either nodes or HyperNodes",
             "Its nodes are in no domain of the tiers between",
         ),
         Rule(
@@ -114,23 +117,23 @@ RULES = RuleSet(
             f"Its nodes are missing above. If it exists in the cluster and is deleted now: {_CRASH.lower()}",
         ),
         Rule(
-            "hypernode-member-repeated", _WARNING, "A member is listed once", "Nothing; a sign that a name is mistyped"
+            "hypernode-member-repeated", _WARNING, "A member is listed once", "No effect; a name is probably mistyped"
         ),
-        Rule("hypernode-members", _ERROR, "A HyperNode has members", _REFUSED),
+        Rule("hypernode-members", _ERROR, "A HyperNode has members", _REJECTED),
         Rule("hypernode-mixed-depth", _ERROR, "Every node is in a HyperNode of every tier", _NEVER),
         Rule(
             "hypernode-name-duplicate",
             _ERROR,
-            "A HyperNode is written once",
-            "The one that is applied last replaces the others",
+            "A HyperNode is declared once",
+            "The last one that is applied replaces the others",
         ),
-        Rule("hypernode-no-parent", _ERROR, "A HyperNode below the top tier is in one above it", _NEVER),
-        Rule("hypernode-node-missing", _WARNING, "A node that is listed exists", "It is counted and holds no pod"),
+        Rule("hypernode-no-parent", _ERROR, "A HyperNode below the top tier has a parent", _NEVER),
+        Rule("hypernode-node-missing", _WARNING, "A node that is listed exists", "It is counted and runs no pods"),
         Rule(
             "hypernode-node-orphan",
             _WARNING,
             "Every node with accelerators is in a HyperNode",
-            "Gangs with a hard limit never use it, without a word",
+            "Gangs with a hard limit silently never use it",
         ),
         Rule(
             "hypernode-overlap",
@@ -138,24 +141,24 @@ RULES = RuleSet(
             "A node is in one HyperNode of a tier",
             "The node serves both, and a gang inside one of them shares it with a gang inside the other",
         ),
-        Rule("hypernode-regex-invalid", _ERROR, "A regular expression is one that Go compiles", _REFUSED),
+        Rule("hypernode-regex-invalid", _ERROR, "A regular expression is valid in Go", _REJECTED),
         Rule(
             "hypernode-regex-unanchored",
             _WARNING,
             "A regular expression is anchored at both ends",
-            "Every node whose name contains a match is a member: `node-1` takes node-10 as well",
+            "Every node whose name contains a match is a member: `node-1` also matches node-10",
         ),
         Rule(
             "hypernode-selector-unchecked",
             _WARNING,
-            "What a selector matches can be told",
-            "Overlaps and nodes left out may stay unseen by this check",
+            "The nodes of a selector can be determined",
+            "The check may miss overlaps and missing nodes",
         ),
         Rule(
             "hypernode-selector",
             _ERROR,
             "A member has one of exactMatch, regexMatch and labelMatch",
-            _REFUSED,
+            _REJECTED,
         ),
         Rule(
             "hypernode-selector-ignored",
@@ -164,39 +167,42 @@ RULES = RuleSet(
             "Other selectors are ignored: the HyperNode has no members, and a repair can crash the scheduler",
         ),
         Rule("hypernode-self", _ERROR, "A HyperNode does not list itself", _STOPS),
-        Rule("hypernode-shape", _ERROR, "A manifest is readable", _REFUSED),
+        Rule("hypernode-shape", _ERROR, "A manifest is valid", _REJECTED),
         Rule(
             "hypernode-tier-gap",
             _WARNING,
             "Tiers are numbered 1, 2, 3, … without gaps",
-            "A gang that asks for the missing tier gets the next lower one; another can never be placed",
+            "A gang with the missing tier gets the next lower one; others can never be scheduled",
         ),
         Rule(
             "hypernode-tier-name",
             _ERROR,
             "A tier name belongs to one tier",
-            "Which tier it means changes from one scheduling session to the next",
+            "The tier of the name changes from one scheduling session to the next",
         ),
         Rule(
             "hypernode-tier-name-mixed",
             _WARNING,
             "The HyperNodes of a tier have one tier name",
-            "A gang that names the tier finds the whole tier, a reader does not",
+            "Gangs that name the tier use all of it, which is misleading",
         ),
         Rule(
             "hypernode-tier-order",
             _ERROR,
             "A HyperNode's tier is above its members'",
-            "A hard limit at the lower tier spreads over all of the upper domain",
+            "A hard limit at the lower tier allows all of the upper domain",
         ),
         Rule(
             "hypernode-tier-zero",
             _WARNING,
             "Tiers start at 1",
-            "Accepted, but a gang that asks for tier 0 is never placed where there are no HyperNodes of it",
+            "Accepted, but a gang with tier 0 is never scheduled without HyperNodes of that tier",
         ),
         Rule(
-            "hypernode-two-parents", _ERROR, "A HyperNode is in one HyperNode above", f"{_STOPS}; the repair can crash"
+            "hypernode-two-parents",
+            _ERROR,
+            "A HyperNode has one parent",
+            f"{_STOPS}; the repair can crash the scheduler",
         ),
     )
 )
@@ -207,7 +213,7 @@ def rules_table() -> str:
     """Return the rules as a Markdown table, for the documentation."""
 
     def lines() -> Iterator[str]:
-        yield "| rule | severity | asks for | otherwise, on Volcano 1.14.1 |"
+        yield "| rule | severity | requirement | effect of a violation on Volcano 1.14.1 |"
         yield "|---|---|---|---|"
         for rule in sorted(RULES.values(), key=lambda each: each.id):
             yield f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.effect} |"

@@ -1,0 +1,64 @@
+"""Paths, names and interfaces in docs/architecture.md exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PAGE = ROOT / "docs" / "architecture.md"
+_SECTION = "## Where is it decided?"
+_ROW = re.compile(r"^\| [^|]+\? \| \[[^\]]+\]\((?P<path>[^)]+)\) \| (?:`(?P<name>\w+)`)? ?\| (?P<note>[^|]+) \|$")
+_PATH = re.compile(r"`([\w./-]+/[\w./-]+)`")
+
+
+def answers() -> list[str]:
+    """Return the rows of the table of questions."""
+    section = PAGE.read_text().partition(_SECTION)[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the names that a module defines or exports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
+def test_every_question_is_there() -> None:
+    assert len(answers()) == 13
+
+
+@pytest.mark.parametrize("row", answers())
+def test_an_answer_names_what_exists(row: str) -> None:
+    found = _ROW.match(row)
+    assert found, "write | question? | [file](path) | `name` | note |"
+    path = (PAGE.parent / found["path"]).resolve()
+    assert path.is_file(), found["path"]
+    if found["name"]:
+        assert found["name"] in names_in(path), f"{found['path']} has no {found['name']}"
+    missing = [each for each in _PATH.findall(found["note"]) if not (ROOT / each).exists()]
+    assert missing == []
+
+
+def test_stable_import_paths_exist() -> None:
+    section = PAGE.read_text().partition("## Stable interfaces")[2]
+    components = re.findall(r"`components\.(\w+)\.(\w+)`", section)
+    assert len(components) == 9
+    missing = [
+        f"components.{module}.{name}"
+        for module, name in components
+        if name not in names_in(ROOT / "components" / f"{module}.py")
+    ]
+    assert missing == []
