@@ -17,7 +17,7 @@ from trainyard.convert import convert_documents
 from trainyard.convert.conversion_report import as_text, as_yaml
 from trainyard.data import data_folder
 from trainyard.manifests.documents import objects
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 INPUTS = ROOT / "tests" / "convert" / "inputs"
 
@@ -28,11 +28,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3, help="how long each measurement takes")
     options = parser.parse_args()
     texts = {path.name: path.read_text() for path in sorted(INPUTS.glob("*.yaml"))}
-    catalogue = {body["metadata"]["name"]: body for body in load_catalogue(data_folder("runtimes")).objects()}
-    jobs = sum(bool(each.objects) for each in convert_documents(texts, catalogue))
+    catalog = {body["metadata"]["name"]: body for body in load_catalog(data_folder("runtimes")).objects()}
+    jobs = sum(bool(each.objects) for each in convert_documents(texts, catalog))
 
     def whole() -> None:
-        conversions = convert_documents(texts, catalogue)
+        conversions = convert_documents(texts, catalog)
         as_yaml(body for each in conversions for body in each.objects)
         as_text(conversions)
 
@@ -41,7 +41,7 @@ def main() -> None:
         "files_a_second": round(jobs * _rounds(whole, options.seconds)),
         "reading_a_second": round(jobs * _rounds(lambda: _read(texts), options.seconds)),
         "conversions_with_reading_a_second": round(
-            jobs * _rounds(lambda: convert_documents(texts, catalogue), options.seconds)
+            jobs * _rounds(lambda: convert_documents(texts, catalog), options.seconds)
         ),
     }
     publish("convert", results)

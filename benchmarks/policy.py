@@ -111,7 +111,7 @@ def manifest(index: int) -> dict[str, Any]:
 
 
 def train_job(index: int) -> tuple[str, dict[str, Any]]:
-    """Return a TrainJob: of a runtime of the catalogue, alone or as a gang, or of the team's own; some with a patch."""
+    """Return a TrainJob: of a runtime of the catalog, alone or as a gang, or of the team's own; some with a patch."""
     reference = {
         3: {"kind": "TrainingRuntime", "name": f"own-{index // 10}"},
         5: {"name": "torch-distributed-gang"},

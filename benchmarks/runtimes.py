@@ -1,6 +1,6 @@
-"""`trainyard runtimes check` of a large catalogue: every runtime rendered and judged by every rule, as CI runs it.
+"""`trainyard runtimes check` of a large catalog: every runtime rendered and judged by every rule, as CI runs it.
 
-Makes a catalogue of copies of the shipped runtimes in a temporary folder, under version control, so that `--against`
+Makes a catalog of copies of the shipped runtimes in a temporary folder, under version control, so that `--against`
 has something to compare with. Prints one line a figure and writes `benchmarks/results/runtimes.json`.
 
     python -m benchmarks.runtimes [--runtimes 200]
@@ -22,8 +22,8 @@ from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION
 from trainyard.cluster.toolchain import program_path
 from trainyard.data import data_folder
 from trainyard.render.frameworks.torchtune import named_model
-from trainyard.runtimes import Runtime, load_catalogue
-from trainyard.runtimes.folder import INDEX, CatalogueFolder, version_file, write_folder
+from trainyard.runtimes import Runtime, load_catalog
+from trainyard.runtimes.folder import INDEX, CatalogFolder, version_file, write_folder
 from trainyard.runtimes.yaml_text import dumped, with_value
 
 LIMIT = 5.0
@@ -44,7 +44,7 @@ def measure(count: int) -> dict[str, Any]:
     program_path("opa")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_folder(CatalogueFolder(folder, {}), many(folder, count))
+        write_folder(CatalogFolder(folder, {}), many(folder, count))
         for command in (
             ["init", "-q"],
             ["add", "."],
@@ -62,9 +62,9 @@ def measure(count: int) -> dict[str, Any]:
     }
 
 
-def many(folder: Path, count: int) -> CatalogueFolder:
-    """Return a catalogue with copies of the shipped runtimes, each under a name of its own."""
-    shipped: tuple[Runtime, ...] = load_catalogue(data_folder("runtimes")).runtimes
+def many(folder: Path, count: int) -> CatalogFolder:
+    """Return a catalog with copies of the shipped runtimes, each under a name of its own."""
+    shipped: tuple[Runtime, ...] = load_catalog(data_folder("runtimes")).runtimes
     texts: dict[str, str] = {}
     index: dict[str, Any] = {}
     for number in range(count):
@@ -79,7 +79,7 @@ def many(folder: Path, count: int) -> CatalogueFolder:
         texts[version_file(name, "1.0")] = text
         entry = {"released": version.released, "changes": version.changes}
         index[name] = {"owner": "benchmark", "summary": runtime.summary, "alias": "1.0", "versions": {"1.0": entry}}
-    return CatalogueFolder(folder, {INDEX: dumped({"runtimes": index}), **texts})
+    return CatalogFolder(folder, {INDEX: dumped({"runtimes": index}), **texts})
 
 
 def _timed(*arguments: str) -> dict[str, float]:

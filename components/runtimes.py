@@ -17,7 +17,7 @@ from components.webhooks import WebhookReadinessHook
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard.data import data_folder, project_root
-from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalogue
+from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
 from trainyard.settings.platform import RuntimeSettings
 
 __all__ = ["Runtimes", "catalog_folders"]
@@ -54,7 +54,7 @@ class Runtimes(Component):
     ) -> None:
         super().__init__("runtimes", name, opts)
         depends_on = list(after)
-        catalog = installed_catalogue(catalog_folders(settings), settings.include, settings.mirrors, authored)
+        catalog = installed_catalog(catalog_folders(settings), settings.include, settings.mirrors, authored)
         manifests = catalog.objects()
         hooks = None
         if access is not None and manifests:

@@ -33,7 +33,7 @@ from trainyard.settings.tenancy import Role, TenantSettings
 __all__ = ["TENANT_LABEL", "Tenants", "role_rules"]
 
 _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
-_CATALOGUE = "trainyard-catalogue"
+_CATALOG = "trainyard-catalogue"
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 
@@ -99,8 +99,8 @@ class Tenants(Component):
             {"apiGroups": ["topology.volcano.sh"], "resources": ["hypernodes"], "verbs": _READ},
             {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
         ]
-        allowed = self.child(cluster_role(_CATALOGUE, rules))
-        self.child(cluster_role_binding(_CATALOGUE, _CATALOGUE, [group(name) for name in groups]), depends_on=[allowed])
+        allowed = self.child(cluster_role(_CATALOG, rules))
+        self.child(cluster_role_binding(_CATALOG, _CATALOG, [group(name) for name in groups]), depends_on=[allowed])
 
 
 def role_rules(role_name: Role) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from trainyard.api.constants import API_VERSION
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.policy.stack_objects import runtime_catalogues
+from trainyard.policy.stack_objects import runtime_catalogs
 from trainyard.queues import (
     VOLCANO_VERSIONS,
     ManifestPaths,
@@ -29,7 +29,7 @@ from trainyard.queues import (
     supply_of,
 )
 from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 from trainyard.scheduler import in_force, lint
 from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
@@ -191,7 +191,7 @@ def _is_strict(spec: Mapping[str, Any]) -> bool:
 
 def _pod_groups(settings: StackSettings) -> dict[str, list[Mapping[str, Any]]]:
     """Return the PodGroup specs of each installed runtime for a TrainJob without overrides."""
-    catalog = load_catalogue(runtime_catalogues(settings), settings.runtimes.include)
+    catalog = load_catalog(runtime_catalogs(settings), settings.runtimes.include)
     return {body["metadata"]["name"]: list(_rendered_groups(body)) for body in catalog.objects()}
 
 

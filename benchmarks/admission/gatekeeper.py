@@ -29,7 +29,7 @@ _SYNCHRONIZED = (
 
 
 def run_gatekeeper(machine: Machine, plane: Plane) -> int:
-    """Run Gatekeeper with the rules of the catalogue; return how many there are."""
+    """Run Gatekeeper with the rules of the catalog; return how many there are."""
     apply(plane, _definitions())
     apply(plane, [_configuration()])
     port, health, metrics = machine.ports(3)

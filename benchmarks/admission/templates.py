@@ -1,4 +1,4 @@
-"""The rules of the catalogue for Gatekeeper: the same Rego, in a ConstraintTemplate and a constraint a rule.
+"""The rules of the catalog for Gatekeeper: the same Rego, in a ConstraintTemplate and a constraint a rule.
 
 What a rule asks of the request, of the Platform, the TenantPolicy and the runtime, it asks of ``policies/lib/request``.
 That file alone is different here: it reads Gatekeeper's review, and the objects that Gatekeeper synchronizes into
@@ -61,7 +61,7 @@ _REQUEST = (
     ("input.params.platform", f'data.inventory.cluster["{PLATFORM_API_VERSION}"].Platform.{PLATFORM_NAME}.spec'),
     ("input.params.tenantPolicy", _LIMITS),
     ("input.parameters[id][name]", "input.parameters[name]"),
-    (" else := data.trainyard.catalogue[id].parameters[name]", ""),
+    (" else := data.trainyard.catalog[id].parameters[name]", ""),
     ("input.request", "input.review"),
 )
 _ENTRY = """package trainyard
@@ -139,7 +139,7 @@ def gatekeeper_objects(
     Parameters
     ----------
     rules
-        The catalogue.
+        The catalog.
     settings
         States of single rules where a stack sets them.
     exempt_namespaces

@@ -3,7 +3,7 @@ package trainyard
 import data.trainyard.lib.request
 import rego.v1
 
-# The answer about one request. Which rules judge it is said by their rule.yaml, in data.trainyard.catalogue: the same
+# The answer about one request. Which rules judge it is said by their rule.yaml, in data.trainyard.catalog: the same
 # kinds, namespaces and conditions from which the API server's policies are generated.
 
 decision := verdict if {
@@ -95,7 +95,7 @@ findings contains finding_of(id, violation) if {
 	request.operation == "CREATE"
 	not exempt_namespace
 	some id, _ in lacking
-	rule := data.trainyard.catalogue[id]
+	rule := data.trainyard.catalog[id]
 	not ordinary(rule)
 	state(id, rule) == "deny"
 	violation := {"path": "parameters", "message": sprintf("there is no %s to judge by", [rule.source])}
@@ -109,12 +109,12 @@ finding_of(id, violation) := {
 	"message": violation.message,
 	"fix": rule.fix,
 } if {
-	rule := data.trainyard.catalogue[id]
+	rule := data.trainyard.catalog[id]
 }
 
 state(id, _) := value if {
 	value := input.states[id]
-} else := data.trainyard.catalogue[id].state
+} else := data.trainyard.catalog[id].state
 
 # The rules that concern the request, {id: package}: those that can judge, and those that lack the object that they read.
 # The index holds them by what does not change from request to request, so that no other rule is even looked at.
@@ -147,7 +147,7 @@ silent contains id if {
 silent contains id if {
 	request.operation == "UPDATE"
 	some id, _ in concerned.all
-	passes_by(data.trainyard.catalogue[id])
+	passes_by(data.trainyard.catalog[id])
 }
 
 # Rules that have nothing to find in this request, as whoever asks has seen.

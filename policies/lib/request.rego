@@ -47,7 +47,7 @@ tenant_policy := input.params.tenantPolicy
 # A stack's value of a rule's parameter, else its default.
 parameter(id, name) := value if {
 	value := input.parameters[id][name]
-} else := data.trainyard.catalogue[id].parameters[name]
+} else := data.trainyard.catalog[id].parameters[name]
 
 # The value of a field, or the given one where the field is absent or null.
 object_get(subject, name, otherwise) := value if {

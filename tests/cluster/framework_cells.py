@@ -1,7 +1,7 @@
 """Every framework with every gang scheduler, with and without initializers: what the table in docs/frameworks claims.
 
 A TrainJob with a dataset and a model proves both. Where no job of `framework_jobs` is such a case already, one is made
-here, on a runtime derived from the catalogue's.
+here, on a runtime derived from the catalog's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.cluster.framework_jobs import DATA, TUNE
 from tests.cluster.frameworks import DURATION, Run, derived
 from trainyard.api.constants import ANCESTOR_LABEL
 from trainyard.data import data_folder
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 __all__ = [
     "CELLS",
@@ -186,7 +186,7 @@ def _runtime(cell: Cell) -> dict[str, Any]:
 
 def _add_steps(job_set: dict[str, Any]) -> None:
     """Put both initializers of torchtune before everything else, and their volume into every container."""
-    (tune,) = load_catalogue(data_folder("runtimes"), (FRAMEWORKS["torchtune"],)).runtimes
+    (tune,) = load_catalog(data_folder("runtimes"), (FRAMEWORKS["torchtune"],)).runtimes
     assert tune.alias is not None
     source = tune.version(tune.alias).manifest()["spec"]["template"]["spec"]
     steps = [job for job in source["replicatedJobs"] if job["name"] in _STEPS]

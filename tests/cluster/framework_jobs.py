@@ -1,4 +1,4 @@
-"""The TrainJobs that prove each framework, and runtimes in layouts that the catalogue does not have."""
+"""The TrainJobs that prove each framework, and runtimes in layouts that the catalog does not have."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ REFUSED = tuple(
 
 
 def own_runtimes() -> list[dict[str, Any]]:
-    """Return variants that the catalogue does not have."""
+    """Return variants that the catalog does not have."""
     bodies = []
     for implementation in ("openmpi", "intel", "mpich"):
         body = derived(f"mpi-{implementation}", f"{implementation}-workers")

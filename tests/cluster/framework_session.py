@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.cluster.framework_cells import cell_runtimes, made_cells
 from tests.cluster.framework_jobs import COMPLETING, ELSEWHERE, PATCHED, VOLUME, own_runtimes
-from tests.cluster.frameworks import Runs, await_end, catalogue, submit, watching
+from tests.cluster.frameworks import Runs, await_end, catalog, submit, watching
 from tests.cluster.jobs import claim
 from tests.cluster.stand_in import COSCHEDULING_POD_GROUPS, StandIn
 from tests.docs.blocks import guide_runs
@@ -38,7 +38,7 @@ def ended(platform: LiveCluster, folder: Path) -> Iterator[Runs]:
     """
     made = [cell.run() for cell in MADE.values()]
     every = Runs(platform, (*COMPLETING, *ELSEWHERE, *made, *GUIDES.values()))
-    runtimes = [*catalogue(platform), *own_runtimes(), *cell_runtimes()]
+    runtimes = [*catalog(platform), *own_runtimes(), *cell_runtimes()]
     require(platform.apply(*runtimes, *claims()))
     try:
         with watching(every, folder):

@@ -16,14 +16,14 @@ import yaml
 from tests.support import LiveCluster, awaited, require
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.data import data_folder
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 __all__ = [
     "DURATION",
     "Run",
     "Runs",
     "await_end",
-    "catalogue",
+    "catalog",
     "derived",
     "replicated_job",
     "submit",
@@ -224,16 +224,16 @@ def await_end(
         return
 
 
-def catalogue(platform: LiveCluster) -> list[Object]:
+def catalog(platform: LiveCluster) -> list[Object]:
     """Return the aliases of the shipped runtimes that a stack did not install."""
     present = {item["metadata"]["name"] for item in platform.get("clustertrainingruntimes")["items"]}
-    runtimes = load_catalogue(data_folder("runtimes")).runtimes
+    runtimes = load_catalog(data_folder("runtimes")).runtimes
     return [runtime.objects()[-1] for runtime in runtimes if runtime.name not in present]
 
 
 def derived(base: str, name: str) -> Object:
     """Return a copy of a shipped runtime under another name, to change."""
-    (runtime,) = load_catalogue(data_folder("runtimes"), (base,)).runtimes
+    (runtime,) = load_catalog(data_folder("runtimes"), (base,)).runtimes
     assert runtime.alias is not None
     body = yaml.safe_load(yaml.safe_dump(runtime.version(runtime.alias).manifest()))
     body["metadata"] = {"name": name, "labels": body["metadata"]["labels"]}

@@ -21,7 +21,7 @@ DIGEST = "sha256:" + "ab" * 32
 
 
 class Team:
-    """A team with a catalogue folder of its own, beside a platform whose stack installs it."""
+    """A team with a catalog folder of its own, beside a platform whose stack installs it."""
 
     def __init__(self, platform: LiveCluster, folder: Path) -> None:
         self.platform = platform
@@ -70,7 +70,7 @@ class Team:
 
 
 def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: LiveCluster, tmp_path: Path) -> None:
-    team = Team(platform, tmp_path / "catalogue")
+    team = Team(platform, tmp_path / "catalog")
     include = yaml.safe_load(platform.config_file.read_text())["config"]["trainyard:runtimes"]["include"]
     kubeconfig = ("--kubeconfig", str(platform.kubeconfig))
 

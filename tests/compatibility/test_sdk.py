@@ -84,7 +84,7 @@ def upstream_runtimes() -> Iterator[Body]:
 
 
 def shipped_runtimes() -> Iterator[Body]:
-    """Yield the runtimes of our catalogue."""
+    """Yield the runtimes of our catalog."""
     for file in sorted(data_folder("runtimes").glob("*/*.yaml")):
         for body in objects(file.read_text()):
             if body and body.get("kind") == "ClusterTrainingRuntime":

@@ -16,11 +16,11 @@ from components.runtimes import Runtimes
 from tests.components.recording import Recording, _Echo, _Monitor
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.data import data_folder
-from trainyard.runtimes import AuthoredVersion, Release, Runtime, author, load_catalogue, spec_hash
+from trainyard.runtimes import AuthoredVersion, Release, Runtime, author, load_catalog, spec_hash
 from trainyard.settings.platform import RuntimeSettings
 
 DIGEST = "sha256:" + "d" * 64
-PLAIN = load_catalogue(data_folder("runtimes"), ("plain",)).runtimes[0].versions[0]
+PLAIN = load_catalog(data_folder("runtimes"), ("plain",)).runtimes[0].versions[0]
 IMAGE = PLAIN.body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"][
     "containers"
 ][0]["image"]
@@ -60,7 +60,7 @@ def image(recording: Recording, name: str) -> str:
     return str(pod["containers"][0]["image"])
 
 
-def test_folders_and_python_make_one_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_python_make_one_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = installed(monkeypatch, RuntimeSettings(include=("plain", "ours")), [authored()])
     names = [each.inputs["metadata"]["name"] for each in recording.objects]
     assert sorted(names) == ["ours", "ours-1.0", "ours-1.1", "own", "plain", "plain-1.0"]

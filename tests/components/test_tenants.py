@@ -55,7 +55,7 @@ def test_the_raw_role_exists_only_where_somebody_has_it(local: Recording, with_g
     assert "Role/language/raw" not in {each.name for each in with_groups.of("Role")}
 
 
-def test_whoever_has_a_role_may_read_the_catalogue(with_groups: Recording) -> None:
+def test_whoever_has_a_role_may_read_the_catalog(with_groups: Recording) -> None:
     subjects = with_groups.one("ClusterRoleBinding/trainyard-catalogue").inputs["subjects"]
     assert [subject["name"] for subject in subjects] == ["vision-admins", "vision-users"]
 

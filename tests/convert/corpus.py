@@ -10,7 +10,7 @@ from trainyard.api import Body
 from trainyard.convert import AUTO, Conversion, convert_documents
 from trainyard.data import data_folder
 from trainyard.manifests.documents import objects
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 FOLDER = Path(__file__).parent
 INPUTS = sorted((FOLDER / "inputs").glob("*.yaml"))
@@ -18,9 +18,9 @@ NAMES = [path.stem for path in INPUTS]
 
 
 @cache
-def catalogue() -> dict[str, Body]:
+def catalog() -> dict[str, Body]:
     """Return the runtimes that Trainyard ships, by name."""
-    return {body["metadata"]["name"]: body for body in load_catalogue(data_folder("runtimes")).objects()}
+    return {body["metadata"]["name"]: body for body in load_catalog(data_folder("runtimes")).objects()}
 
 
 def text_of(name: str) -> str:
@@ -28,7 +28,7 @@ def text_of(name: str) -> str:
 
 
 def converted(name: str, *, runtime: str = AUTO) -> list[Conversion]:
-    return convert_documents({f"{name}.yaml": text_of(name)}, catalogue(), runtime=runtime)
+    return convert_documents({f"{name}.yaml": text_of(name)}, catalog(), runtime=runtime)
 
 
 def bodies_of(name: str) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.convert.corpus import NAMES, bodies_of, catalogue
+from tests.convert.corpus import NAMES, bodies_of, catalog
 from trainyard.convert import KINDS, Conversion, Note, convert_documents
 from trainyard.convert.conversion_report import as_yaml
 
@@ -34,7 +34,7 @@ def table() -> str:
         for body in bodies_of(name):
             if (body["apiVersion"], body["kind"]) not in KINDS:
                 continue
-            (conversion,) = convert_documents({name: as_yaml([body])}, catalogue(), runtime="always")
+            (conversion,) = convert_documents({name: as_yaml([body])}, catalog(), runtime="always")
             for kind, field, note in _fields(body["kind"], conversion):
                 order = _order(kind)
                 rows.setdefault((order, kind, field), set()).add((note.severity.value, note.message))

@@ -101,7 +101,7 @@ def test_a_runtime_of_another_framework_is_told() -> None:
 
 
 def test_a_runtime_that_is_not_there_is_refused() -> None:
-    with pytest.raises(TrainyardError, match="There is no runtime 'mine' in the catalogue"):
+    with pytest.raises(TrainyardError, match="There is no runtime 'mine' in the catalog"):
         run("--runtime", "mine", INPUTS / "pytorch-simple.yaml")
 
 

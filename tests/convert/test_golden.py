@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.convert.corpus import FOLDER, NAMES, catalogue, converted
+from tests.convert.corpus import FOLDER, NAMES, catalog, converted
 from tests.golden import assert_golden
 from trainyard.api import Body
 from trainyard.convert import KINDS, Conversion
@@ -42,7 +42,7 @@ def test_every_kind_has_inputs() -> None:
     assert len(NAMES) >= 40
 
 
-def test_a_runtime_of_the_catalogue_is_used_where_one_carries_the_job() -> None:
+def test_a_runtime_of_the_catalog_is_used_where_one_carries_the_job() -> None:
     used = {name: runtime_of(converted(name)[-1]) for name in NAMES if converted(name)[-1].objects}
     assert used["pytorch-simple"] == ("ClusterTrainingRuntime", "torch-distributed")
     assert used["pytorch-placed"] == ("ClusterTrainingRuntime", "torch-distributed")
@@ -65,4 +65,4 @@ def runtimes_of(objects: list[Body]) -> list[Body]:
         for body in objects
         if body["kind"] == "TrainJob" and body["spec"]["runtimeRef"]["kind"] == "ClusterTrainingRuntime"
     }
-    return [catalogue()[name] for name in sorted(names)]
+    return [catalog()[name] for name in sorted(names)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.convert.corpus import NAMES, bodies_of, catalogue
+from tests.convert.corpus import NAMES, bodies_of, catalog
 from tests.convert.jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.convert import Conversion, Fidelity, convert_documents
@@ -25,7 +25,7 @@ JUNK = st.sampled_from((None, True, -1, 10**12, "", "x", [], {}, ["x"], {"x": 1}
 
 
 def conversion_of(body: Body, runtime: str = "auto") -> Conversion:
-    (found,) = convert_documents({"generated": json.dumps(body)}, catalogue(), runtime=runtime)
+    (found,) = convert_documents({"generated": json.dumps(body)}, catalog(), runtime=runtime)
     return found
 
 
@@ -133,7 +133,7 @@ def spoil(body: Body, data: st.DataObject) -> None:
 
 def rendered(conversion: Conversion) -> Answer:
     used = [
-        catalogue()[body["spec"]["runtimeRef"]["name"]]
+        catalog()[body["spec"]["runtimeRef"]["name"]]
         for body in conversion.objects
         if body["kind"] == "TrainJob" and body["spec"]["runtimeRef"]["kind"] == "ClusterTrainingRuntime"
     ]

@@ -37,11 +37,11 @@ Found = Iterator[Finding]
 
 @cache
 def stack() -> StackSettings:
-    """Return stack local with the whole catalogue; progress reports, the same for all, have a page of their own."""
+    """Return stack local with the whole catalog; progress reports, the same for all, have a page of their own."""
     settings = load_stack(_LOCAL)
-    catalogue = settings.runtimes.model_copy(update={"include": ["*"]})
+    catalog = settings.runtimes.model_copy(update={"include": ["*"]})
     trainer = settings.trainer.model_copy(update={"progress_reports": False})
-    return settings.model_copy(update={"runtimes": catalogue, "trainer": trainer})
+    return settings.model_copy(update={"runtimes": catalog, "trainer": trainer})
 
 
 @cache

@@ -15,7 +15,7 @@ from tests.docs.reference import FOLDER, INDEX, first_job, guide, updated
 from trainyard.data import data_folder
 from trainyard.render.frameworks import FRAMEWORKS as POLICIES
 from trainyard.render.gangs import GANGS as SCHEDULERS
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 PAGES = [*map(guide, FRAMEWORKS), INDEX]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
@@ -41,9 +41,9 @@ def test_every_gang_scheduler_has_a_column_and_every_cell_a_job() -> None:
     assert {cell.job for cell in CELLS if cell.named} <= written
 
 
-def test_every_runtime_of_the_catalogue_is_run_or_told_of_in_a_guide() -> None:
+def test_every_runtime_of_the_catalog_is_run_or_told_of_in_a_guide() -> None:
     told = "".join(page.read_text() for page in PAGES)
-    names = [runtime.name for runtime in load_catalogue(data_folder("runtimes")).runtimes]
+    names = [runtime.name for runtime in load_catalog(data_folder("runtimes")).runtimes]
     assert [name for name in names if f"{name}`" not in told and f"name: {name}\n" not in told] == []
 
 

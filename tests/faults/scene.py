@@ -76,7 +76,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def shipped(name: str) -> Body:
-    """Return the newest version of a runtime of the catalogue."""
+    """Return the newest version of a runtime of the catalog."""
     newest = max((ROOT / "runtimes" / name).glob("*.yaml"), key=lambda path: tuple(map(int, path.stem.split("."))))
     return dict(yaml.safe_load(newest.read_text()))
 

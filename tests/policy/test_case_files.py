@@ -18,7 +18,7 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"nodeName": "
 
 
 @pytest.fixture
-def catalogue(tmp_path: Path) -> Path:
+def catalog(tmp_path: Path) -> Path:
     new_rule(tmp_path, "ABC-001", "some-thing", "naming")
     return tmp_path
 
@@ -29,51 +29,51 @@ def case(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def read(catalogue: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[Case]:
+def read(catalog: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[Case]:
     document = {"bases": {"own": {"object": POD}} if bases is None else bases, "cases": list(cases)}
-    next(catalogue.glob("*/*/cases.yaml")).write_text(yaml.safe_dump(document, sort_keys=False))
-    return load_cases(catalogue, load_rules(catalogue))
+    next(catalog.glob("*/*/cases.yaml")).write_text(yaml.safe_dump(document, sort_keys=False))
+    return load_cases(catalog, load_rules(catalog))
 
 
-def findings(catalogue: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[str]:
+def findings(catalog: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[str]:
     with pytest.raises(TrainyardError, match=r"cases\.yaml is wrong") as caught:
-        read(catalogue, *cases, bases=bases)
+        read(catalog, *cases, bases=bases)
     return [str(finding) for finding in caught.value.findings]
 
 
-def test_a_case_creates_its_base_with_the_changes(catalogue: Path) -> None:
+def test_a_case_creates_its_base_with_the_changes(catalog: Path) -> None:
     paths = ["spec.nodeName"]
-    (found,) = read(catalogue, case(set={"spec.nodeName": "b"}, verdict="deny", paths=paths, namespace="foreign"))
+    (found,) = read(catalog, case(set={"spec.nodeName": "b"}, verdict="deny", paths=paths, namespace="foreign"))
     assert (found.id, found.verdict, found.operation) == ("ABC-001/a", Verdict.DENY, "CREATE")
     assert found.content.object == {**POD, "spec": {"nodeName": "b"}}
     assert (found.content.old_object, found.content.runtime) == (None, None)
     assert (found.content.paths, found.content.namespace) == (("spec.nodeName",), "foreign")
 
 
-def test_an_update_changes_what_the_case_begins_with(catalogue: Path) -> None:
+def test_an_update_changes_what_the_case_begins_with(catalog: Path) -> None:
     update = {"set": {"spec.nodeName": "c"}, "add": {"spec.tolerations": []}}
-    (found,) = read(catalogue, case(set={"spec.nodeName": "b"}, update=update))
+    (found,) = read(catalog, case(set={"spec.nodeName": "b"}, update=update))
     assert found.operation == "UPDATE"
     assert found.content.old_object == {**POD, "spec": {"nodeName": "b"}}
     assert found.content.object == {**POD, "spec": {"nodeName": "c", "tolerations": []}}
 
 
-def test_a_deletion_has_only_the_object_that_goes(catalogue: Path) -> None:
-    (found,) = read(catalogue, case(delete=True))
+def test_a_deletion_has_only_the_object_that_goes(catalog: Path) -> None:
+    (found,) = read(catalog, case(delete=True))
     assert (found.operation, found.content.object, found.content.old_object) == ("DELETE", None, POD)
 
 
-def test_an_object_may_be_written_out(catalogue: Path) -> None:
-    (found,) = read(catalogue, case(base=None, object=POD), bases={})
+def test_an_object_may_be_written_out(catalog: Path) -> None:
+    (found,) = read(catalog, case(base=None, object=POD), bases={})
     assert found.content.object == POD
 
 
-def test_bases_build_on_earlier_and_on_shared_ones(catalogue: Path) -> None:
+def test_bases_build_on_earlier_and_on_shared_ones(catalog: Path) -> None:
     bases = {
         "own": {"base": "trainjob", "add": {"spec.suspend": True}},
         "other": {"base": "own", "set": {"spec.suspend": False}},
     }
-    (found,) = read(catalogue, case(base="other", runtime={"base": "torch-distributed"}), bases=bases)
+    (found,) = read(catalog, case(base="other", runtime={"base": "torch-distributed"}), bases=bases)
     shared = shared_bases()
     assert found.content.object == {
         **shared["trainjob"],
@@ -82,15 +82,15 @@ def test_bases_build_on_earlier_and_on_shared_ones(catalogue: Path) -> None:
     assert found.content.runtime == shared["torch-distributed"]
 
 
-def test_cases_do_not_share_objects(catalogue: Path) -> None:
-    first, second = read(catalogue, case(), case(name="b"))
+def test_cases_do_not_share_objects(catalog: Path) -> None:
+    first, second = read(catalog, case(), case(name="b"))
     assert first.content.object == second.content.object
     assert first.content.object is not second.content.object
 
 
-def test_cases_keep_the_order_of_the_file(catalogue: Path) -> None:
+def test_cases_keep_the_order_of_the_file(catalog: Path) -> None:
     names = ["b", "a", "c"]
-    assert [found.name for found in read(catalogue, *(case(name=name) for name in names))] == names
+    assert [found.name for found in read(catalog, *(case(name=name) for name in names))] == names
 
 
 @pytest.mark.parametrize(
@@ -127,24 +127,24 @@ def test_cases_keep_the_order_of_the_file(catalogue: Path) -> None:
         ({"object": POD}, "cases[a]: name a base or write out the object, one of the two"),
     ],
 )
-def test_a_mistake_in_a_case_is_named(catalogue: Path, wrong: dict[str, Any], message: str) -> None:
-    assert findings(catalogue, case(**wrong), case(name="b")) == [message]
+def test_a_mistake_in_a_case_is_named(catalog: Path, wrong: dict[str, Any], message: str) -> None:
+    assert findings(catalog, case(**wrong), case(name="b")) == [message]
 
 
-def test_an_unknown_base_is_named_with_those_that_exist(catalogue: Path) -> None:
-    (found,) = findings(catalogue, case(base="own"), case(name="b", base="podd"))
+def test_an_unknown_base_is_named_with_those_that_exist(catalog: Path) -> None:
+    (found,) = findings(catalog, case(base="own"), case(name="b", base="podd"))
     assert found.startswith("cases[b].base: there is no base 'podd' (use one of ")
     assert " own, " in found
     assert " trainjob, " in found
 
 
-def test_an_object_that_is_written_out_takes_no_changes(catalogue: Path) -> None:
-    found = findings(catalogue, case(base=None, object=POD, remove=["spec"]), bases={})
+def test_an_object_that_is_written_out_takes_no_changes(catalog: Path) -> None:
+    found = findings(catalog, case(base=None, object=POD, remove=["spec"]), bases={})
     assert found == ["cases[a]: set, remove and add change a base; write the object as it is meant"]
 
 
-def test_two_cases_of_one_name_are_named(catalogue: Path) -> None:
-    found = findings(catalogue, case(), case(set={"spec.nodeName": "b"}))
+def test_two_cases_of_one_name_are_named(catalog: Path) -> None:
+    found = findings(catalog, case(), case(set={"spec.nodeName": "b"}))
     assert found == ["cases[a].name: 2 cases have this name (rename all but one)"]
 
 
@@ -159,31 +159,31 @@ def test_two_cases_of_one_name_are_named(catalogue: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_base_is_named(catalogue: Path, base: dict[str, Any], message: str) -> None:
-    assert findings(catalogue, case(), bases={"own": {"object": POD}, "other": base}) == [message]
+def test_a_mistake_in_a_base_is_named(catalog: Path, base: dict[str, Any], message: str) -> None:
+    assert findings(catalog, case(), bases={"own": {"object": POD}, "other": base}) == [message]
 
 
-def test_a_base_may_not_take_the_name_of_a_shared_one(catalogue: Path) -> None:
-    found = findings(catalogue, case(base="pod"), bases={"pod": {"object": POD}})
+def test_a_base_may_not_take_the_name_of_a_shared_one(catalog: Path) -> None:
+    found = findings(catalog, case(base="pod"), bases={"pod": {"object": POD}})
     assert found == ["bases[pod]: lib/bases.yaml has a base of this name (take another name)"]
 
 
-def test_a_base_builds_on_earlier_ones_only(catalogue: Path) -> None:
+def test_a_base_builds_on_earlier_ones_only(catalog: Path) -> None:
     bases = {"own": {"base": "later", "remove": ["spec"]}, "later": {"object": POD}}
-    (found,) = findings(catalogue, case(), bases=bases)
+    (found,) = findings(catalog, case(), bases=bases)
     assert found.startswith("bases[own].base: there is no base 'later' (")
 
 
-def test_a_key_that_is_given_twice_is_an_error(catalogue: Path) -> None:
-    path = next(catalogue.glob("*/*/cases.yaml"))
+def test_a_key_that_is_given_twice_is_an_error(catalog: Path) -> None:
+    path = next(catalog.glob("*/*/cases.yaml"))
     path.write_text(path.read_text() + "    add: {}\n")
     with pytest.raises(TrainyardError, match="duplicate key 'add'"):
-        load_cases(catalogue, load_rules(catalogue))
+        load_cases(catalog, load_rules(catalog))
 
 
-def test_a_folder_of_cases_is_an_error_with_its_fix(catalogue: Path) -> None:
-    rule_folder = next(catalogue.glob("*/*/rule.yaml")).parent
+def test_a_folder_of_cases_is_an_error_with_its_fix(catalog: Path) -> None:
+    rule_folder = next(catalog.glob("*/*/rule.yaml")).parent
     (rule_folder / "cases").mkdir()
     with pytest.raises(TrainyardError, match="cases: cases are not read from a folder") as caught:
-        load_cases(catalogue, load_rules(catalogue))
+        load_cases(catalog, load_rules(catalog))
     assert caught.value.fix == f"move them into {rule_folder / 'cases.yaml'} and delete the folder"

@@ -123,7 +123,7 @@ async def test_what_only_repeats_the_train_jobs_own_finding_is_said_once(tmp_pat
     assert [result.object for result in report.findings] == ["TrainJob vision/llm"]
 
 
-async def test_runtimes_of_the_catalogue_are_found(tmp_path: Path) -> None:
+async def test_runtimes_of_the_catalog_are_found(tmp_path: Path) -> None:
     decisions = Decisions()
     assert found(await check(tmp_path, train_job(runtime="{name: torch-distributed-gang}"), decisions=decisions)) == []
     assert "PodGroup llm" in decisions.names()

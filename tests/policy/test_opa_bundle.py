@@ -14,11 +14,11 @@ from trainyard.policy.opa.bundle import Bundle, build_bundle, package_name, seal
 
 def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
     bundle = build_bundle()
-    catalogue = json.loads(bundle.files["data.json"])["trainyard"]["catalogue"]
+    catalog = json.loads(bundle.files["data.json"])["trainyard"]["catalog"]
     rules = load_rules()
-    assert set(catalogue) == {rule.id for rule in rules}
+    assert set(catalog) == {rule.id for rule in rules}
     for rule in rules:
-        entry = catalogue[rule.id]
+        entry = catalog[rule.id]
         assert entry["state"] == rule.state
         assert [match["kind"] for match in entry["matches"]] == [match.kind for match in rule.matches]
         if rule.gate is Gate.ADMISSION and rule.cel is not None:

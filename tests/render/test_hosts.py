@@ -10,11 +10,11 @@ from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.render import Rejected, RenderContext, Rendered, render
 from trainyard.render.hosts import MOST_PODS
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 
 def answer(runtime: str, *, nodes: int | None = None, policy: int | None = None) -> Rendered | Rejected:
-    (found,) = load_catalogue(data_folder("runtimes"), (runtime,)).runtimes
+    (found,) = load_catalog(data_folder("runtimes"), (runtime,)).runtimes
     body: Any = found.objects()[-1]
     if policy is not None:
         body["spec"]["mlPolicy"]["numNodes"] = policy

@@ -9,14 +9,14 @@ import pytest
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.render import Rejected, RenderContext, Rendered, render
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 
 OWN, MIRROR = "docker.io/library/fetch:1.0", "mirror.example.com:5000/hub/kubeflow/trainer/dataset-initializer:v2"
 DIGEST = "ghcr.io/kubeflow/trainer/dataset-initializer@sha256:" + "0" * 64
 
 
 def rendered(runtime: str, kind: str, uri: str | None, image: str | None = None) -> Rendered | Rejected:
-    (found,) = load_catalogue(data_folder("runtimes"), (runtime,)).runtimes
+    (found,) = load_catalog(data_folder("runtimes"), (runtime,)).runtimes
     body: Any = found.objects()[-1]
     if image is not None:
         step = body["spec"]["template"]["spec"]["replicatedJobs"][0]

@@ -1,4 +1,4 @@
-"""A small catalogue of its own to change: one runtime of several versions, one that is a draft."""
+"""A small catalog of its own to change: one runtime of several versions, one that is a draft."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.runtimes.folder import CatalogueFolder, read_folder, write_folder
+from trainyard.runtimes.folder import CatalogFolder, read_folder, write_folder
 from trainyard.runtimes.release.version_lifecycle import deprecate, move_alias, release
 from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 
@@ -18,8 +18,8 @@ RELEASED, TODAY = date(2027, 1, 1), date(2027, 2, 1)
 
 @cache
 def small() -> dict[str, str]:
-    """Return a catalogue: ``mine`` 1.0 (deprecated until 2027-06-30), 1.1 (the alias), 1.2 (a draft)."""
-    folder = CatalogueFolder(Path("/nowhere"), {})
+    """Return a catalog: ``mine`` 1.0 (deprecated until 2027-06-30), 1.1 (the alias), 1.2 (a draft)."""
+    folder = CatalogFolder(Path("/nowhere"), {})
     known = known_runtimes(folder, [SHIPPED])
     for version in ("1.0", "1.1", "1.2"):
         wanted = NewRuntime("mine", version, "plain" if version == "1.0" else None, owner="team", summary="Ours")
@@ -31,9 +31,9 @@ def small() -> dict[str, str]:
 
 
 @pytest.fixture
-def catalogue(tmp_path: Path) -> CatalogueFolder:
-    """The small catalogue, written to a folder."""
-    root = tmp_path / "catalogue"
+def catalog(tmp_path: Path) -> CatalogFolder:
+    """The small catalog, written to a folder."""
+    root = tmp_path / "catalog"
     root.mkdir()
-    write_folder(CatalogueFolder(root, {}), CatalogueFolder(root, small()))
+    write_folder(CatalogFolder(root, {}), CatalogFolder(root, small()))
     return read_folder(root)

@@ -12,11 +12,11 @@ import pytest
 from tests.runtimes.conftest import SHIPPED
 from trainyard.api.runtime import RuntimeSpec
 from trainyard.errors import TrainyardError
-from trainyard.runtimes import AuthoredVersion, Deprecation, Release, Runtime, author, load_catalogue, spec_hash
+from trainyard.runtimes import AuthoredVersion, Deprecation, Release, Runtime, author, load_catalog, spec_hash
 from trainyard.runtimes.authoring import read_authored
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "runtimes.md"
-PLAIN = load_catalogue(SHIPPED, ("plain",)).runtimes[0].versions[0]
+PLAIN = load_catalog(SHIPPED, ("plain",)).runtimes[0].versions[0]
 SPEC = RuntimeSpec.from_body(dict(PLAIN.body["spec"]))
 HASH = spec_hash(PLAIN.body["spec"])
 
@@ -37,16 +37,16 @@ def test_the_object_is_that_of_a_file() -> None:
 def test_a_release_whose_spec_changed_is_refused() -> None:
     changed = mine(AuthoredVersion("1.0", SPEC, "First", Release(date(2027, 1, 1), "0" * 64)))
     with pytest.raises(TrainyardError, match="a released runtime was changed"):
-        load_catalogue(SHIPPED, authored=[changed])
+        load_catalog(SHIPPED, authored=[changed])
 
 
-def test_both_kinds_are_one_catalogue() -> None:
-    catalogue = load_catalogue(SHIPPED, ("mine", "plain"), [mine(also_named=["ours"], alias="1.0")])
-    names = [body["metadata"]["name"] for body in catalogue.objects()]
+def test_both_kinds_are_one_catalog() -> None:
+    catalog = load_catalog(SHIPPED, ("mine", "plain"), [mine(also_named=["ours"], alias="1.0")])
+    names = [body["metadata"]["name"] for body in catalog.objects()]
     assert names == ["mine-1.0", "ours", "mine", "plain-1.0", "plain"]
     for taken, message in (({"alias": "1.0", "also_named": ["plain"]}, "the name 'plain' is also used"),):
         with pytest.raises(TrainyardError, match=message):
-            load_catalogue(SHIPPED, authored=[mine(**taken)])
+            load_catalog(SHIPPED, authored=[mine(**taken)])
 
 
 def test_versions_are_in_order_and_deprecations_shown() -> None:
@@ -91,5 +91,5 @@ def test_the_example_of_the_page_works(tmp_path: Path) -> None:
     (text,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     file = tmp_path / "example.py"
     file.write_text(text)
-    catalogue = load_catalogue(SHIPPED, ("*",), read_authored(file))
-    assert any(version.path == file for version, _ in catalogue.sources())
+    catalog = load_catalog(SHIPPED, ("*",), read_authored(file))
+    assert any(version.path == file for version, _ in catalog.sources())

@@ -1,4 +1,4 @@
-"""The check of a catalogue: files, releases, history, and a job on every version, judged by every rule."""
+"""The check of a catalog: files, releases, history, and a job on every version, judged by every rule."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.check.runner import Rulebook
-from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes, refuse_faults
+from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes, refuse_faults
 from trainyard.policy.review import Surroundings
-from trainyard.runtimes.folder import CatalogueFolder, read_folder
+from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.settings.platform import PolicySettings
 
 NOW = datetime.datetime(2027, 8, 1, tzinfo=datetime.UTC)
@@ -30,7 +30,7 @@ def rulebook() -> Rulebook:
     return Rulebook(RULES, Surroundings(PolicySettings(), (), NOW), Future(), None)
 
 
-def checked(*folders: CatalogueFolder, **others: Any) -> Report:
+def checked(*folders: CatalogFolder, **others: Any) -> Report:
     return check_runtimes(rulebook(), Wanted(folders, **others), Decisions())
 
 
@@ -38,7 +38,7 @@ def lines(report: Report) -> list[str]:
     return [f"{each.severity} {Path(each.file).name} {each.path}: {each.message}" for each in report.findings]
 
 
-def test_the_shipped_catalogue_has_no_finding_and_a_job_for_each_version() -> None:
+def test_the_shipped_catalog_has_no_finding_and_a_job_for_each_version() -> None:
     decisions = Decisions()
     report = check_runtimes(rulebook(), Wanted([read_folder(SHIPPED)]), decisions)
     assert lines(report) == []
@@ -49,74 +49,74 @@ def test_the_shipped_catalogue_has_no_finding_and_a_job_for_each_version() -> No
     assert kinds.count("JobSet") == len(names) // 2
 
 
-def test_a_changed_release_a_stale_date_and_a_mistake_are_found(catalogue: CatalogueFolder) -> None:
-    changed = catalogue.texts["mine/1.1.yaml"].replace("numNodes: 1", "numNodes: 2")
-    draft = catalogue.texts["mine/1.2.yaml"].replace(
+def test_a_changed_release_a_stale_date_and_a_mistake_are_found(catalog: CatalogFolder) -> None:
+    changed = catalog.texts["mine/1.1.yaml"].replace("numNodes: 1", "numNodes: 2")
+    draft = catalog.texts["mine/1.2.yaml"].replace(
         "image:", 'command: ["python train.py"]\n                      image:'
     )
-    report = checked(catalogue.with_texts({"mine/1.1.yaml": changed, "mine/1.2.yaml": draft}))
+    report = checked(catalog.with_texts({"mine/1.1.yaml": changed, "mine/1.2.yaml": draft}))
     found = "\n".join(lines(report))
     assert "error 1.1.yaml metadata.annotations[trainyard.dev/released]: records" in found
     assert "warning index.yaml runtimes.mine.versions.1.0: was promised until 2027-06-30, which is over" in found
     assert "containers[0].command[0]: names a program called 'python train.py'" in found
     (error,) = report.errors
-    assert error.line == catalogue.texts["mine/1.1.yaml"].splitlines().index("  annotations:") + 2
+    assert error.line == catalog.texts["mine/1.1.yaml"].splitlines().index("  annotations:") + 2
 
 
-def test_a_deprecated_version_is_no_finding_for_its_owner(catalogue: CatalogueFolder) -> None:
+def test_a_deprecated_version_is_no_finding_for_its_owner(catalog: CatalogFolder) -> None:
     book = Rulebook(RULES, Surroundings(PolicySettings(), (), NOW.replace(month=3)), Future(), None)
-    assert lines(check_runtimes(book, Wanted([catalogue]), Decisions())) == []
+    assert lines(check_runtimes(book, Wanted([catalog]), Decisions())) == []
 
 
-def test_a_job_that_cannot_be_rendered_is_found(catalogue: CatalogueFolder) -> None:
-    body = yaml.safe_load(catalogue.texts["mine/1.2.yaml"])
+def test_a_job_that_cannot_be_rendered_is_found(catalog: CatalogFolder) -> None:
+    body = yaml.safe_load(catalog.texts["mine/1.2.yaml"])
     body["spec"]["template"]["spec"]["volumeClaimPolicies"] = [{"templates": "x"}]
-    report = checked(catalogue.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
+    report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
     assert any(each.object == "TrainJob on mine-1.2" for each in report.errors)
     with pytest.raises(TrainyardError, match="mine cannot be released"):
-        refuse_faults(rulebook(), catalogue.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
+        refuse_faults(rulebook(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
 
 
-def test_what_the_rules_say_is_told_with_the_version(catalogue: CatalogueFolder) -> None:
-    body = yaml.safe_load(catalogue.texts["mine/1.2.yaml"])
+def test_what_the_rules_say_is_told_with_the_version(catalog: CatalogFolder) -> None:
+    body = yaml.safe_load(catalog.texts["mine/1.2.yaml"])
     body["spec"]["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": "foreign"}}
-    report = checked(catalogue.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
+    report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
     objects = {each.object for each in report.errors if each.rule == "QUE-002"}
     assert "ClusterTrainingRuntime mine-1.2" in objects
     assert any("from TrainJob on mine-1.2" in each for each in objects)
 
 
-def test_only_the_named_runtimes_are_judged(catalogue: CatalogueFolder) -> None:
-    broken = catalogue.with_texts({"mine/1.1.yaml": "a: b\n"})
+def test_only_the_named_runtimes_are_judged(catalog: CatalogFolder) -> None:
+    broken = catalog.with_texts({"mine/1.1.yaml": "a: b\n"})
     assert checked(broken, read_folder(SHIPPED), names=["plain"]).findings == ()
     assert checked(broken, read_folder(SHIPPED), names=["mine"]).errors
     with pytest.raises(TrainyardError, match="There is no runtime 'nobody'"):
-        checked(catalogue, names=["nobody"])
+        checked(catalog, names=["nobody"])
 
 
-def test_an_alias_of_a_draft_is_an_error(catalogue: CatalogueFolder) -> None:
-    index = catalogue.texts["index.yaml"].replace('alias: "1.1"', 'alias: "1.2"')
+def test_an_alias_of_a_draft_is_an_error(catalog: CatalogFolder) -> None:
+    index = catalog.texts["index.yaml"].replace('alias: "1.1"', 'alias: "1.2"')
     assert "error index.yaml runtimes.mine.alias: stands for the draft 1.2, which may still change" in lines(
-        checked(catalogue.with_texts({"index.yaml": index}))
+        checked(catalog.with_texts({"index.yaml": index}))
     )
 
 
-def test_images_of_the_lock_that_nothing_names_are_told(catalogue: CatalogueFolder) -> None:
+def test_images_of_the_lock_that_nothing_names_are_told(catalog: CatalogFolder) -> None:
     digest = "sha256:" + "0" * 64
     lock = f"images:\n  gone/gone:1: {digest}\n"
-    report = checked(catalogue.with_texts({"images.lock": lock}))
+    report = checked(catalog.with_texts({"images.lock": lock}))
     assert "warning images.lock images[gone/gone:1]: no runtime names this image" in lines(report)
     assert any("1 of 1 images have no digest" in note for note in report.notes)
-    broken = checked(catalogue.with_texts({"images.lock": "images: {a: b}"}))
+    broken = checked(catalog.with_texts({"images.lock": "images: {a: b}"}))
     assert "error images.lock images[a]: 'b' is no digest" in lines(broken)
 
 
-def test_a_change_is_compared_with_a_revision(catalogue: CatalogueFolder, tmp_path: Path) -> None:
+def test_a_change_is_compared_with_a_revision(catalog: CatalogFolder, tmp_path: Path) -> None:
     for command in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "one"]):
         git(tmp_path, *command)
-    assert checked(catalogue, against="main").errors == ()
-    index = catalogue.texts["index.yaml"].replace("removeAfter: 2027-06-30", "removeAfter: 2027-06-01")
-    report = checked(catalogue.with_texts({"index.yaml": index}), against="main")
+    assert checked(catalog, against="main").errors == ()
+    index = catalog.texts["index.yaml"].replace("removeAfter: 2027-06-30", "removeAfter: 2027-06-01")
+    report = checked(catalog.with_texts({"index.yaml": index}), against="main")
     assert [each.message for each in report.errors] == ["is 2027-06-01, users were promised 2027-06-30"]
 
 
@@ -133,9 +133,9 @@ def test_a_change_is_compared_with_a_revision(catalogue: CatalogueFolder, tmp_pa
         {"spec": {"mlPolicy": {"numNodes": "x"}}},
     ],
 )
-def test_a_file_of_any_shape_is_a_finding_and_no_traceback(catalogue: CatalogueFolder, body: dict[str, Any]) -> None:
-    document = {**yaml.safe_load(catalogue.texts["mine/1.2.yaml"])}
+def test_a_file_of_any_shape_is_a_finding_and_no_traceback(catalog: CatalogFolder, body: dict[str, Any]) -> None:
+    document = {**yaml.safe_load(catalog.texts["mine/1.2.yaml"])}
     for key, value in body.items():
         document[key] = {**document[key], **value} if isinstance(value, dict) else value
-    report = checked(catalogue.with_texts({"mine/1.2.yaml": yaml.safe_dump(document)}))
+    report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(document)}))
     assert any(Path(each.file).name == "1.2.yaml" for each in report.errors), lines(report)

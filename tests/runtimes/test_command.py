@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from trainyard.cli import runtimes, runtimes_lifecycle
 from trainyard.errors import TrainyardError
-from trainyard.runtimes.folder import CatalogueFolder, read_folder
+from trainyard.runtimes.folder import CatalogFolder, read_folder
 
 
 def run(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:
@@ -42,8 +42,8 @@ JOB = {
 }
 
 
-def test_the_catalogue_is_listed(catalogue: CatalogueFolder) -> None:
-    code, text = run("list", "--folder", catalogue.root)
+def test_the_catalog_is_listed(catalog: CatalogFolder) -> None:
+    code, text = run("list", "--folder", catalog.root)
     assert code == 0
     assert [cell.strip() for cell in re.split(" {2,}", text.splitlines()[1])] == [
         "mine",
@@ -53,14 +53,14 @@ def test_the_catalogue_is_listed(catalogue: CatalogueFolder) -> None:
         "team",
         "Ours",
     ]
-    listed = json.loads(run("list", "--folder", catalogue.root, "-o", "json")[1])["runtimes"]
+    listed = json.loads(run("list", "--folder", catalog.root, "-o", "json")[1])["runtimes"]
     assert [(each["name"], each["alias"]) for each in listed] == [("mine", "1.1")]
     assert [each["state"] for each in listed[0]["versions"]] == ["deprecated", "released", "draft"]
 
 
 @pytest.mark.parametrize(("name", "version"), [("mine", "1.1"), ("mine@1.0", "1.0"), ("mine-1.2", "1.2")])
-def test_a_runtime_is_shown(catalogue: CatalogueFolder, name: str, version: str) -> None:
-    folder = ("--folder", catalogue.root)
+def test_a_runtime_is_shown(catalog: CatalogFolder, name: str, version: str) -> None:
+    folder = ("--folder", catalog.root)
     body = yaml.safe_load(run("show", name, *folder, "-o", "yaml")[1])
     assert body["metadata"]["name"] == f"mine-{version}"
     assert json.loads(run("show", name, *folder, "-o", "json")[1])["object"] == body
@@ -109,17 +109,17 @@ def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
         (["list", "--python", "/nowhere.py"], "cannot be read"),
     ],
 )
-def test_bad_input_is_one_clear_message(catalogue: CatalogueFolder, arguments: list[str], message: str | None) -> None:
-    before = read_folder(catalogue.root).texts
-    folder = [] if "--folder" in arguments else ["--folder", str(catalogue.root)]
+def test_bad_input_is_one_clear_message(catalog: CatalogFolder, arguments: list[str], message: str | None) -> None:
+    before = read_folder(catalog.root).texts
+    folder = [] if "--folder" in arguments else ["--folder", str(catalog.root)]
     code, text = run(*arguments, *folder)
     assert code == 2
     assert message is None or message in text
-    assert read_folder(catalogue.root).texts == before
+    assert read_folder(catalog.root).texts == before
 
 
-def test_impact_names_the_jobs(catalogue: CatalogueFolder) -> None:
-    options = ("--jobs", "-", "--folder", catalogue.root, "-o", "json")
+def test_impact_names_the_jobs(catalog: CatalogFolder) -> None:
+    options = ("--jobs", "-", "--folder", catalog.root, "-o", "json")
     found = json.loads(run("impact", "mine@1.0", *options, stdin=yaml.safe_dump(JOB))[1])
     assert found == {
         "runtimes": ["mine-1.0"],
@@ -133,14 +133,14 @@ def test_impact_names_the_jobs(catalogue: CatalogueFolder) -> None:
 
 
 def test_what_cannot_be_resolved_is_listed_and_exits_1(
-    catalogue: CatalogueFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     settings = yaml.safe_load((Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.local.yaml").read_text())
     settings["config"]["trainyard:runtimes"] = {"mirrors": {"docker.io": "127.0.0.1:9/hub"}}
     stack = tmp_path / "stack.yaml"
     stack.write_text(yaml.safe_dump(settings))
-    arguments = ("resolve", "--folder", catalogue.root, "--config-file", stack, "--timeout", "5")
+    arguments = ("resolve", "--folder", catalog.root, "--config-file", stack, "--timeout", "5")
     code, text = run(*arguments, "-o", "json")
     (image,) = json.loads(text)["images"]
     assert (code, image["state"], image["digest"]) == (1, "unresolved", None)
@@ -148,18 +148,18 @@ def test_what_cannot_be_resolved_is_listed_and_exits_1(
         "127.0.0.1:9/hub/library/python:3.13.1-slim-bookworm",
         "127.0.0.1:9 cannot be reached",
     )
-    lock = (catalogue.root / "images.lock").read_text()
+    lock = (catalog.root / "images.lock").read_text()
     assert "unresolved:\n  docker.io/library/python:3.13.1-slim-bookworm: 127.0.0.1:9 cannot be reached\n" in lock
     assert run(*arguments)[0] == 1
-    assert (catalogue.root / "images.lock").read_text() == lock
+    assert (catalog.root / "images.lock").read_text() == lock
 
 
 @pytest.mark.cluster
-def test_the_gate_of_a_pipeline_with_the_real_policy_server(catalogue: CatalogueFolder) -> None:
-    folder = ("--folder", catalogue.root)
+def test_the_gate_of_a_pipeline_with_the_real_policy_server(catalog: CatalogFolder) -> None:
+    folder = ("--folder", catalog.root)
     assert run("check", *folder)[0] == 0
     assert run("release", "mine", "1.2", "--alias", *folder)[0] == 0
-    file = catalogue.root / "mine" / "1.2.yaml"
+    file = catalog.root / "mine" / "1.2.yaml"
     file.write_text(file.read_text().replace("numNodes: 1", "numNodes: 2"))
     code, text = run("check", *folder, "-o", "json")
     errors: list[Any] = [each for each in json.loads(text)["results"] if each["severity"] == "error"]

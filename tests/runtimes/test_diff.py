@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtimes.test_catalogue import NAMES, OBJECTS
+from tests.runtimes.test_catalog import NAMES, OBJECTS
 from trainyard.errors import TrainyardError
 from trainyard.runtimes.changes.diff import Aspect, compare, read_job
 from trainyard.runtimes.changes.diff_report import as_json, as_markdown, as_text

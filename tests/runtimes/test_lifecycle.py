@@ -12,7 +12,7 @@ from tests.runtimes.conftest import RELEASED, TODAY
 from trainyard.errors import TrainyardError
 from trainyard.runtimes import Runtime, spec_hash
 from trainyard.runtimes.catalog_loader import runtimes_of
-from trainyard.runtimes.folder import CatalogueFolder, read_folder, write_folder
+from trainyard.runtimes.folder import CatalogFolder, read_folder, write_folder
 from trainyard.runtimes.release.version_lifecycle import (
     Step,
     deprecate,
@@ -26,7 +26,7 @@ from trainyard.runtimes.release.version_lifecycle import (
 OVER = date(2027, 7, 1)
 
 
-def mine(folder: CatalogueFolder) -> Runtime:
+def mine(folder: CatalogFolder) -> Runtime:
     """Return the runtime, of a folder without a fault."""
     findings: list[object] = []
     (runtime,) = runtimes_of(folder, findings)  # type: ignore[arg-type]
@@ -34,8 +34,8 @@ def mine(folder: CatalogueFolder) -> Runtime:
     return runtime
 
 
-def test_a_release_is_locked_by_its_hash_and_is_in_the_changelog(catalogue: CatalogueFolder) -> None:
-    step = release(catalogue, "mine", "1.2", today=TODAY, changes="Faster", alias=True)
+def test_a_release_is_locked_by_its_hash_and_is_in_the_changelog(catalog: CatalogFolder) -> None:
+    step = release(catalog, "mine", "1.2", today=TODAY, changes="Faster", alias=True)
     runtime = mine(step.after)
     version = runtime.version("1.2")
     assert (version.released, version.changes, runtime.alias) == (TODAY, "Faster", "1.2")
@@ -43,30 +43,30 @@ def test_a_release_is_locked_by_its_hash_and_is_in_the_changelog(catalogue: Cata
     assert [line.split(",")[0] for line in step.said] == ["mine 1.2 is released", "mine stands for 1.2"]
 
 
-def test_a_release_keeps_the_index_text_where_it_says_nothing_new(catalogue: CatalogueFolder) -> None:
-    assert mine(release(catalogue, "mine", "1.2", today=TODAY).after).version("1.2").changes.startswith("Copied")
+def test_a_release_keeps_the_index_text_where_it_says_nothing_new(catalog: CatalogFolder) -> None:
+    assert mine(release(catalog, "mine", "1.2", today=TODAY).after).version("1.2").changes.startswith("Copied")
 
 
-def test_the_alias_moves_back_and_forth(catalogue: CatalogueFolder) -> None:
-    folder = release(catalogue, "mine", "1.2", today=TODAY, alias=True).after
+def test_the_alias_moves_back_and_forth(catalog: CatalogFolder) -> None:
+    folder = release(catalog, "mine", "1.2", today=TODAY, alias=True).after
     assert mine(move_alias(folder, "mine", "1.1").after).alias == "1.1"
     assert move_alias(folder, "mine", "1.2").said == ("mine stands for 1.2 already",)
 
 
-def test_a_deprecation_can_last_longer_and_be_taken_back(catalogue: CatalogueFolder) -> None:
-    longer = deprecate(catalogue, "mine", "1.0", remove_after=date(2028, 1, 1), today=OVER).after
+def test_a_deprecation_can_last_longer_and_be_taken_back(catalog: CatalogFolder) -> None:
+    longer = deprecate(catalog, "mine", "1.0", remove_after=date(2028, 1, 1), today=OVER).after
     found = mine(longer).version("1.0").deprecated
     assert found is not None
     assert (found.since, found.remove_after) == (TODAY, date(2028, 1, 1))
     assert mine(withdraw(longer, "mine", "1.0").after).version("1.0").deprecated is None
 
 
-def test_deprecating_what_the_alias_stands_for_says_so(catalogue: CatalogueFolder) -> None:
-    assert "still stands for it" in deprecate(catalogue, "mine", "1.1", remove_after=OVER, today=TODAY).said[1]
+def test_deprecating_what_the_alias_stands_for_says_so(catalog: CatalogFolder) -> None:
+    assert "still stands for it" in deprecate(catalog, "mine", "1.1", remove_after=OVER, today=TODAY).said[1]
 
 
-def test_a_retired_version_is_gone_and_its_number_taken(catalogue: CatalogueFolder) -> None:
-    folder = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
+def test_a_retired_version_is_gone_and_its_number_taken(catalog: CatalogFolder) -> None:
+    folder = retire(catalog, "mine", "1.0", today=OVER, users=()).after
     runtime = mine(folder)
     assert [version.version for version in runtime.versions] == ["1.1", "1.2"]
     assert runtime.retired == {"1.0": OVER}
@@ -75,8 +75,8 @@ def test_a_retired_version_is_gone_and_its_number_taken(catalogue: CatalogueFold
         move_alias(folder, "mine", "1.0")
 
 
-def test_the_last_version_takes_the_names_along(catalogue: CatalogueFolder) -> None:
-    folder = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
+def test_the_last_version_takes_the_names_along(catalog: CatalogFolder) -> None:
+    folder = retire(catalog, "mine", "1.0", today=OVER, users=()).after
     folder = folder.with_texts({"mine/1.2.yaml": None, "index.yaml": without(folder, "1.2")})
     folder = deprecate(folder, "mine", "1.1", remove_after=OVER, today=TODAY).after
     runtime = mine(retire(folder, "mine", "1.1", today=date(2027, 8, 1), users=()).after)
@@ -84,7 +84,7 @@ def test_the_last_version_takes_the_names_along(catalogue: CatalogueFolder) -> N
     assert runtime.objects() == []
 
 
-def without(folder: CatalogueFolder, version: str) -> str:
+def without(folder: CatalogFolder, version: str) -> str:
     index = yaml.safe_load(folder.texts["index.yaml"])
     del index["runtimes"]["mine"]["versions"][version]
     return str(yaml.safe_dump(index))
@@ -116,36 +116,34 @@ def without(folder: CatalogueFolder, version: str) -> str:
         ),
     ],
 )
-def test_a_step_that_breaks_a_promise_is_refused(catalogue: CatalogueFolder, step: object, message: str) -> None:
+def test_a_step_that_breaks_a_promise_is_refused(catalog: CatalogFolder, step: object, message: str) -> None:
     with pytest.raises(TrainyardError, match=message):
-        step(catalogue)  # type: ignore[operator]
+        step(catalog)  # type: ignore[operator]
 
 
-def test_the_version_of_the_alias_is_not_retired_while_others_remain(catalogue: CatalogueFolder) -> None:
-    folder = deprecate(catalogue, "mine", "1.1", remove_after=date(2027, 2, 2), today=TODAY).after
+def test_the_version_of_the_alias_is_not_retired_while_others_remain(catalog: CatalogFolder) -> None:
+    folder = deprecate(catalog, "mine", "1.1", remove_after=date(2027, 2, 2), today=TODAY).after
     with pytest.raises(TrainyardError, match="its users would be left with nothing"):
         retire(folder, "mine", "1.1", today=OVER, users=())
 
 
-def test_a_file_with_faults_is_not_released(catalogue: CatalogueFolder) -> None:
-    broken = catalogue.with_texts({"mine/1.2.yaml": "kind: Pod\n"})
+def test_a_file_with_faults_is_not_released(catalog: CatalogFolder) -> None:
+    broken = catalog.with_texts({"mine/1.2.yaml": "kind: Pod\n"})
     with pytest.raises(TrainyardError, match=r"mine/1.2.yaml: kind: is 'Pod'"):
         release(broken, "mine", "1.2", today=TODAY)
 
 
-def test_a_fault_of_another_runtime_is_no_obstacle(catalogue: CatalogueFolder) -> None:
-    index = catalogue.texts["index.yaml"].replace(
+def test_a_fault_of_another_runtime_is_no_obstacle(catalog: CatalogFolder) -> None:
+    index = catalog.texts["index.yaml"].replace(
         "runtimes:\n",
         'runtimes:\n  broken:\n    owner: x\n    summary: y\n    versions:\n      "1.0":\n        changes: z\n',
     )
-    assert find_runtime(catalogue.with_texts({"index.yaml": index}), "mine").name == "mine"
+    assert find_runtime(catalog.with_texts({"index.yaml": index}), "mine").name == "mine"
 
 
-def test_comments_of_the_index_survive_a_whole_life(catalogue: CatalogueFolder) -> None:
-    text = "# Heading.\n" + catalogue.texts["index.yaml"].replace(
-        "    owner: team", "    # Who.\n    owner: team  # we"
-    )
-    folder = catalogue.with_texts({"index.yaml": text})
+def test_comments_of_the_index_survive_a_whole_life(catalog: CatalogFolder) -> None:
+    text = "# Heading.\n" + catalog.texts["index.yaml"].replace("    owner: team", "    # Who.\n    owner: team  # we")
+    folder = catalog.with_texts({"index.yaml": text})
     for step in (
         lambda each: release(each, "mine", "1.2", today=TODAY, alias=True),
         lambda each: retire(each, "mine", "1.0", today=OVER, users=()),
@@ -155,16 +153,16 @@ def test_comments_of_the_index_survive_a_whole_life(catalogue: CatalogueFolder) 
         assert comment in folder.texts["index.yaml"]
 
 
-def test_files_are_written_together(catalogue: CatalogueFolder) -> None:
-    step = retire(catalogue, "mine", "1.0", today=OVER, users=())
+def test_files_are_written_together(catalog: CatalogFolder) -> None:
+    step = retire(catalog, "mine", "1.0", today=OVER, users=())
     files = write_folder(step.before, step.after)
     assert [file.name for file in files] == ["index.yaml", "1.0.yaml"]
-    assert read_folder(catalogue.root).texts == step.after.texts
-    assert sorted(path.name for path in catalogue.root.rglob("*")) == ["1.1.yaml", "1.2.yaml", "index.yaml", "mine"]
+    assert read_folder(catalog.root).texts == step.after.texts
+    assert sorted(path.name for path in catalog.root.rglob("*")) == ["1.1.yaml", "1.2.yaml", "index.yaml", "mine"]
 
 
-def test_a_write_that_fails_changes_nothing(catalogue: CatalogueFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = release(catalogue, "mine", "1.2", today=TODAY)
+def test_a_write_that_fails_changes_nothing(catalog: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = release(catalog, "mine", "1.2", today=TODAY)
     replace, failed = Path.replace, []
 
     def full_disk(self: Path, target: Path) -> Path:
@@ -177,28 +175,28 @@ def test_a_write_that_fails_changes_nothing(catalogue: CatalogueFolder, monkeypa
     with pytest.raises(TrainyardError, match="nothing was changed"):
         write_folder(step.before, step.after)
     assert failed
-    assert read_folder(catalogue.root).texts == catalogue.texts
-    assert not list(catalogue.root.rglob(".*"))
+    assert read_folder(catalog.root).texts == catalog.texts
+    assert not list(catalog.root.rglob(".*"))
 
 
-def test_what_somebody_else_changed_is_not_overwritten(catalogue: CatalogueFolder) -> None:
-    step: Step = release(catalogue, "mine", "1.2", today=RELEASED)
-    (catalogue.root / "index.yaml").write_text("runtimes: {}\n")
+def test_what_somebody_else_changed_is_not_overwritten(catalog: CatalogFolder) -> None:
+    step: Step = release(catalog, "mine", "1.2", today=RELEASED)
+    (catalog.root / "index.yaml").write_text("runtimes: {}\n")
     with pytest.raises(TrainyardError, match="was changed by another process"):
         write_folder(step.before, step.after)
-    assert (catalogue.root / "mine" / "1.2.yaml").read_text() == catalogue.texts["mine/1.2.yaml"]
+    assert (catalog.root / "mine" / "1.2.yaml").read_text() == catalog.texts["mine/1.2.yaml"]
 
 
 def test_a_new_runtime_that_cannot_be_written_leaves_no_folder(
-    catalogue: CatalogueFolder, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    after = catalogue.with_texts({"new/1.0.yaml": "a: b\n", "index.yaml": "runtimes: {}\n"})
+    after = catalog.with_texts({"new/1.0.yaml": "a: b\n", "index.yaml": "runtimes: {}\n"})
 
     def full_disk(self: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full_disk)
     with pytest.raises(TrainyardError, match="No space left on device"):
-        write_folder(catalogue, after)
-    assert not (catalogue.root / "new").exists()
-    assert [path.name for path in catalogue.root.iterdir() if path.name.startswith(".")] == []
+        write_folder(catalog, after)
+    assert not (catalog.root / "new").exists()
+    assert [path.name for path in catalog.root.iterdir() if path.name.startswith(".")] == []

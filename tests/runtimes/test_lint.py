@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.policy.decisions import STACK, checked
-from tests.runtimes.test_catalogue import OBJECTS
+from tests.runtimes.test_catalog import OBJECTS
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes.runtime_lint import Rooms, lint_runtime, lint_train_job

@@ -13,8 +13,8 @@ import pytest
 from tests.runtimes.fake_registry import FakeRegistry, served
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.runtimes import load_catalogue
-from trainyard.runtimes.folder import CatalogueFolder
+from trainyard.runtimes import load_catalog
+from trainyard.runtimes.folder import CatalogFolder
 from trainyard.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.runtimes.images.lock import ImageLock, images_of, installed, read_lock, written_lock
 from trainyard.runtimes.images.registry import Registry, UnresolvedError, docker_credentials
@@ -146,9 +146,9 @@ def test_a_lock_is_written_the_same_every_time_and_read_back() -> None:
     lock = ImageLock({"b/c:1": DIGEST, "a/b:1": DIGEST}, {"x/y:1": "x cannot be reached"})
     text = written_lock(lock)
     assert text.index("a/b:1") < text.index("b/c:1") < text.index("x/y:1")
-    assert read_lock(CatalogueFolder(Path("c"), {"images.lock": text})) == lock
-    assert read_lock(CatalogueFolder(Path("c"), {"images.lock": written_lock(ImageLock())})) == ImageLock()
-    assert read_lock(CatalogueFolder(Path("c"), {})) == ImageLock()
+    assert read_lock(CatalogFolder(Path("c"), {"images.lock": text})) == lock
+    assert read_lock(CatalogFolder(Path("c"), {"images.lock": written_lock(ImageLock())})) == ImageLock()
+    assert read_lock(CatalogFolder(Path("c"), {})) == ImageLock()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_lock_is_written_the_same_every_time_and_read_back() -> None:
 )
 def test_a_lock_that_is_none_is_refused(text: str, message: str) -> None:
     with pytest.raises(TrainyardError, match=message):
-        read_lock(CatalogueFolder(Path("c"), {"images.lock": text}))
+        read_lock(CatalogFolder(Path("c"), {"images.lock": text}))
 
 
 def test_an_answer_for_a_program_has_every_field() -> None:
@@ -231,10 +231,10 @@ def test_logins_are_those_of_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_image_of_the_cache_is_resolved_and_mirrored_like_that_of_a_container() -> None:
-    catalogue = load_catalogue([data_folder("runtimes")], include=["torch-distributed-with-cache"])
+    catalog = load_catalog([data_folder("runtimes")], include=["torch-distributed-with-cache"])
     cache = "ghcr.io/kubeflow/trainer/data-cache:v2.3.0"
-    assert images_of(catalogue)[cache] == ["torch-distributed-with-cache-1.0"]
-    cluster = installed(catalogue, {cache: DIGEST}, {"ghcr.io/kubeflow": "mirror.example"})
+    assert images_of(catalog)[cache] == ["torch-distributed-with-cache-1.0"]
+    cluster = installed(catalog, {cache: DIGEST}, {"ghcr.io/kubeflow": "mirror.example"})
     (body, *_) = cluster.objects()
     assert f"mirror.example/trainer/data-cache:v2.3.0@{DIGEST}" in str(body)
     assert "ghcr.io" not in str(body["spec"])

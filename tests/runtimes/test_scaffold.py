@@ -12,13 +12,13 @@ from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes import RuntimeVersion, load_catalogue
+from trainyard.runtimes import RuntimeVersion, load_catalog
 from trainyard.runtimes.catalog_loader import runtimes_of
-from trainyard.runtimes.folder import CatalogueFolder, write_folder
+from trainyard.runtimes.folder import CatalogFolder, write_folder
 from trainyard.runtimes.runtime_scaffold import NewRuntime, known_runtimes, new_version
 from trainyard.runtimes.samples import sample_train_job
 
-EMPTY = CatalogueFolder(Path("/nowhere"), {})
+EMPTY = CatalogFolder(Path("/nowhere"), {})
 KNOWN = known_runtimes(EMPTY, [SHIPPED])
 OWNED: dict[str, Any] = {"owner": "team", "summary": "Our own"}
 FRAMEWORKS = sorted(
@@ -26,7 +26,7 @@ FRAMEWORKS = sorted(
 )
 
 
-def made(folder: CatalogueFolder = EMPTY, **wanted: Any) -> RuntimeVersion:
+def made(folder: CatalogFolder = EMPTY, **wanted: Any) -> RuntimeVersion:
     """Return the draft that comes of a wish."""
     after = new_version(folder, NewRuntime(**{"name": "mine", **wanted}), KNOWN).after
     findings: list[Finding] = []
@@ -60,8 +60,8 @@ def test_every_shipped_runtime_can_be_copied(name: str) -> None:
     assert version.body["spec"] == source.body["spec"]
 
 
-def test_the_next_version_is_a_copy_of_the_newest(catalogue: CatalogueFolder) -> None:
-    version = made(catalogue, nodes=4, gang="none", changes="Four nodes, no gang")
+def test_the_next_version_is_a_copy_of_the_newest(catalog: CatalogFolder) -> None:
+    version = made(catalog, nodes=4, gang="none", changes="Four nodes, no gang")
     assert (version.version, version.changes) == ("1.3", "Four nodes, no gang")
     assert version.body["spec"]["mlPolicy"]["numNodes"] == 4
     assert "podGroupPolicy" not in version.body["spec"]
@@ -104,12 +104,12 @@ def test_a_wish_that_cannot_be_is_refused(wanted: dict[str, Any], message: str) 
         made(**{"source": "plain", **OWNED, **wanted})
 
 
-def test_a_number_that_is_taken_or_was_is_refused(catalogue: CatalogueFolder) -> None:
+def test_a_number_that_is_taken_or_was_is_refused(catalog: CatalogFolder) -> None:
     with pytest.raises(TrainyardError, match=r"mine 1.1 is taken\nFix: use 1.3"):
-        made(catalogue, version="1.1")
+        made(catalog, version="1.1")
 
 
 def test_a_draft_loads_from_a_new_folder(tmp_path: Path) -> None:
-    step = new_version(CatalogueFolder(tmp_path, {}), NewRuntime("mine", framework="jax", **OWNED), KNOWN)
+    step = new_version(CatalogFolder(tmp_path, {}), NewRuntime("mine", framework="jax", **OWNED), KNOWN)
     write_folder(step.before, step.after)
-    assert [runtime.name for runtime in load_catalogue([SHIPPED, tmp_path], ("mine",)).runtimes] == ["mine"]
+    assert [runtime.name for runtime in load_catalog([SHIPPED, tmp_path], ("mine",)).runtimes] == ["mine"]

@@ -1,4 +1,4 @@
-"""Between two states of a catalogue only additions, moved aliases and steps of a life may lie."""
+"""Between two states of a catalog only additions, moved aliases and steps of a life may lie."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runtimes.conftest import TODAY
 from trainyard.errors import TrainyardError
 from trainyard.runtimes import spec_hash
 from trainyard.runtimes.catalog_loader import runtimes_of
-from trainyard.runtimes.folder import CatalogueFolder, read_folder
+from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.runtimes.release.revision import folder_at
 from trainyard.runtimes.release.transitions import Transitions, transitions
 from trainyard.runtimes.release.version_lifecycle import deprecate, move_alias, release, retire, withdraw
@@ -24,17 +24,17 @@ OVER = date(2027, 7, 1)
 Edit = Callable[[dict[str, Any]], object]
 
 
-def compared(before: CatalogueFolder, after: CatalogueFolder, today: date = TODAY) -> Transitions:
+def compared(before: CatalogFolder, after: CatalogFolder, today: date = TODAY) -> Transitions:
     return transitions(after, runtimes_of(before, []), runtimes_of(after, []), today=today)
 
 
-def index(folder: CatalogueFolder, edit: Edit) -> CatalogueFolder:
+def index(folder: CatalogFolder, edit: Edit) -> CatalogFolder:
     document = yaml.safe_load(folder.texts["index.yaml"])
     edit(document["runtimes"])
     return folder.with_texts({"index.yaml": yaml.safe_dump(document)})
 
 
-def body(folder: CatalogueFolder, version: str, edit: Edit) -> CatalogueFolder:
+def body(folder: CatalogFolder, version: str, edit: Edit) -> CatalogFolder:
     file = f"mine/{version}.yaml"
     document = yaml.safe_load(folder.texts[file])
     edit(document)
@@ -84,22 +84,22 @@ def relocked(document: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_happen_passes_and_is_said(
-    catalogue: CatalogueFolder, step: Callable[[CatalogueFolder], CatalogueFolder], said: list[str]
+    catalog: CatalogFolder, step: Callable[[CatalogFolder], CatalogFolder], said: list[str]
 ) -> None:
-    found = compared(catalogue, step(catalogue))
+    found = compared(catalog, step(catalog))
     assert (list(found.said), found.findings) == (said, ())
 
 
-def test_a_new_runtime_is_an_addition(catalogue: CatalogueFolder) -> None:
-    found = compared(CatalogueFolder(catalogue.root, {}), catalogue)
+def test_a_new_runtime_is_an_addition(catalog: CatalogFolder) -> None:
+    found = compared(CatalogFolder(catalog.root, {}), catalog)
     assert found.findings == ()
     assert found.said[:2] == ("mine is new", "mine 1.0 is new (deprecated)")
 
 
-def test_a_retirement_passes_after_its_day(catalogue: CatalogueFolder) -> None:
-    after = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
-    assert compared(catalogue, after, OVER).said == ("mine 1.0 is retired",)
-    (early,) = compared(catalogue, after, TODAY).findings
+def test_a_retirement_passes_after_its_day(catalog: CatalogFolder) -> None:
+    after = retire(catalog, "mine", "1.0", today=OVER, users=()).after
+    assert compared(catalog, after, OVER).said == ("mine 1.0 is retired",)
+    (early,) = compared(catalog, after, TODAY).findings
     assert "were promised 2027-06-30" in early.message
 
 
@@ -162,18 +162,18 @@ def test_a_retirement_passes_after_its_day(catalogue: CatalogueFolder) -> None:
     ],
 )
 def test_what_breaks_a_promise_is_found(
-    catalogue: CatalogueFolder, change: Callable[[CatalogueFolder], CatalogueFolder], path: str, message: str
+    catalog: CatalogFolder, change: Callable[[CatalogFolder], CatalogFolder], path: str, message: str
 ) -> None:
-    findings = compared(catalogue, change(catalogue)).findings
+    findings = compared(catalog, change(catalog)).findings
     assert any(path in finding.path and message in finding.message for finding in findings), findings
 
 
-def test_a_retired_number_stays_recorded(catalogue: CatalogueFolder) -> None:
-    retired = retire(catalogue, "mine", "1.0", today=OVER, users=()).after
+def test_a_retired_number_stays_recorded(catalog: CatalogFolder) -> None:
+    retired = retire(catalog, "mine", "1.0", today=OVER, users=()).after
     forgotten = index(retired, lambda all_: all_["mine"].pop("retired"))
     assert "is no longer recorded" in compared(retired, forgotten, OVER).findings[0].message
-    untold = index(catalogue, lambda all_: all_["mine"]["versions"].pop("1.0")).with_texts({"mine/1.0.yaml": None})
-    assert "its number is not recorded" in compared(catalogue, untold, OVER).findings[0].message
+    untold = index(catalog, lambda all_: all_["mine"]["versions"].pop("1.0")).with_texts({"mine/1.0.yaml": None})
+    assert "its number is not recorded" in compared(catalog, untold, OVER).findings[0].message
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -181,32 +181,32 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
 
 
-def test_a_folder_is_read_as_it_was_where_the_branch_began(catalogue: CatalogueFolder, tmp_path: Path) -> None:
+def test_a_folder_is_read_as_it_was_where_the_branch_began(catalog: CatalogFolder, tmp_path: Path) -> None:
     for command in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "one"], ["checkout", "-qb", "change"]):
         git(tmp_path, *command)
-    (catalogue.root / "mine" / "1.2.yaml").unlink()
+    (catalog.root / "mine" / "1.2.yaml").unlink()
     git(tmp_path, "commit", "-qam", "two")
     git(tmp_path, "checkout", "-q", "main")
-    (catalogue.root / "mine" / "1.1.yaml").write_text("later: true\n")
+    (catalog.root / "mine" / "1.1.yaml").write_text("later: true\n")
     git(tmp_path, "commit", "-qam", "three")
     git(tmp_path, "checkout", "-q", "change")
-    assert folder_at(catalogue.root, "main").texts == catalogue.texts
-    assert "mine/1.2.yaml" not in folder_at(catalogue.root, "HEAD").texts
+    assert folder_at(catalog.root, "main").texts == catalog.texts
+    assert "mine/1.2.yaml" not in folder_at(catalog.root, "HEAD").texts
     new = tmp_path / "new"
     new.mkdir()
     assert folder_at(new, "main").texts == {}
-    assert read_folder(catalogue.root).texts != catalogue.texts
+    assert read_folder(catalog.root).texts != catalog.texts
 
 
 @pytest.mark.parametrize(("revision", "message"), [("nowhere", "cannot be compared"), ("--all", "is not a revision")])
 def test_a_revision_that_is_not_there_is_one_clear_error(
-    catalogue: CatalogueFolder, tmp_path: Path, revision: str, message: str
+    catalog: CatalogFolder, tmp_path: Path, revision: str, message: str
 ) -> None:
     git(tmp_path, "init", "-q")
     with pytest.raises(TrainyardError, match=message):
-        folder_at(catalogue.root, revision)
+        folder_at(catalog.root, revision)
 
 
-def test_an_alias_that_moves_is_told(catalogue: CatalogueFolder) -> None:
-    released = release(catalogue, "mine", "1.2", today=TODAY).after
+def test_an_alias_that_moves_is_told(catalog: CatalogFolder) -> None:
+    released = release(catalog, "mine", "1.2", today=TODAY).after
     assert compared(released, move_alias(released, "mine", "1.2").after).said == ("mine stands for 1.2 instead of 1.1",)

@@ -149,9 +149,9 @@ def _files(
     from trainyard.manifests.files import read_text
     from trainyard.manifests.revisions import changed_files
     from trainyard.policy.check.runner import check_paths
-    from trainyard.policy.stack_objects import rule_catalogues
+    from trainyard.policy.stack_objects import rule_catalogs
 
-    everything = [*rule_catalogues(rulebook.settings), *folders, *([file] if file else [])]
+    everything = [*rule_catalogs(rulebook.settings), *folders, *([file] if file else [])]
     return check_paths(
         rulebook,
         paths,

@@ -58,10 +58,10 @@ def _convert(
     from trainyard.convert import convert_documents
     from trainyard.convert.conversion_report import as_text, as_yaml
     from trainyard.data import data_folder
-    from trainyard.runtimes import load_catalogue
+    from trainyard.runtimes import load_catalog
 
     texts = {name: text for path in files for name, text in _texts(path)}
-    objects = load_catalogue(folder or data_folder("runtimes")).objects()
+    objects = load_catalog(folder or data_folder("runtimes")).objects()
     catalog = {body["metadata"]["name"]: body for body in objects}
     conversions = convert_documents(texts, catalog, runtime=runtime)
     if out is not None:

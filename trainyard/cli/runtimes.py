@@ -14,7 +14,7 @@ from trainyard.cli.check import policy_program, stack_of
 from trainyard.cli.common import ManifestOutput, Output, PlanFormat
 
 if TYPE_CHECKING:
-    from trainyard.runtimes import Catalogue, Runtime
+    from trainyard.runtimes import Catalog, Runtime
 
 __all__ = ["Folders", "Python", "Stack", "StackFile", "authored_in", "catalog_of", "places_of", "register"]
 
@@ -47,9 +47,9 @@ def register(app: typer.Typer) -> None:
 
 def places_of(folders: list[Path] | None, stack: str | None, config_file: Path | None) -> list[Path]:
     """Return the given folders, else the shipped one and the stack's."""
-    from trainyard.policy.stack_objects import runtime_catalogues
+    from trainyard.policy.stack_objects import runtime_catalogs
 
-    return folders or runtime_catalogues(stack_of(stack, config_file)[0])
+    return folders or runtime_catalogs(stack_of(stack, config_file)[0])
 
 
 def authored_in(python: list[Path] | None) -> list[Runtime]:
@@ -61,11 +61,11 @@ def authored_in(python: list[Path] | None) -> list[Runtime]:
 
 def catalog_of(
     folders: list[Path] | None, python: list[Path] | None, stack: str | None, config_file: Path | None
-) -> Catalogue:
+) -> Catalog:
     """Return the catalog selected by the options."""
-    from trainyard.runtimes import load_catalogue
+    from trainyard.runtimes import load_catalog
 
-    return load_catalogue(places_of(folders, stack, config_file), authored=authored_in(python))
+    return load_catalog(places_of(folders, stack, config_file), authored=authored_in(python))
 
 
 def _list(
@@ -122,7 +122,7 @@ def _check(
 
     from trainyard.checks.report import written
     from trainyard.policy.check.runner import opened
-    from trainyard.policy.check.runtime_catalogue import Wanted, check_runtimes
+    from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes
 
     settings, _ = stack_of(stack, config_file)
     with ExitStack() as ends:

@@ -96,15 +96,15 @@ def _resolve(
 
     The digests are written to images.lock. Credentials are those of `docker login`.
     """
-    from trainyard.runtimes.catalog import Catalogue
-    from trainyard.runtimes.catalog_loader import load_catalogue
+    from trainyard.runtimes.catalog import Catalog
+    from trainyard.runtimes.catalog_loader import load_catalog
     from trainyard.runtimes.folder import LOCK, write_folder
     from trainyard.runtimes.images.lock import images_of, read_lock, written_lock
     from trainyard.runtimes.images.registry import Registry, docker_credentials
     from trainyard.runtimes.images.resolve import Resolution, Resolved, locked, resolve
 
     own = folder_of(folder)
-    catalog: Catalogue = load_catalogue(own.root)
+    catalog: Catalog = load_catalog(own.root)
     settings, _ = stack_of(stack, config_file)
     mirrors = settings.runtimes.mirrors if settings else {}
     lock = read_lock(own)

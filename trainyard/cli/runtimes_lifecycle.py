@@ -16,7 +16,7 @@ from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.runtimes.folder import CatalogueFolder
+    from trainyard.runtimes.folder import CatalogFolder
     from trainyard.runtimes.release.version_lifecycle import Step
 
 __all__ = ["Folder", "folder_of", "register"]
@@ -39,12 +39,12 @@ def register(group: typer.Typer) -> None:
     group.command("retire")(_retire)
 
 
-def folder_of(folder: Path | None, *, new: bool = False) -> CatalogueFolder:
+def folder_of(folder: Path | None, *, new: bool = False) -> CatalogFolder:
     """Return the folder to change; with ``new``, an empty one if it does not exist."""
-    from trainyard.runtimes.folder import CatalogueFolder, read_folder
+    from trainyard.runtimes.folder import CatalogFolder, read_folder
 
     root = folder or project_root() / "runtimes"
-    return CatalogueFolder(root, {}) if new and folder and not folder.exists() else read_folder(root)
+    return CatalogFolder(root, {}) if new and folder and not folder.exists() else read_folder(root)
 
 
 def _today() -> datetime.date:
@@ -122,7 +122,7 @@ def _validate_release(step: Step, name: str, stack: str | None, config_file: Pat
     from contextlib import ExitStack
 
     from trainyard.policy.check.runner import opened
-    from trainyard.policy.check.runtime_catalogue import refuse_faults
+    from trainyard.policy.check.runtime_catalog import refuse_faults
 
     with ExitStack() as ends:
         rulebook = opened(ends, stack_of(stack, config_file)[0], program=policy_program)

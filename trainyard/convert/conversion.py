@@ -10,7 +10,7 @@ from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJo
 from trainyard.checks.finding import Finding
 from trainyard.convert.draft import Draft, Refused
 from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
-from trainyard.convert.fit import Catalogue, catalogue_runtime, on_runtime, unexpressed
+from trainyard.convert.fit import Catalog, catalog_runtime, on_runtime, unexpressed
 from trainyard.convert.gang_scheduling import place_queue
 from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotations, room_for_name
 from trainyard.convert.note import Fidelity, Note
@@ -21,14 +21,14 @@ from trainyard.render import Rejected, RenderContext, render, validate_runtime
 __all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]
 
 AUTO: Final = "auto"
-"""A runtime of the catalogue where one carries the job, else a runtime of its own."""
+"""A runtime of the catalog where one carries the job, else a runtime of its own."""
 ALWAYS: Final = "always"
 """A runtime of its own for every job."""
 
 Converter = Callable[[Draft], None]
 """Fills a draft from its source: parts, framework, and everything outside of metadata."""
 
-_OWN: Final = "a TrainingRuntime of the job's own carries the pods: no runtime of the catalogue says"
+_OWN: Final = "a TrainingRuntime of the job's own carries the pods: no runtime of the catalog says"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Conversion:
 
 
 def convert(
-    body: Body, converter: Converter, catalogue: Catalogue, *, runtime: str = AUTO, name: str | None = None
+    body: Body, converter: Converter, catalog: Catalog, *, runtime: str = AUTO, name: str | None = None
 ) -> Conversion:
     """Convert one old job.
 
@@ -74,10 +74,10 @@ def convert(
         The job.
     converter
         What knows its kind.
-    catalogue
+    catalog
         Cluster runtimes by name.
     runtime
-        ``auto``, ``always``, or the name of a runtime of the catalogue.
+        ``auto``, ``always``, or the name of a runtime of the catalog.
     name
         Name of the TrainJob instead of the old job's.
 
@@ -98,8 +98,8 @@ def convert(
         source.lost("spec", "the job is not converted", "see above")
         return Conversion(source.label, (), tuple(source.notes))
     source.finish()
-    objects = _objects(draft, catalogue, runtime)
-    notes = (*source.notes, *_refusals(objects, catalogue))
+    objects = _objects(draft, catalog, runtime)
+    notes = (*source.notes, *_refusals(objects, catalog))
     return Conversion(source.label, objects, notes)
 
 
@@ -117,22 +117,22 @@ def _drafted(source: Source, converter: Converter, name: str | None) -> Draft:
     return draft
 
 
-def _objects(draft: Draft, catalogue: Catalogue, runtime: str) -> tuple[Body, ...]:
-    fitting = catalogue_runtime(draft, catalogue) if runtime == AUTO else None
+def _objects(draft: Draft, catalog: Catalog, runtime: str) -> tuple[Body, ...]:
+    fitting = catalog_runtime(draft, catalog) if runtime == AUTO else None
     if fitting is not None:
-        candidate = on_runtime(draft, fitting, catalogue[fitting])
-        if not _problems((candidate,), catalogue):
+        candidate = on_runtime(draft, fitting, catalog[fitting])
+        if not _problems((candidate,), catalog):
             _note_runtime(draft, fitting)
             return (*draft.objects, candidate)
     if runtime in (AUTO, ALWAYS):
         return (*draft.objects, own_runtime(draft), train_job(draft))
-    if runtime not in catalogue:
-        known = ", ".join(sorted(catalogue)) or "none"
+    if runtime not in catalog:
+        known = ", ".join(sorted(catalog)) or "none"
         raise TrainyardError(
-            f"There is no runtime {runtime!r} in the catalogue", fix=f"use {AUTO}, {ALWAYS} or one of: {known}"
+            f"There is no runtime {runtime!r} in the catalog", fix=f"use {AUTO}, {ALWAYS} or one of: {known}"
         )
     _note_runtime(draft, runtime)
-    framework = catalogue[runtime]["metadata"].get("labels", {}).get(FRAMEWORK_LABEL)
+    framework = catalog[runtime]["metadata"].get("labels", {}).get(FRAMEWORK_LABEL)
     if framework != draft.framework:
         message = f"the runtime {runtime} is for {framework}, the job for {draft.framework}"
         fix = f"use a runtime for {draft.framework}, or --runtime {ALWAYS}"
@@ -141,7 +141,7 @@ def _objects(draft: Draft, catalogue: Catalogue, runtime: str) -> tuple[Body, ..
         message = f"{path} is not said by the runtime {runtime} nor by a TrainJob"
         fix = f"see whether {runtime} has it, or use --runtime {ALWAYS}"
         draft.source.notes.append(Note("", path, Fidelity.LOST, message, fix))
-    return (*draft.objects, on_runtime(draft, runtime, catalogue[runtime]))
+    return (*draft.objects, on_runtime(draft, runtime, catalog[runtime]))
 
 
 def _note_runtime(draft: Draft, name: str) -> None:
@@ -149,14 +149,14 @@ def _note_runtime(draft: Draft, name: str) -> None:
     draft.source.notes.append(Note("", name, Fidelity.CHANGED, message, f"see runtimes/{name}"))
 
 
-def _refusals(objects: tuple[Body, ...], catalogue: Catalogue) -> list[Note]:
+def _refusals(objects: tuple[Body, ...], catalog: Catalog) -> list[Note]:
     return [
         Note(finding.path, None, Fidelity.LOST, f"the new objects are refused: {finding.message}", finding.fix)
-        for finding in _problems(objects, catalogue)
+        for finding in _problems(objects, catalog)
     ]
 
 
-def _problems(objects: tuple[Body, ...], catalogue: Mapping[str, Body]) -> tuple[Finding, ...]:
+def _problems(objects: tuple[Body, ...], catalog: Mapping[str, Body]) -> tuple[Finding, ...]:
     """Return why the API server would refuse the objects."""
     try:
         job = parse(TrainJob, objects[-1])
@@ -168,7 +168,7 @@ def _problems(objects: tuple[Body, ...], catalogue: Mapping[str, Body]) -> tuple
             result = render(job, model, RenderContext())
         else:
             assert job.spec is not None  # noqa: S101
-            known = parse(ClusterTrainingRuntime, catalogue[job.spec.runtime_ref.name])
+            known = parse(ClusterTrainingRuntime, catalog[job.spec.runtime_ref.name])
             result = render(job, known, RenderContext())
     except TrainyardError as error:
         return error.findings

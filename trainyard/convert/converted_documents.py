@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.api import Body
 from trainyard.convert.conversion import AUTO, Conversion, Converter, convert
-from trainyard.convert.fit import Catalogue
+from trainyard.convert.fit import Catalog
 from trainyard.convert.kinds import KINDS, converter_of
 from trainyard.convert.metadata import job_name
 from trainyard.convert.note import Fidelity, Note
@@ -18,17 +18,17 @@ from trainyard.manifests.documents import objects
 __all__ = ["convert_documents"]
 
 
-def convert_documents(texts: Mapping[str, str], catalogue: Catalogue, *, runtime: str = AUTO) -> list[Conversion]:
+def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO) -> list[Conversion]:
     """Convert every job of some texts, in their order.
 
     Parameters
     ----------
     texts
         YAML or JSON by the name of its source.
-    catalogue
+    catalog
         Cluster runtimes by name.
     runtime
-        ``auto``, ``always``, or the name of a runtime of the catalogue.
+        ``auto``, ``always``, or the name of a runtime of the catalog.
 
     Raises
     ------
@@ -45,14 +45,14 @@ def convert_documents(texts: Mapping[str, str], catalogue: Catalogue, *, runtime
                 found.append(_passed_by(body))
                 continue
             try:
-                found.append(_converted(body, converter, catalogue, runtime, names))
+                found.append(_converted(body, converter, catalog, runtime, names))
             except TrainyardError as error:
                 raise TrainyardError(f"{where}: {error.message}", fix=error.fix, findings=error.findings) from error
     return found
 
 
 def _converted(
-    body: Body, converter: Converter, catalogue: Catalogue, runtime: str, names: set[tuple[str, str]]
+    body: Body, converter: Converter, catalog: Catalog, runtime: str, names: set[tuple[str, str]]
 ) -> Conversion:
     """Convert a job under a name that no other job of its namespace has in the new API."""
     source = Source(body)
@@ -61,7 +61,7 @@ def _converted(
     taken = (namespace, name) in names
     wanted = f"{name}-{str(body['kind']).lower()}" if taken else None
     names.add((namespace, wanted or name))
-    return convert(body, converter, catalogue, runtime=runtime, name=wanted)
+    return convert(body, converter, catalog, runtime=runtime, name=wanted)
 
 
 def _passed_by(body: Body) -> Conversion:

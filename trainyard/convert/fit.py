@@ -15,9 +15,9 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.emit import train_job
 from trainyard.convert.restarts import ON_FAILURE
 
-__all__ = ["Catalogue", "catalogue_runtime", "unexpressed"]
+__all__ = ["Catalog", "catalog_runtime", "unexpressed"]
 
-Catalogue = Mapping[str, Body]
+Catalog = Mapping[str, Body]
 """Cluster runtimes by name."""
 
 _NAMES: Final = {
@@ -47,7 +47,7 @@ _PORTS: Final = ("pytorchjob-port", "tfjob-port", "xgboostjob-port", "jaxjob-por
 _SHARED_MEMORY: Final = "shared-memory"
 
 
-def catalogue_runtime(draft: Draft, catalogue: Catalogue) -> str | None:
+def catalog_runtime(draft: Draft, catalog: Catalog) -> str | None:
     """Return the name of the runtime that carries a job exactly, None where there is none."""
     name = _NAMES.get(draft.framework)
     if name is None or len(draft.parts) != 1 or unexpressed(draft):
@@ -60,7 +60,7 @@ def catalogue_runtime(draft: Draft, catalogue: Catalogue) -> str | None:
         if topology != _LOWEST_TIER:
             return None
         name += _GANG
-    return name if name in catalogue else None
+    return name if name in catalog else None
 
 
 def unexpressed(draft: Draft) -> list[str]:
@@ -92,7 +92,7 @@ def unexpressed(draft: Draft) -> list[str]:
 
 
 def on_runtime(draft: Draft, name: str, runtime: Body) -> Body:
-    """Return the TrainJob on a runtime of the catalogue, with whatever of the job it can say."""
+    """Return the TrainJob on a runtime of the catalog, with whatever of the job it can say."""
     part = draft.trainer
     container = part.container
     draft.source.changed(f"{part.path}.spec.containers[0].ports", "the framework declares its own port")

@@ -77,7 +77,7 @@ class SharedBases(SettingsModel):
 
 
 def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
-    """Read the cases of the rules in a catalogue folder, sorted by rule, in the order of the files.
+    """Read the cases of the rules in a catalog folder, sorted by rule, in the order of the files.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
 
 
 def shared_bases() -> Bases:
-    """Return the base objects that every rule may use, by name: ``lib/bases.yaml`` of the shipped catalogue."""
+    """Return the base objects that every rule may use, by name: ``lib/bases.yaml`` of the shipped catalog."""
     path = data_folder("policies") / "lib" / "bases.yaml"
     document = read_yaml(path)
     try:

@@ -169,7 +169,7 @@ def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]]
 
 
 def load_world(folder: Path) -> World:
-    """Read the world that the cases of a catalogue folder live in."""
+    """Read the world that the cases of a catalog folder live in."""
     path = folder / "lib" / "world.yaml"
     return validated(World, read_yaml(path), path)
 

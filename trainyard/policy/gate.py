@@ -29,7 +29,7 @@ from trainyard.settings.platform import PolicySettings
 __all__ = ["NO_DECISION", "DecisionSource", "Gate", "Ruling", "unavailable"]
 
 NO_DECISION: Final = "POL-000"
-"""Stands for the rule where nothing could be judged; no rule of the catalogue has this id."""
+"""Stands for the rule where nothing could be judged; no rule of the catalog has this id."""
 
 
 class DecisionSource(Protocol):

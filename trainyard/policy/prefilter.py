@@ -25,7 +25,7 @@ _PLATFORMS: Final = 16
 
 
 class Mentions:
-    """The texts of a catalogue.
+    """The texts of a catalog.
 
     Parameters
     ----------

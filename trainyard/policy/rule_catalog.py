@@ -28,7 +28,7 @@ def load_rules(*folders: Path) -> list[Rule]:
     Parameters
     ----------
     folders
-        Catalogue folders: the shipped one (used when none is given) and those of a team. The ids must differ.
+        Catalog folders: the shipped one (used when none is given) and those of a team. The ids must differ.
 
     Returns
     -------
@@ -54,12 +54,12 @@ def load_rules(*folders: Path) -> list[Rule]:
 
 
 def rule_folders(folder: Path) -> list[Path]:
-    """Return the folders ``<family>/<ID>-<slug>`` of a catalogue that hold a rule.yaml."""
+    """Return the folders ``<family>/<ID>-<slug>`` of a catalog that hold a rule.yaml."""
     return sorted(path.parent for path in folder.glob("*/*/rule.yaml"))
 
 
 def fragments(folder: Path | None = None) -> dict[str, Fragment]:
-    """Return the shared CEL fragments by name: the files of ``lib`` in the shipped catalogue."""
+    """Return the shared CEL fragments by name: the files of ``lib`` in the shipped catalog."""
     library = (folder or data_folder("policies")) / "lib"
     return {
         path.name.removesuffix(".cel.yaml"): validated(Fragment, read_yaml(path), path)

@@ -64,7 +64,7 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
     Parameters
     ----------
     folder
-        Catalogue folder to write into.
+        Catalog folder to write into.
     rule_id
         Id that no rule has or had, such as QUE-003.
     slug
@@ -72,7 +72,7 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
     family
         Folder above, such as tenancy.
     known
-        A further catalogue whose ids are taken.
+        A further catalog whose ids are taken.
 
     Returns
     -------
@@ -91,10 +91,8 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
     ):
         if not re.fullmatch(pattern, value):
             raise TrainyardError(f"{value!r} cannot be used here", fix=f"write it like {example}")
-    for catalogue in {folder, known or folder}:
-        taken = (
-            next((rule for rule in load_rules(catalogue) if rule.id == rule_id), None) if catalogue.is_dir() else None
-        )
+    for catalog in {folder, known or folder}:
+        taken = next((rule for rule in load_rules(catalog) if rule.id == rule_id), None) if catalog.is_dir() else None
         if taken is not None:
             raise TrainyardError(
                 f"{rule_id} is taken by {taken.family}/{taken.id}-{taken.slug}",

@@ -22,8 +22,8 @@ __all__ = [
     "namespace_labels",
     "platform_object",
     "policy_settings",
-    "rule_catalogues",
-    "runtime_catalogues",
+    "rule_catalogs",
+    "runtime_catalogs",
     "scheduler_features",
     "tenant_policy",
 ]
@@ -115,13 +115,13 @@ def namespace_labels(tenant: str, settings: TenantSettings) -> dict[str, str]:
     return {**settings.labels, TENANT_LABEL: tenant}
 
 
-def rule_catalogues(settings: StackSettings | None) -> list[Path]:
+def rule_catalogs(settings: StackSettings | None) -> list[Path]:
     """Return the folders of the shipped rules and of the team's own."""
     own = settings.policies.folders if settings else ()
     return [data_folder("policies"), *(project_root() / folder for folder in own)]
 
 
-def runtime_catalogues(settings: StackSettings | None) -> list[Path]:
+def runtime_catalogs(settings: StackSettings | None) -> list[Path]:
     """Return the folders of the shipped runtimes and of the team's own."""
     own = settings.runtimes.folders if settings else ()
     return [data_folder("runtimes"), *(project_root() / folder for folder in own)]

@@ -105,16 +105,16 @@ def run_cases(
     TrainyardError
         An id is unknown, a rule folder is wrong, or the cluster refuses.
     """
-    catalogues = [data_folder("policies"), *folders]
-    rules = load_rules(*catalogues)
+    catalogs = [data_folder("policies"), *folders]
+    rules = load_rules(*catalogs)
     if unknown := sorted(set(only) - {rule.id for rule in rules}):
         raise TrainyardError(
             f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(rule.id for rule in rules)}"
         )
     cases: list[Case] = [
-        case for folder in catalogues for case in load_cases(folder, rules) if not only or case.rule.id in only
+        case for folder in catalogs for case in load_cases(folder, rules) if not only or case.rule.id in only
     ]
-    world = load_world(catalogues[0])
+    world = load_world(catalogs[0])
     engines = [OpaEngine(program, build_bundle(*folders, rules=rules))] if program else []
     reports = [_report(engine, cases, world) for engine in engines]
     if kubeconfig is not None:

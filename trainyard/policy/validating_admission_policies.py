@@ -64,7 +64,7 @@ def admission_objects(
     Parameters
     ----------
     rules
-        The catalogue.
+        The catalog.
     settings
         State and parameters of single rules where a stack sets them.
     exempt_namespaces
@@ -97,7 +97,7 @@ def admission_objects(
 
 
 def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
-    """Refuse settings that name what the catalogue does not have.
+    """Refuse settings that name what the catalog does not have.
 
     Raises
     ------

@@ -4,28 +4,28 @@ from trainyard.runtimes.authoring import AuthoredVersion, Release, author
 from trainyard.runtimes.catalog import (
     ALIAS_ANNOTATION,
     RELEASED_ANNOTATION,
-    Catalogue,
+    Catalog,
     Deprecation,
     Runtime,
     RuntimeVersion,
     State,
     spec_hash,
 )
-from trainyard.runtimes.catalog_loader import load_catalogue
-from trainyard.runtimes.installed_catalog import installed_catalogue
+from trainyard.runtimes.catalog_loader import load_catalog
+from trainyard.runtimes.installed_catalog import installed_catalog
 
 __all__ = [
     "ALIAS_ANNOTATION",
     "RELEASED_ANNOTATION",
     "AuthoredVersion",
-    "Catalogue",
+    "Catalog",
     "Deprecation",
     "Release",
     "Runtime",
     "RuntimeVersion",
     "State",
     "author",
-    "installed_catalogue",
-    "load_catalogue",
+    "installed_catalog",
+    "load_catalog",
     "spec_hash",
 ]

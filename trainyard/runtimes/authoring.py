@@ -83,7 +83,7 @@ def author(
     also_named: Iterable[str] = (),
     retired: Mapping[str, date] | None = None,
 ) -> Runtime:
-    """Return a runtime as the catalogue has it.
+    """Return a runtime as the catalog has it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def author(
             Finding(".".join(map(str, found["loc"])), found["msg"].removeprefix("Value error, "))
             for found in getattr(error, "errors", list)()
         ]
-        raise TrainyardError(f"Runtime {name!r} does not fit the catalogue", findings=problems) from error
+        raise TrainyardError(f"Runtime {name!r} does not fit the catalog", findings=problems) from error
     if len(index.versions) != len(given):
         raise TrainyardError(f"Runtime {name!r} has a version twice", fix="give every version a number of its own")
     ordered = sorted(given, key=lambda each: version_key(each.version))

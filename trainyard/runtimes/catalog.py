@@ -15,7 +15,7 @@ from typing import Any
 __all__ = [
     "ALIAS_ANNOTATION",
     "RELEASED_ANNOTATION",
-    "Catalogue",
+    "Catalog",
     "Deprecation",
     "Runtime",
     "RuntimeVersion",
@@ -182,7 +182,7 @@ def _alias(name: str, target: RuntimeVersion) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Catalog:
     """Every runtime that a cluster gets, by name."""
 
     runtimes: tuple[Runtime, ...]
@@ -196,9 +196,9 @@ class Catalogue:
         for runtime in self.runtimes:
             yield from runtime.sources()
 
-    def changed(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Catalogue:
-        """Return the catalogue with the object of every version changed."""
-        return Catalogue(
+    def changed(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Catalog:
+        """Return the catalog with the object of every version changed."""
+        return Catalog(
             tuple(
                 replace(
                     runtime,

@@ -14,23 +14,23 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
-from trainyard.runtimes.catalog import Catalogue, Deprecation, Runtime, RuntimeVersion
-from trainyard.runtimes.folder import INDEX, LOCK, CatalogueFolder, read_folder, version_file
+from trainyard.runtimes.catalog import Catalog, Deprecation, Runtime, RuntimeVersion
+from trainyard.runtimes.folder import INDEX, LOCK, CatalogFolder, read_folder, version_file
 from trainyard.runtimes.index import Index, IndexRuntime, IndexVersion, version_key
 from trainyard.runtimes.version_checks import check_version
 
-__all__ = ["load_catalogue", "runtimes_of", "together", "version_findings"]
+__all__ = ["load_catalog", "runtimes_of", "together", "version_findings"]
 
 
-def load_catalogue(
+def load_catalog(
     folder: Path | Iterable[Path], include: Sequence[str] = ("*",), authored: Iterable[Runtime] = ()
-) -> Catalogue:
-    """Read and check a catalogue.
+) -> Catalog:
+    """Read and check a catalog.
 
     Parameters
     ----------
     folder
-        The folder of the catalogue, or several; a runtime belongs to one of them.
+        The folder of the catalog, or several; a runtime belongs to one of them.
     include
         Names of the runtimes wanted; ``*`` matches any text.
     authored
@@ -38,7 +38,7 @@ def load_catalogue(
 
     Returns
     -------
-    Catalogue
+    Catalog
         The wanted runtimes, by name.
 
     Raises
@@ -58,21 +58,21 @@ def load_catalogue(
     for runtime in authored:
         problems += [problem for version in runtime.versions for problem in version_findings(version)]
         found.append(runtime)
-    catalogue = together(found, problems)
+    catalog = together(found, problems)
     if problems:
-        raise TrainyardError("The runtime catalogue has faults", findings=problems)
-    names = [runtime.name for runtime in catalogue.runtimes if runtime.versions]
+        raise TrainyardError("The runtime catalog has faults", findings=problems)
+    names = [runtime.name for runtime in catalog.runtimes if runtime.versions]
     for pattern in include:
         if not any(fnmatchcase(name, pattern) for name in names):
             known = ", ".join(names) or "none"
-            raise TrainyardError(f"There is no runtime {pattern!r} in the catalogue", fix=f"use one of: {known}")
-    return Catalogue(
-        tuple(each for each in catalogue.runtimes if any(fnmatchcase(each.name, pattern) for pattern in include))
+            raise TrainyardError(f"There is no runtime {pattern!r} in the catalog", fix=f"use one of: {known}")
+    return Catalog(
+        tuple(each for each in catalog.runtimes if any(fnmatchcase(each.name, pattern) for pattern in include))
     )
 
 
-def together(found: Iterable[Runtime], problems: list[Finding]) -> Catalogue:
-    """Return runtimes of several places as one catalogue, by name; what two of them claim is a problem."""
+def together(found: Iterable[Runtime], problems: list[Finding]) -> Catalog:
+    """Return runtimes of several places as one catalog, by name; what two of them claim is a problem."""
     runtimes: dict[str, Runtime] = {}
     objects: dict[str, str] = {}
     for runtime in found:
@@ -86,7 +86,7 @@ def together(found: Iterable[Runtime], problems: list[Finding]) -> Catalogue:
             _claim(objects, name, place, problems)
         for name in runtime.plain_names:
             _claim(objects, name, place, problems)
-    return Catalogue(tuple(runtimes[name] for name in sorted(runtimes)))
+    return Catalog(tuple(runtimes[name] for name in sorted(runtimes)))
 
 
 def _claim(objects: dict[str, str], name: str, place: str, problems: list[Finding]) -> None:
@@ -99,7 +99,7 @@ def _place(runtime: Runtime) -> str:
     return str(runtime.versions[0].path.parent) if runtime.versions else f"runtime {runtime.name}"
 
 
-def runtimes_of(folder: CatalogueFolder, problems: list[Finding]) -> Iterator[Runtime]:
+def runtimes_of(folder: CatalogFolder, problems: list[Finding]) -> Iterator[Runtime]:
     """Yield the runtimes of one folder.
 
     Parameters
@@ -124,7 +124,7 @@ def runtimes_of(folder: CatalogueFolder, problems: list[Finding]) -> Iterator[Ru
             yield runtime
 
 
-def _runtime(folder: CatalogueFolder, name: str, entry: IndexRuntime, problems: list[Finding]) -> Runtime | None:
+def _runtime(folder: CatalogFolder, name: str, entry: IndexRuntime, problems: list[Finding]) -> Runtime | None:
     versions = []
     for number in sorted(entry.versions, key=version_key):
         file = version_file(name, number)
@@ -154,7 +154,7 @@ def _version(name: str, number: str, body: Mapping[str, Any], path: Path, entry:
     return RuntimeVersion(name, number, body, path, entry.released, entry.changes, deprecated)
 
 
-def _read(folder: CatalogueFolder, file: str, problems: list[Finding]) -> dict[str, Any] | None:
+def _read(folder: CatalogFolder, file: str, problems: list[Finding]) -> dict[str, Any] | None:
     path = str(folder.path(file))
     if file not in folder.texts:
         reason = folder.unreadable.get(file, "cannot be read: No such file or directory")
@@ -176,7 +176,7 @@ def _read(folder: CatalogueFolder, file: str, problems: list[Finding]) -> dict[s
     return document
 
 
-def _unlisted(folder: CatalogueFolder, index: Index) -> Iterator[Finding]:
+def _unlisted(folder: CatalogFolder, index: Index) -> Iterator[Finding]:
     for file in sorted({*folder.texts, *folder.unreadable} - {INDEX, LOCK}):
         name, _, version = file.removesuffix(".yaml").partition("/")
         entry = index.runtimes.get(name)

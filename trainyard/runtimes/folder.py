@@ -12,7 +12,7 @@ from typing import Final
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["INDEX", "LOCK", "CatalogueFolder", "read_folder", "version_file", "write_folder"]
+__all__ = ["INDEX", "LOCK", "CatalogFolder", "read_folder", "version_file", "write_folder"]
 
 INDEX: Final = "index.yaml"
 LOCK: Final = "images.lock"
@@ -24,8 +24,8 @@ def version_file(name: str, version: str) -> str:
 
 
 @dataclass(frozen=True)
-class CatalogueFolder:
-    """What a catalogue folder holds.
+class CatalogFolder:
+    """What a catalog folder holds.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ class CatalogueFolder:
         """Return the path of one of the files."""
         return self.root / file
 
-    def with_texts(self, changes: Mapping[str, str | None]) -> CatalogueFolder:
+    def with_texts(self, changes: Mapping[str, str | None]) -> CatalogFolder:
         """Return the folder after a change; a file whose text is None is gone."""
         merged: dict[str, str | None] = {**self.texts, **changes}
         return replace(self, texts={file: text for file, text in merged.items() if text is not None})
 
 
-def read_folder(root: Path) -> CatalogueFolder:
-    """Read a catalogue folder.
+def read_folder(root: Path) -> CatalogFolder:
+    """Read a catalog folder.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def read_folder(root: Path) -> CatalogueFolder:
             unreadable[file] = f"cannot be read: {error.strerror}"
         except UnicodeDecodeError:
             unreadable[file] = "is not text in UTF-8"
-    return CatalogueFolder(root, texts, unreadable)
+    return CatalogFolder(root, texts, unreadable)
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -79,7 +79,7 @@ def _files(root: Path) -> Iterator[Path]:
     yield from sorted(path for path in root.glob("*/*.yaml") if path.is_file())
 
 
-def write_folder(before: CatalogueFolder, after: CatalogueFolder) -> list[Path]:
+def write_folder(before: CatalogFolder, after: CatalogFolder) -> list[Path]:
     """Write what differs between two states of a folder.
 
     Every new text is on disk before the first file is replaced; where a replacement fails, those made so far are taken
@@ -147,7 +147,7 @@ def _on_disk(path: Path) -> str | None:
         raise TrainyardError(f"{path} is not text in UTF-8", fix="remove it, or rewrite it") from error
 
 
-def _drop_empty(folder: CatalogueFolder, files: Iterable[str]) -> None:
+def _drop_empty(folder: CatalogFolder, files: Iterable[str]) -> None:
     """Remove the folders of runtimes that hold nothing any more, or hold nothing yet."""
     for file in files:
         if "/" in file:

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from trainyard.runtimes.catalog import Catalogue, Runtime
-from trainyard.runtimes.catalog_loader import load_catalogue
+from trainyard.runtimes.catalog import Catalog, Runtime
+from trainyard.runtimes.catalog_loader import load_catalog
 from trainyard.runtimes.folder import read_folder
 from trainyard.runtimes.images.lock import installed, read_lock
 
-__all__ = ["installed_catalogue"]
+__all__ = ["installed_catalog"]
 
 
-def installed_catalogue(
+def installed_catalog(
     folders: Iterable[Path],
     include: Sequence[str] = ("*",),
     mirrors: Mapping[str, str] | None = None,
     authored: Iterable[Runtime] = (),
-) -> Catalogue:
-    """Read a catalogue, and name its images by the digests that are locked and in the mirrors of the stack.
+) -> Catalog:
+    """Read a catalog, and name its images by the digests that are locked and in the mirrors of the stack.
 
     Parameters
     ----------
     folders, include, authored
-        See `load_catalogue`.
+        See `load_catalog`.
     mirrors
         Registry, or registry and the beginning of a repository, to what replaces it.
 
     Raises
     ------
     TrainyardError
-        The catalogue, or a lock of images, has faults.
+        The catalog, or a lock of images, has faults.
     """
     places = list(folders)
-    catalogue = load_catalogue(places, include, authored)
+    catalog = load_catalog(places, include, authored)
     digests: dict[str, str] = {}
     for place in places:
         digests |= read_lock(read_folder(place)).digests
-    return installed(catalogue, digests, mirrors or {})
+    return installed(catalog, digests, mirrors or {})

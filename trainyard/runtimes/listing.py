@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.errors import TrainyardError
-from trainyard.runtimes.catalog import Catalogue, Runtime, RuntimeVersion, spec_hash
+from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, spec_hash
 from trainyard.runtimes.images.lock import images_of
 from trainyard.runtimes.yaml_text import dumped
 
@@ -16,11 +16,11 @@ _FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 
 
 class Reference:
-    """``NAME`` or ``NAME@VERSION``, found in a catalogue.
+    """``NAME`` or ``NAME@VERSION``, found in a catalog.
 
     Parameters
     ----------
-    catalogue
+    catalog
         Where to look.
     text
         The name of a runtime, one of its further names, or the name of a version's object, with or without a version.
@@ -31,9 +31,9 @@ class Reference:
         There is no such runtime or version.
     """
 
-    def __init__(self, catalogue: Catalogue, text: str) -> None:
+    def __init__(self, catalog: Catalog, text: str) -> None:
         name, at, number = text.partition("@")
-        self.runtime = _runtime(catalogue, name)
+        self.runtime = _runtime(catalog, name)
         objects = {version.object_name: version.version for version in self.runtime.versions}
         self.whole = not at and name not in objects
         if not at:
@@ -54,13 +54,13 @@ class Reference:
         return self.runtime.names_of(self.version.version)
 
 
-def _runtime(catalogue: Catalogue, name: str) -> Runtime:
-    for runtime in catalogue.runtimes:
+def _runtime(catalog: Catalog, name: str) -> Runtime:
+    for runtime in catalog.runtimes:
         objects = (version.object_name for version in runtime.versions)
         if name in (runtime.name, *runtime.also_named, *objects):
             return runtime
-    known = ", ".join(runtime.name for runtime in catalogue.runtimes) or "none"
-    raise TrainyardError(f"There is no runtime {name!r} in the catalogue", fix=f"use one of: {known}")
+    known = ", ".join(runtime.name for runtime in catalog.runtimes) or "none"
+    raise TrainyardError(f"There is no runtime {name!r} in the catalog", fix=f"use one of: {known}")
 
 
 def _newest(runtime: Runtime) -> RuntimeVersion:
@@ -71,10 +71,10 @@ def _newest(runtime: Runtime) -> RuntimeVersion:
     return runtime.versions[-1]
 
 
-def list_text(catalogue: Catalogue) -> str:
-    """Return the runtimes of a catalogue, one a line, under a heading."""
+def list_text(catalog: Catalog) -> str:
+    """Return the runtimes of a catalog, one a line, under a heading."""
     rows = [("NAME", "STANDS FOR", "VERSIONS", "FRAMEWORK", "OWNER", "SUMMARY")]
-    for runtime in catalogue.runtimes:
+    for runtime in catalog.runtimes:
         versions = ", ".join(_state(version) for version in runtime.versions) or "all retired"
         name = ", ".join((runtime.name, *runtime.also_named))
         rows.append((name, runtime.alias or "-", versions, _framework(runtime), runtime.owner, runtime.summary))
@@ -84,9 +84,9 @@ def list_text(catalogue: Catalogue) -> str:
     )
 
 
-def list_json(catalogue: Catalogue) -> dict[str, Any]:
-    """Return the runtimes of a catalogue for a program."""
-    return {"runtimes": [_runtime_json(runtime) for runtime in catalogue.runtimes]}
+def list_json(catalog: Catalog) -> dict[str, Any]:
+    """Return the runtimes of a catalog for a program."""
+    return {"runtimes": [_runtime_json(runtime) for runtime in catalog.runtimes]}
 
 
 def show_text(found: Reference) -> str:
@@ -112,7 +112,7 @@ def show_text(found: Reference) -> str:
 def show_json(found: Reference) -> dict[str, Any]:
     """Return what is known of a runtime, and the object of one of its versions."""
     version = found.version
-    alone = Catalogue((Runtime(version.name, "", "", None, (version,)),))
+    alone = Catalog((Runtime(version.name, "", "", None, (version,)),))
     return {
         **_runtime_json(found.runtime),
         "version": version.version,

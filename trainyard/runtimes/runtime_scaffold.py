@@ -12,9 +12,9 @@ from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER
 from trainyard.errors import TrainyardError
 from trainyard.render.frameworks.torchtune import named_model
 from trainyard.render.gangs import LISTED
-from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Catalogue, Runtime, RuntimeVersion
+from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Catalog, Runtime, RuntimeVersion
 from trainyard.runtimes.catalog_loader import runtimes_of, version_findings
-from trainyard.runtimes.folder import INDEX, CatalogueFolder, read_folder, version_file
+from trainyard.runtimes.folder import INDEX, CatalogFolder, read_folder, version_file
 from trainyard.runtimes.index import index_rank, version_key
 from trainyard.runtimes.pods import containers_of, job_templates
 from trainyard.runtimes.release.version_lifecycle import Step, metadata_rank
@@ -71,16 +71,16 @@ class NewRuntime:
     changes: str | None = None
 
 
-def known_runtimes(folder: CatalogueFolder, others: Iterable[Path]) -> Catalogue:
+def known_runtimes(folder: CatalogFolder, others: Iterable[Path]) -> Catalog:
     """Return everything that may be copied: what a folder has, and what other folders have beside it."""
     found = _sound(folder)
     for other in others:
         if other.is_dir() and other.resolve() != folder.root.resolve():
             found = {**_sound(read_folder(other)), **found}
-    return Catalogue(tuple(found[name] for name in sorted(found)))
+    return Catalog(tuple(found[name] for name in sorted(found)))
 
 
-def _sound(folder: CatalogueFolder) -> dict[str, Runtime]:
+def _sound(folder: CatalogFolder) -> dict[str, Runtime]:
     return {
         runtime.name: runtime
         for runtime in runtimes_of(folder, [])
@@ -88,7 +88,7 @@ def _sound(folder: CatalogueFolder) -> dict[str, Runtime]:
     }
 
 
-def new_version(folder: CatalogueFolder, wanted: NewRuntime, known: Catalogue) -> Step:
+def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> Step:
     """Add a draft to a folder.
 
     Parameters
@@ -159,7 +159,7 @@ def _check(wanted: NewRuntime) -> None:
         raise TrainyardError("--from and --framework both say what to copy", fix="leave one of them out")
 
 
-def _unclaimed(name: str, known: Catalogue) -> None:
+def _unclaimed(name: str, known: Catalog) -> None:
     for runtime in known.runtimes:
         names = {runtime.name, *runtime.also_named, *(version.object_name for version in runtime.versions)}
         if name in names:
@@ -176,7 +176,7 @@ def _next(runtime: Runtime | None) -> str:
     return f"{major}.{minor + 1}"
 
 
-def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalogue) -> RuntimeVersion:
+def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalog) -> RuntimeVersion:
     if wanted.framework is not None:
         return _of_framework(wanted.framework, known)
     if wanted.source is None:
@@ -196,7 +196,7 @@ def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalogue) -> Ru
         raise TrainyardError(f"{name} has no version {number!r}", fix=f"use one of: {numbers}") from None
 
 
-def _of_framework(framework: str, known: Catalogue) -> RuntimeVersion:
+def _of_framework(framework: str, known: Catalog) -> RuntimeVersion:
     """Return the plainest runtime of a framework: the one with upstream's name for it, else with the shortest name."""
     frameworks: dict[str, list[Runtime]] = {}
     for runtime in known.runtimes:
@@ -225,7 +225,7 @@ def _is_gang_of_nodes(runtime: Runtime) -> bool:
     return "numNodes" in policy and not (spec.get("podGroupPolicy") or {}).get("volcano", {}).get("networkTopology")
 
 
-def _copied(source: RuntimeVersion, wanted: NewRuntime, version: str, folder: CatalogueFolder) -> str:
+def _copied(source: RuntimeVersion, wanted: NewRuntime, version: str, folder: CatalogFolder) -> str:
     text = _text_of(source, folder)
     if wanted.name != source.name and wanted.summary:
         text = f"# {wanted.summary}\n{_without_heading(text)}"
@@ -267,7 +267,7 @@ def _spec_rank(path: tuple[str | int, ...], key: str) -> int:
     return order.index(key) if key in order else len(order)
 
 
-def _text_of(source: RuntimeVersion, folder: CatalogueFolder) -> str:
+def _text_of(source: RuntimeVersion, folder: CatalogFolder) -> str:
     file = version_file(source.name, source.version)
     if file in folder.texts and source.path == folder.path(file):
         return folder.texts[file]

@@ -93,10 +93,10 @@ class TrainerSettings(SettingsModel):
 
 
 class RuntimeSettings(SettingsModel):
-    """Training runtimes to install from the catalogue."""
+    """Training runtimes to install from the catalog."""
 
     include: tuple[RuntimeName, ...] = Field(default=("*",), description="Names of runtimes to install; `*`: all")
-    folders: tuple[str, ...] = Field(default=(), description="Additional catalogue folders, relative to the project")
+    folders: tuple[str, ...] = Field(default=(), description="Additional catalog folders, relative to the project")
     mirrors: dict[str, ImagePlace] = Field(
         default={},
         description="Mirrors of runtime images, by registry or repository prefix; the longest prefix takes precedence",

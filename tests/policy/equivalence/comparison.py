@@ -72,7 +72,7 @@ class Comparison:
     Parameters
     ----------
     rules
-        The catalogue; it says which gate sees what.
+        The catalog; it says which gate sees what.
     worlds
         Where the subjects live.
     """

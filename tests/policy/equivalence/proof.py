@@ -26,7 +26,7 @@ from trainyard.policy.check.world import World
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.local_server import OpaServer
 from trainyard.policy.rule_catalog import load_rules
-from trainyard.runtimes import load_catalogue
+from trainyard.runtimes import load_catalog
 from trainyard.settings.platform import PolicySettings
 
 OWN_SHARE = 4
@@ -42,9 +42,9 @@ def corpus() -> tuple[list[Case], dict[str, Body], Worlds]:
 
 
 def _rendered() -> Iterator[tuple[str, Body]]:
-    """Yield the runtimes of the catalogue, a TrainJob on each, and the objects that it becomes."""
+    """Yield the runtimes of the catalog, a TrainJob on each, and the objects that it becomes."""
     world = World(None)
-    for runtime in load_catalogue((data_folder("runtimes"),), ("*",)).runtimes:
+    for runtime in load_catalog((data_folder("runtimes"),), ("*",)).runtimes:
         for body in runtime.objects():
             name = body["metadata"]["name"]
             job = {

@@ -48,7 +48,7 @@ class Stage:
     session
         Connection of an administrator.
     rules
-        The catalogue.
+        The catalog.
     worlds
         Where the subjects live.
     run

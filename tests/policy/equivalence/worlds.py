@@ -130,7 +130,7 @@ def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) ->
     Parameters
     ----------
     rules
-        The catalogue.
+        The catalog.
     namespace
         A tenant's namespace.
     names

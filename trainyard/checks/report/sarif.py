@@ -15,7 +15,7 @@ __all__ = ["SCHEMA", "sarif"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _MANIFEST: Final = "manifest"
-"""Rule of findings that no catalogued rule made: schema and rendering."""
+"""Rule of findings that no catalogd rule made: schema and rendering."""
 
 
 def sarif(report: Report) -> str:

@@ -60,7 +60,7 @@ class Checker:
     Parameters
     ----------
     rules
-        The catalogue that the source judges by.
+        The catalog that the source judges by.
     world
         Tenants, platform and runtimes.
     surroundings

@@ -40,7 +40,7 @@ def policy_reports(
     report
         Of an audit.
     rules
-        The catalogue, for categories.
+        The catalog, for categories.
     namespaces
         Every namespace: one without findings gets an empty report, so that an old one is overwritten.
     now

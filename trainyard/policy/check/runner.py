@@ -25,7 +25,7 @@ from trainyard.policy.opa.socket_client import SocketClient
 from trainyard.policy.prefilter import Mentions
 from trainyard.policy.review import Surroundings
 from trainyard.policy.rule_catalog import load_rules
-from trainyard.policy.stack_objects import policy_settings, rule_catalogues
+from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.policy.validating_admission_policies import refuse_unknown
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
@@ -48,7 +48,7 @@ class Rulebook:
     Parameters
     ----------
     rules
-        The catalogue.
+        The catalog.
     surroundings
         Settings of the stack, and which rules judge.
     address
@@ -97,8 +97,8 @@ def opened(
     TrainyardError
         A rule folder is wrong, or an id is unknown.
     """
-    own = [*rule_catalogues(settings)[1:], *folders]
-    rules = load_rules(*rule_catalogues(None), *own)
+    own = [*rule_catalogs(settings)[1:], *folders]
+    rules = load_rules(*rule_catalogs(None), *own)
     known = {rule.id for rule in rules}
     if unknown := sorted(set(only) - known):
         raise TrainyardError(f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(sorted(known))}")

@@ -20,7 +20,7 @@ from trainyard.api.constants import (
 )
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.sources import Manifest
-from trainyard.policy.stack_objects import namespace_labels, platform_object, runtime_catalogues, tenant_policy
+from trainyard.policy.stack_objects import namespace_labels, platform_object, runtime_catalogs, tenant_policy
 from trainyard.render import RenderContext
 from trainyard.render.platform_facts import context_of
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class FoundRuntime(SentRuntime):
-    """A runtime of the inputs or the catalogue.
+    """A runtime of the inputs or the catalog.
 
     Parameters
     ----------
@@ -138,16 +138,16 @@ class World:
         return None, namespace_labels(namespace, tenant) if tenant else {}
 
     def runtime(self, kind: str, namespace: str, name: str, file: Path | None) -> FoundRuntime | None:
-        """Return a runtime of the inputs, else of the catalogue; None where there is none."""
+        """Return a runtime of the inputs, else of the catalog; None where there is none."""
         found = self._runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name), file)
         if found is not None:
             return found[1]
-        if kind != CLUSTER_TRAINING_RUNTIME or name not in self._catalogue:
+        if kind != CLUSTER_TRAINING_RUNTIME or name not in self._catalog:
             return None
-        path, body = self._catalogue[name]
+        path, body = self._catalog[name]
         if isinstance(body, FoundRuntime):
             return body
-        self._catalogue[name] = path, (known := _found(body, path))
+        self._catalog[name] = path, (known := _found(body, path))
         return known
 
     def context(self, namespace: str, file: Path | None) -> RenderContext:
@@ -183,12 +183,12 @@ class World:
         return frozenset((*declared, *self._classes, *_SYSTEM_CLASSES))
 
     @cached_property
-    def _catalogue(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:
-        from trainyard.runtimes import installed_catalogue
+    def _catalog(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:
+        from trainyard.runtimes import installed_catalog
 
         wanted = (self._settings.runtimes.include, self._settings.runtimes.mirrors) if self._settings else ()
-        catalogue = installed_catalogue(runtime_catalogues(self._settings), *wanted)
-        return {body["metadata"]["name"]: (version.path, body) for version, body in catalogue.sources()}
+        catalog = installed_catalog(runtime_catalogs(self._settings), *wanted)
+        return {body["metadata"]["name"]: (version.path, body) for version, body in catalog.sources()}
 
     @cached_property
     def rooms(self) -> Rooms | None:

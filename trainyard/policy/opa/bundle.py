@@ -110,7 +110,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
     Parameters
     ----------
     folders
-        Catalogue folders beside the shipped one.
+        Catalog folders beside the shipped one.
     rules
         The rules of these folders, where they are read already.
 
@@ -119,12 +119,12 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
     TrainyardError
         A rule is wrong, or has no Rego.
     """
-    catalogues = [data_folder("policies"), *folders]
-    known = {rule.id: rule for rule in (load_rules(*catalogues) if rules is None else rules)}
+    catalogs = [data_folder("policies"), *folders]
+    known = {rule.id: rule for rule in (load_rules(*catalogs) if rules is None else rules)}
     files: dict[str, bytes] = {}
-    for path in sorted((catalogues[0] / "lib").glob("*.rego")):
+    for path in sorted((catalogs[0] / "lib").glob("*.rego")):
         files[f"lib/{path.name}"] = path.read_bytes()
-    for folder in (folder for catalogue in catalogues for folder in rule_folders(catalogue)):
+    for folder in (folder for catalog in catalogs for folder in rule_folders(catalog)):
         rule = next((rule for rule in known.values() if folder.name.startswith(f"{rule.id}-")), None)
         if rule is None:
             continue
@@ -136,7 +136,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
             )
         files[f"rules/{folder.name}.rego"] = source.read_bytes()
     data = {
-        "catalogue": _catalogue(known.values()),
+        "catalog": _catalog(known.values()),
         "index": _index(known.values()),
         "off": sorted(rule.id for rule in known.values() if rule.state is PolicyState.OFF),
         "sources": _sources(),
@@ -167,7 +167,7 @@ def _revision(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _catalogue(rules: Iterable[Rule]) -> dict[str, Any]:
+def _catalog(rules: Iterable[Rule]) -> dict[str, Any]:
     return {rule.id: _entry(rule) for rule in sorted(rules, key=lambda rule: rule.id)}
 
 

@@ -35,7 +35,7 @@ from trainyard.policy.review import (
     documents_of,
 )
 from trainyard.policy.rule_catalog import load_rules
-from trainyard.policy.stack_objects import policy_settings, rule_catalogues
+from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, PolicyState
 
@@ -123,7 +123,7 @@ class Pack:
         self._program = program
         self._settings = settings
         self._exempt = tuple(exempt_namespaces)
-        self._folders = rule_catalogues(settings)
+        self._folders = rule_catalogs(settings)
         self.rules: tuple[Rule, ...] = tuple(load_rules(*self._folders))
         policies = policy_settings(settings, self.rules) if settings else PolicySettings()
         self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})

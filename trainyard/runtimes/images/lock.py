@@ -10,8 +10,8 @@ from typing import Any, Final
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
-from trainyard.runtimes.catalog import Catalogue
-from trainyard.runtimes.folder import LOCK, CatalogueFolder
+from trainyard.runtimes.catalog import Catalog
+from trainyard.runtimes.folder import LOCK, CatalogFolder
 from trainyard.runtimes.images.image_reference import mirrored, parse_image
 from trainyard.runtimes.pods import containers_of, job_templates
 from trainyard.runtimes.yaml_text import dumped
@@ -22,7 +22,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _VARIABLES: Final = ("CACHE_IMAGE",)
 """Variables that name the image of pods which an initializer makes: those of the data cache."""
 _HEADING: Final = """\
-# The digest of each image of this catalogue, as its registry named it. Written by `trainyard runtimes resolve`.
+# The digest of each image of this catalog, as its registry named it. Written by `trainyard runtimes resolve`.
 # What is under unresolved has no digest because none was given; clusters pull it by its tag.
 """
 
@@ -43,17 +43,17 @@ class ImageLock:
     unresolved: Mapping[str, str] = field(default_factory=dict)
 
 
-def images_of(catalogue: Catalogue) -> dict[str, list[str]]:
-    """Return the images that a catalogue names, sorted, each with the versions that name it."""
+def images_of(catalog: Catalog) -> dict[str, list[str]]:
+    """Return the images that a catalog names, sorted, each with the versions that name it."""
     found: dict[str, list[str]] = {}
-    for runtime in catalogue.runtimes:
+    for runtime in catalog.runtimes:
         for version in runtime.versions:
             for image in {place[key] for place, key in _named_images(version.body)}:
                 found.setdefault(image, []).append(version.object_name)
     return {image: sorted(found[image]) for image in sorted(found)}
 
 
-def read_lock(folder: CatalogueFolder) -> ImageLock:
+def read_lock(folder: CatalogFolder) -> ImageLock:
     """Return the lock of a folder; an empty one where there is none.
 
     Raises
@@ -107,23 +107,23 @@ def written_lock(lock: ImageLock) -> str:
     return _HEADING + (dumped(sections) if sections else "images: {}\n")
 
 
-def installed(catalogue: Catalogue, digests: Mapping[str, str], mirrors: Mapping[str, str]) -> Catalogue:
-    """Return a catalogue as a cluster gets it: images from the stack's mirrors, with the digest that is locked.
+def installed(catalog: Catalog, digests: Mapping[str, str], mirrors: Mapping[str, str]) -> Catalog:
+    """Return a catalog as a cluster gets it: images from the stack's mirrors, with the digest that is locked.
 
     The tag stays beside the digest, so that people can read it.
 
     Parameters
     ----------
-    catalogue
-        The catalogue as its files have it.
+    catalog
+        The catalog as its files have it.
     digests
         Digest by image; see `ImageLock`.
     mirrors
         See `mirrored`.
     """
     if not digests and not mirrors:
-        return catalogue
-    return catalogue.changed(lambda body: _replaced(body, digests, mirrors))
+        return catalog
+    return catalog.changed(lambda body: _replaced(body, digests, mirrors))
 
 
 def _replaced(body: Mapping[str, Any], digests: Mapping[str, str], mirrors: Mapping[str, str]) -> dict[str, Any]:

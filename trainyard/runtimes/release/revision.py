@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainyard.manifests.revisions import texts_at
-from trainyard.runtimes.folder import INDEX, LOCK, CatalogueFolder
+from trainyard.runtimes.folder import INDEX, LOCK, CatalogFolder
 
 __all__ = ["folder_at"]
 
 
-def folder_at(root: Path, revision: str) -> CatalogueFolder:
+def folder_at(root: Path, revision: str) -> CatalogFolder:
     """Return what a folder held where the current branch left a revision.
 
     Parameters
@@ -22,7 +22,7 @@ def folder_at(root: Path, revision: str) -> CatalogueFolder:
 
     Returns
     -------
-    CatalogueFolder
+    CatalogFolder
         Its texts; none where the folder did not exist.
 
     Raises
@@ -30,8 +30,8 @@ def folder_at(root: Path, revision: str) -> CatalogueFolder:
     TrainyardError
         The folder is in no repository, or the revision is unknown.
     """
-    return CatalogueFolder(root, texts_at(revision, root, _is_of_a_catalogue))
+    return CatalogFolder(root, texts_at(revision, root, _is_of_a_catalog))
 
 
-def _is_of_a_catalogue(file: str) -> bool:
+def _is_of_a_catalog(file: str) -> bool:
     return file in (INDEX, LOCK) or (file.endswith(".yaml") and file.count("/") == 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainyard.checks.finding import Finding
 from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
-from trainyard.runtimes.folder import INDEX, CatalogueFolder
+from trainyard.runtimes.folder import INDEX, CatalogFolder
 
 __all__ = ["Transitions", "transitions"]
 
@@ -35,9 +35,9 @@ class Transitions:
 
 
 def transitions(
-    folder: CatalogueFolder, before: Iterable[Runtime], after: Iterable[Runtime], *, today: date
+    folder: CatalogFolder, before: Iterable[Runtime], after: Iterable[Runtime], *, today: date
 ) -> Transitions:
-    """Compare two states of a catalogue folder.
+    """Compare two states of a catalog folder.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def transitions(
     return Transitions(tuple(said), tuple(problems))
 
 
-def _runtime(folder: CatalogueFolder, old: Runtime | None, new: Runtime | None, today: date) -> Iterator[Finding | str]:
+def _runtime(folder: CatalogFolder, old: Runtime | None, new: Runtime | None, today: date) -> Iterator[Finding | str]:
     index = folder.path(INDEX)
     if old is None:
         assert new is not None  # noqa: S101

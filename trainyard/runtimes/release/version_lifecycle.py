@@ -14,7 +14,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.runtimes.catalog import RELEASED_ANNOTATION, Runtime, RuntimeVersion, State, spec_hash
 from trainyard.runtimes.catalog_loader import runtimes_of
-from trainyard.runtimes.folder import INDEX, CatalogueFolder, version_file
+from trainyard.runtimes.folder import INDEX, CatalogFolder, version_file
 from trainyard.runtimes.index import index_rank
 from trainyard.runtimes.yaml_text import removed, with_value
 
@@ -43,8 +43,8 @@ class Step:
         What was done, one sentence each.
     """
 
-    before: CatalogueFolder
-    after: CatalogueFolder
+    before: CatalogFolder
+    after: CatalogFolder
     said: tuple[str, ...]
 
     def then(self, other: Step) -> Step:
@@ -52,7 +52,7 @@ class Step:
         return Step(self.before, other.after, (*self.said, *other.said))
 
 
-def find_runtime(folder: CatalogueFolder, name: str) -> Runtime:
+def find_runtime(folder: CatalogFolder, name: str) -> Runtime:
     """Return a runtime of a folder, by one of its plain names.
 
     Raises
@@ -95,7 +95,7 @@ def find_version(runtime: Runtime, version: str) -> RuntimeVersion:
 
 
 def release(
-    folder: CatalogueFolder, name: str, version: str, *, today: date, changes: str | None = None, alias: bool = False
+    folder: CatalogFolder, name: str, version: str, *, today: date, changes: str | None = None, alias: bool = False
 ) -> Step:
     """Release a version: its spec is final from then on.
 
@@ -137,7 +137,7 @@ def release(
     return step.then(move_alias(step.after, name, version)) if alias else step
 
 
-def move_alias(folder: CatalogueFolder, name: str, version: str) -> Step:
+def move_alias(folder: CatalogFolder, name: str, version: str) -> Step:
     """Let the plain name of a runtime stand for a version.
 
     Raises
@@ -164,7 +164,7 @@ def move_alias(folder: CatalogueFolder, name: str, version: str) -> Step:
     return Step(folder, after, (f"{runtime.name} stands for {version}{before}",))
 
 
-def deprecate(folder: CatalogueFolder, name: str, version: str, *, remove_after: date, today: date) -> Step:
+def deprecate(folder: CatalogFolder, name: str, version: str, *, remove_after: date, today: date) -> Step:
     """Deprecate a version: its users are warned, with its guaranteed-until date.
 
     Parameters
@@ -207,7 +207,7 @@ def deprecate(folder: CatalogueFolder, name: str, version: str, *, remove_after:
     return Step(folder, after, tuple(said))
 
 
-def withdraw(folder: CatalogueFolder, name: str, version: str) -> Step:
+def withdraw(folder: CatalogFolder, name: str, version: str) -> Step:
     """Take a deprecation back.
 
     Raises
@@ -223,7 +223,7 @@ def withdraw(folder: CatalogueFolder, name: str, version: str) -> Step:
     return Step(folder, after, (f"{runtime.name} {version} is no longer deprecated",))
 
 
-def retire(folder: CatalogueFolder, name: str, version: str, *, today: date, users: Iterable[str]) -> Step:
+def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users: Iterable[str]) -> Step:
     """Retire a version: its file goes, its number stays taken.
 
     Parameters
@@ -275,7 +275,7 @@ def retire(folder: CatalogueFolder, name: str, version: str, *, today: date, use
     return Step(folder, after, (f"{runtime.name} {version} is retired",))
 
 
-def _index(folder: CatalogueFolder, path: tuple[str, ...], value: Any) -> str:
+def _index(folder: CatalogFolder, path: tuple[str, ...], value: Any) -> str:
     return with_value(folder.texts[INDEX], ("runtimes", *path), value, index_rank)
 
 

@@ -14,27 +14,27 @@ from trainyard.policy.rule_scaffold import new_rule
 
 
 @pytest.fixture
-def catalogue(tmp_path: Path) -> Path:
+def catalog(tmp_path: Path) -> Path:
     new_rule(tmp_path, "ABC-001", "some-thing", "naming")
     return tmp_path
 
 
-def changed(catalogue: Path, **fields: object) -> None:
-    path = next(catalogue.glob("*/*/rule.yaml"))
+def changed(catalog: Path, **fields: object) -> None:
+    path = next(catalog.glob("*/*/rule.yaml"))
     document = yaml.safe_load(path.read_text())
     document.update(fields)
     path.write_text(yaml.safe_dump(document))
 
 
-def test_a_new_rule_is_complete(catalogue: Path) -> None:
-    (rule,) = load_rules(catalogue)
+def test_a_new_rule_is_complete(catalog: Path) -> None:
+    (rule,) = load_rules(catalog)
     assert (rule.id, rule.family, rule.slug) == ("ABC-001", "naming", "some-thing")
-    assert [case.id for case in load_cases(catalogue, [rule])] == ["ABC-001/absent", "ABC-001/present"]
+    assert [case.id for case in load_cases(catalog, [rule])] == ["ABC-001/absent", "ABC-001/present"]
 
 
-def test_an_id_is_never_given_twice(catalogue: Path) -> None:
+def test_an_id_is_never_given_twice(catalog: Path) -> None:
     with pytest.raises(TrainyardError, match="ABC-001 is taken by naming/ABC-001-some-thing"):
-        new_rule(catalogue, "ABC-001", "another", "naming")
+        new_rule(catalog, "ABC-001", "another", "naming")
 
 
 @pytest.mark.parametrize(
@@ -46,55 +46,55 @@ def test_a_new_rule_needs_proper_names(tmp_path: Path, rule_id: str, slug: str, 
     assert not list(tmp_path.rglob("*.yaml"))
 
 
-def test_an_unknown_field_is_named(catalogue: Path) -> None:
-    changed(catalogue, sevrity="error")
+def test_an_unknown_field_is_named(catalog: Path) -> None:
+    changed(catalog, sevrity="error")
     with pytest.raises(TrainyardError) as caught:
-        load_rules(catalogue)
+        load_rules(catalog)
     assert "rule.yaml is wrong" in caught.value.message
     assert [finding.path for finding in caught.value.findings] == ["sevrity"]
 
 
-def test_the_folder_name_must_fit_the_id(catalogue: Path) -> None:
-    changed(catalogue, id="ABC-002")
+def test_the_folder_name_must_fit_the_id(catalog: Path) -> None:
+    changed(catalog, id="ABC-002")
     with pytest.raises(TrainyardError, match="does not fit the folder name"):
-        load_rules(catalogue)
+        load_rules(catalog)
 
 
-def test_two_catalogues_may_not_share_an_id(catalogue: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_two_catalogs_may_not_share_an_id(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("team")
     new_rule(other, "ABC-001", "something-else", "team")
     with pytest.raises(TrainyardError, match="exists twice"):
-        load_rules(catalogue, other)
+        load_rules(catalog, other)
 
 
-def test_a_rule_that_reads_a_tenant_policy_cannot_judge_cluster_scoped_kinds(catalogue: Path) -> None:
+def test_a_rule_that_reads_a_tenant_policy_cannot_judge_cluster_scoped_kinds(catalog: Path) -> None:
     match = {"group": "a.b", "version": "v1", "kind": "C", "resource": "cs", "scope": "Cluster"}
-    changed(catalogue, source="TenantPolicy", matches=[match])
+    changed(catalog, source="TenantPolicy", matches=[match])
     with pytest.raises(TrainyardError) as caught:
-        load_rules(catalogue)
+        load_rules(catalog)
     assert "a TenantPolicy lies in a namespace" in str(caught.value)
 
 
-def test_a_rule_that_reads_parameters_cannot_judge_deletions(catalogue: Path) -> None:
+def test_a_rule_that_reads_parameters_cannot_judge_deletions(catalog: Path) -> None:
     match = {"group": "a.b", "version": "v1", "kind": "C", "resource": "cs", "operations": ["DELETE"]}
-    changed(catalogue, source="Platform", matches=[match])
+    changed(catalog, source="Platform", matches=[match])
     with pytest.raises(TrainyardError) as caught:
-        load_rules(catalogue)
+        load_rules(catalog)
     assert "would hold a namespace for ever" in str(caught.value)
 
 
-def test_a_message_may_only_name_values_it_has(catalogue: Path) -> None:
+def test_a_message_may_only_name_values_it_has(catalog: Path) -> None:
     validation = {"expression": "true", "path": "spec", "message": "{what} is wrong"}
-    changed(catalogue, cel={"validations": [validation]})
+    changed(catalog, cel={"validations": [validation]})
     with pytest.raises(TrainyardError) as caught:
-        load_rules(catalogue)
+        load_rules(catalog)
     assert "the message names ['what'] but values has []" in str(caught.value)
 
 
-def test_a_broken_file_is_named(catalogue: Path) -> None:
-    next(catalogue.glob("*/*/rule.yaml")).write_text("id: [")
+def test_a_broken_file_is_named(catalog: Path) -> None:
+    next(catalog.glob("*/*/rule.yaml")).write_text("id: [")
     with pytest.raises(TrainyardError, match="is not valid YAML"):
-        load_rules(catalogue)
+        load_rules(catalog)
 
 
 def test_a_rule_of_gang_schedulers_has_a_parameter_for_each() -> None:

@@ -20,9 +20,9 @@ from trainyard.manifests.lines import Lines
 from trainyard.policy.check.runner import Rulebook
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
-from trainyard.runtimes.catalog import Catalogue, Runtime, RuntimeVersion, State
+from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
 from trainyard.runtimes.catalog_loader import runtimes_of, together, version_findings
-from trainyard.runtimes.folder import CatalogueFolder, read_folder
+from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.runtimes.images.lock import images_of, read_lock
 from trainyard.runtimes.pods import job_templates
 from trainyard.runtimes.release.revision import folder_at
@@ -47,7 +47,7 @@ class Wanted:
     Parameters
     ----------
     folders
-        Catalogue folders, or folders as they would be after a change.
+        Catalog folders, or folders as they would be after a change.
     authored
         Runtimes written in Python.
     names
@@ -56,7 +56,7 @@ class Wanted:
         Git revision that the folders are compared with.
     """
 
-    folders: Sequence[CatalogueFolder]
+    folders: Sequence[CatalogFolder]
     authored: Sequence[Runtime] = ()
     names: Sequence[str] = ()
     against: str | None = None
@@ -77,7 +77,7 @@ class _Findings:
 
 
 def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | None = None) -> Report:
-    """Check a catalogue.
+    """Check a catalog.
 
     Every version must be what its folder says, unchanged since its release; compared with a revision, only additions,
     moved aliases and steps of a life may have happened. Each version, and what a TrainJob on it becomes, is judged by
@@ -99,16 +99,16 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
     """
     findings = _Findings()
     today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
-    catalogue = _catalogue(wanted, findings, today)
-    known = {runtime.name for runtime in catalogue.runtimes}
+    catalog = _catalog(wanted, findings, today)
+    known = {runtime.name for runtime in catalog.runtimes}
     if unknown := [name for name in wanted.names if name not in known]:
         raise TrainyardError(
-            f"There is no runtime {unknown[0]!r} in the catalogue", fix=f"use one of: {', '.join(sorted(known))}"
+            f"There is no runtime {unknown[0]!r} in the catalog", fix=f"use one of: {', '.join(sorted(known))}"
         )
     texts = {folder.path(file): text for folder in wanted.folders for file, text in folder.texts.items()}
     versions = [
         version
-        for runtime in catalogue.runtimes
+        for runtime in catalog.runtimes
         if not wanted.names or runtime.name in wanted.names
         for version in runtime.versions
         if not version_findings(version)
@@ -125,7 +125,7 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
 
 
 def refuse_faults(
-    rulebook: Rulebook, folder: CatalogueFolder, name: str, source: DecisionSource | None = None
+    rulebook: Rulebook, folder: CatalogFolder, name: str, source: DecisionSource | None = None
 ) -> tuple[Finding, ...]:
     """Judge a runtime as it would be released, and return the warnings.
 
@@ -144,7 +144,7 @@ def refuse_faults(
     return report.warnings
 
 
-def _catalogue(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catalogue:
+def _catalog(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catalog:
     found: list[Runtime] = []
     for folder in wanted.folders:
         runtimes = list(runtimes_of(folder, findings.errors))
@@ -160,7 +160,7 @@ def _catalogue(wanted: Wanted, findings: _Findings, today: datetime.date) -> Cat
 
 
 def _compare(
-    folder: CatalogueFolder, runtimes: Sequence[Runtime], against: str | None, findings: _Findings, today: datetime.date
+    folder: CatalogFolder, runtimes: Sequence[Runtime], against: str | None, findings: _Findings, today: datetime.date
 ) -> None:
     if against is None or folder.root.resolve().is_relative_to(_PACKAGE):
         return
@@ -170,13 +170,13 @@ def _compare(
     findings.notes += compared.said
 
 
-def _lock(folder: CatalogueFolder, runtimes: Sequence[Runtime], findings: _Findings) -> None:
+def _lock(folder: CatalogFolder, runtimes: Sequence[Runtime], findings: _Findings) -> None:
     try:
         lock = read_lock(folder)
     except TrainyardError as error:
         findings.errors += error.findings or [Finding(str(folder.path("images.lock")), error.message, error.fix)]
         return
-    used = set(images_of(Catalogue(tuple(runtimes))))
+    used = set(images_of(Catalog(tuple(runtimes))))
     tagged = {image for image in used if "@" not in image}
     if missing := tagged - set(lock.digests):
         findings.notes.append(f"{folder.root}: {len(missing)} of {len(used)} images have no digest in images.lock")
@@ -185,7 +185,7 @@ def _lock(folder: CatalogueFolder, runtimes: Sequence[Runtime], findings: _Findi
         findings.warnings.append(Finding(path, "no runtime names this image", "trainyard runtimes resolve drops it"))
 
 
-def _standing(folder: CatalogueFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
+def _standing(folder: CatalogFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
     path = f"{folder.path('index.yaml')}: runtimes.{runtime.name}"
     if runtime.alias is not None and runtime.version(runtime.alias).state is State.DRAFT:
         fix = f"trainyard runtimes release {runtime.name} {runtime.alias}"

@@ -1,4 +1,4 @@
-"""The catalogue is what its files say, released versions never change, and the shipped runtimes work."""
+"""The catalog is what its files say, released versions never change, and the shipped runtimes work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.render import RenderContext, Rendered, render, validate_runtime
-from trainyard.runtimes import load_catalogue, spec_hash
+from trainyard.runtimes import load_catalog, spec_hash
 
 SHIPPED = data_folder("runtimes")
 NAMES = [
@@ -65,12 +65,12 @@ UPSTREAM = {
     "torchtune-qwen2.5-1.5b": "torchtune",
 }
 """Runtimes that Trainer ships, with their labels of framework: TrainJobs name them."""
-OBJECTS = {body["metadata"]["name"]: body for body in load_catalogue(SHIPPED).objects()}
+OBJECTS = {body["metadata"]["name"]: body for body in load_catalog(SHIPPED).objects()}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the shipped catalogue to change."""
+    """A copy of the shipped catalog to change."""
     return Path(shutil.copytree(SHIPPED, tmp_path / "runtimes"))
 
 
@@ -92,7 +92,7 @@ def rewrite(path: Path, change: Callable[[Any], object]) -> None:
 
 def faults(folder: Path) -> str:
     with pytest.raises(TrainyardError) as caught:
-        load_catalogue(folder)
+        load_catalog(folder)
     assert all(str(folder) in finding.path for finding in caught.value.findings)
     return str(caught.value)
 
@@ -108,10 +108,10 @@ def test_each_version_is_an_object_and_the_plain_name_is_its_alias() -> None:
 
 
 def test_only_the_wanted_runtimes_are_taken() -> None:
-    catalogue = load_catalogue(SHIPPED, ("plain",))
-    assert [body["metadata"]["name"] for body in catalogue.objects()] == ["plain-1.0", "plain"]
+    catalog = load_catalog(SHIPPED, ("plain",))
+    assert [body["metadata"]["name"] for body in catalog.objects()] == ["plain-1.0", "plain"]
     with pytest.raises(TrainyardError, match="use one of: deepspeed-distributed, "):
-        load_catalogue(SHIPPED, ("torch",))
+        load_catalog(SHIPPED, ("torch",))
 
 
 def test_a_teams_own_folder_is_read_beside_the_shipped_one(folder: Path, tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_a_teams_own_folder_is_read_beside_the_shipped_one(folder: Path, tmp_pat
     (own / "mine" / "0.1.yaml").write_text(yaml.safe_dump(body))
     entry = {"owner": "team", "summary": "ours", "versions": {"0.1": {"changes": "draft"}}}
     (own / "index.yaml").write_text(yaml.safe_dump({"runtimes": {"mine": entry}}))
-    names = [runtime.name for runtime in load_catalogue([SHIPPED, own]).runtimes]
+    names = [runtime.name for runtime in load_catalog([SHIPPED, own]).runtimes]
     assert names == sorted([*NAMES, "mine"])
     with pytest.raises(TrainyardError, match="give it another name"):
-        load_catalogue([SHIPPED, folder])
+        load_catalog([SHIPPED, folder])
 
 
 def test_a_released_version_that_was_changed_is_refused(folder: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_released_version_that_was_changed_is_refused(folder: Path) -> None:
 
 def test_formatting_and_comments_of_a_released_version_may_change(folder: Path) -> None:
     edit(folder / "torch-distributed" / "1.0.yaml", lambda body: None)
-    assert load_catalogue(folder) is not None
+    assert load_catalog(folder) is not None
 
 
 def test_a_deprecated_version_and_its_alias_say_so(folder: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_deprecated_version_and_its_alias_say_so(folder: Path) -> None:
     edit(
         folder / "index.yaml", lambda index: index["runtimes"]["plain"]["versions"]["1.0"].update(deprecated=deprecated)
     )
-    for body in load_catalogue(folder, ("plain",)).objects():
+    for body in load_catalog(folder, ("plain",)).objects():
         assert body["metadata"]["labels"]["trainer.kubeflow.org/support"] == "deprecated"
         annotations = body["metadata"]["annotations"]
         assert annotations["trainyard.dev/deprecated-since"] == "2027-01-01"
@@ -165,7 +165,7 @@ def test_versions_are_ordered_as_numbers_and_the_alias_moves(folder: Path) -> No
             plain["versions"][version] = {"released": "2027-01-01", "changes": "more"}
 
     edit(folder / "index.yaml", add)
-    (plain,) = load_catalogue(folder, ("plain",)).runtimes
+    (plain,) = load_catalog(folder, ("plain",)).runtimes
     assert [version.version for version in plain.versions] == ["1.0", "1.2", "1.10"]
     assert plain.objects()[-1]["metadata"]["annotations"]["trainyard.dev/alias-of"] == "plain-1.10"
 
