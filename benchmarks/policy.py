@@ -32,8 +32,8 @@ from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
 from trainyard.policy.check.world import World
 from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.client import OpaClient
 from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.opa.opa_client import OpaClient
 from trainyard.policy.prefilter import Mentions
 from trainyard.policy.review import Surroundings
 from trainyard.policy.rule_catalog import load_rules

@@ -1,15 +1,15 @@
 """Asynchronous Kubernetes client, informers, work queue and leader election; independent of training."""
 
+from trainyard.kube.api_errors import ApiError, CredentialsError, FencedError, TransportError, WatchBrokenError
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client, Listing
 from trainyard.kube.credentials import Connection
-from trainyard.kube.errors import ApiError, CredentialsError, FencedError, TransportError, WatchBrokenError
 from trainyard.kube.event_recorder import EventRecorder
 from trainyard.kube.informer import Informer
 from trainyard.kube.leader import LeaderElector, LeadershipLostError
-from trainyard.kube.queue import QueueClosedError, WorkQueue
 from trainyard.kube.resource import Key, Object, Resource, controller_of, key_of, uid_of, version_of
 from trainyard.kube.store import Change, Store
+from trainyard.kube.work_queue import QueueClosedError, WorkQueue
 
 __all__ = [
     "ApiError",

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from trainyard.kube import credentials
-from trainyard.kube.errors import ApiError
+from trainyard.kube.api_errors import ApiError
 from trainyard.kube.resource import Object, Resource
 from trainyard.kube.stream import WatchEvent, events
 from trainyard.kube.transport import JSON, Transport

@@ -14,7 +14,7 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from trainyard.errors import TrainyardError
-from trainyard.kube.errors import CredentialsError
+from trainyard.kube.api_errors import CredentialsError
 from trainyard.kube.exec_plugin import ExecCredential, ExecPlugin
 from trainyard.kube.rotation import FileBacked
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trainyard.kube.api_errors import ApiError, FencedError, TransportError
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
-from trainyard.kube.errors import ApiError, FencedError, TransportError
 from trainyard.kube.resource import Object, Resource, uid_of
 
 __all__ = ["EVENTS", "EventRecorder"]

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from lightkube.config.models import UserExec
 
-from trainyard.kube.errors import CredentialsError
+from trainyard.kube.api_errors import CredentialsError
 
 __all__ = ["ExecCredential", "ExecPlugin"]
 

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 
+from trainyard.kube.api_errors import ApiError, TransportError, UnreadableEventError, WatchBrokenError
 from trainyard.kube.backoff import Backoff
 from trainyard.kube.client import Client
-from trainyard.kube.errors import ApiError, TransportError, UnreadableEventError, WatchBrokenError
 from trainyard.kube.resource import Key, Object, Resource, version_of
 from trainyard.kube.store import Change, Index, Store
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.kube.client import Client
-from trainyard.kube.errors import ApiError, TransportError
 from trainyard.kube.resource import Object, Resource
 
 __all__ = ["LEASES", "LeaderElector", "LeadershipLostError", "monotonic"]

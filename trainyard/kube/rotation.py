@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from trainyard.kube.errors import CredentialsError
+from trainyard.kube.api_errors import CredentialsError
 
 __all__ = ["FileBacked"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import aiohttp
 import orjson
 
+from trainyard.kube.api_errors import ApiError, UnreadableEventError, WatchBrokenError
 from trainyard.kube.decoding import decoded
-from trainyard.kube.errors import ApiError, UnreadableEventError, WatchBrokenError
 from trainyard.kube.resource import Object
 
 __all__ = ["WatchEvent", "events"]

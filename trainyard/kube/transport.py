@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import orjson
 
+from trainyard.kube.api_errors import ApiError, CredentialsError, FencedError, TransportError
 from trainyard.kube.credentials import Connection, Credential
 from trainyard.kube.decoding import decoded
-from trainyard.kube.errors import ApiError, CredentialsError, FencedError, TransportError
 from trainyard.kube.resource import Object, Resource
 
 __all__ = ["JSON", "Transport"]

@@ -16,7 +16,7 @@ from tests.policy.equivalence.worlds import NOW, USERS, Worlds
 from trainyard.api.constants import PLATFORM_API_VERSION
 from trainyard.policy.check.runner import check_paths, opened
 from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.client import OpaClient
+from trainyard.policy.opa.opa_client import OpaClient
 from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
 

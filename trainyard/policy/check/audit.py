@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
-from trainyard.kube.errors import ApiError, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.manifests.documents import Source
 from trainyard.policy.admission_rule import Rule
 from trainyard.policy.check.sources import Manifest, Sources

@@ -11,7 +11,7 @@ from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
-from trainyard.kube.errors import ApiError, TransportError
+from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.policy.admission_rule import Rule
 from trainyard.policy.check.report_kinds import API_VERSION, CLUSTERED, GROUP, NAMESPACED, VERSION
 

@@ -32,7 +32,7 @@ from trainyard.settings.platform import PolicySettings, TrainerSettings
 
 if TYPE_CHECKING:
     from trainyard.kube import Client
-    from trainyard.policy.opa.client import OpaClient
+    from trainyard.policy.opa.opa_client import OpaClient
 
 __all__ = ["Rulebook", "address_of", "check_cluster", "check_paths", "expired_exemptions", "opened"]
 
@@ -247,7 +247,7 @@ def _client(address: OpaAddress) -> OpaClient | SocketClient:
     """Return who asks; the library for servers elsewhere is loaded for these only."""
     if address.socket is not None:
         return SocketClient(address.socket, address.revision, timeout=_SECONDS)
-    from trainyard.policy.opa.client import OpaClient
+    from trainyard.policy.opa.opa_client import OpaClient
 
     return OpaClient(address, timeout=_SECONDS)
 

@@ -203,7 +203,7 @@ def _judged(
 ) -> Report:
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.world import World
-    from trainyard.policy.opa.client import OpaClient
+    from trainyard.policy.opa.opa_client import OpaClient
 
     runtimes = [_manifest(_announced(version), version.path, texts) for version in versions]
     samples = [

@@ -12,7 +12,7 @@ from trainyard.policy.opa.bundle import Bundle, build_bundle, sealed, verify_bun
 from trainyard.policy.opa.local_server import SOCKET_AUTHORIZATION, OpaServer
 
 if TYPE_CHECKING:
-    from trainyard.policy.opa.client import DecisionUnavailableError, OpaClient
+    from trainyard.policy.opa.opa_client import DecisionUnavailableError, OpaClient
 
 __all__ = [
     "SOCKET_AUTHORIZATION",

@@ -12,8 +12,8 @@ from typing import Any, Final
 from trainyard.policy.admission_rule import Match
 from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
 from trainyard.policy.opa.bundle import Bundle
-from trainyard.policy.opa.client import OpaAddress, OpaClient
 from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.opa.opa_client import OpaAddress, OpaClient
 from trainyard.policy.prefilter import Mentions
 from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL

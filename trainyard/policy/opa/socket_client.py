@@ -1,6 +1,6 @@
 """Client of a local server on its Unix socket, without network libraries, which load slowly.
 
-Whatever goes wrong is a refusal, as with :mod:`trainyard.policy.opa.client`; nobody else can stand in for this server,
+Whatever goes wrong is a refusal, as with :mod:`trainyard.policy.opa.opa_client`; nobody else can stand in for this server,
 so there is neither a token nor another attempt.
 """
 

@@ -191,7 +191,7 @@ class Pack:
     async def _decisions(self, reviews: Sequence[Review], surroundings: StackSurroundings) -> list[Decision]:
         if not reviews:
             return []
-        from trainyard.policy.opa.client import OpaClient
+        from trainyard.policy.opa.opa_client import OpaClient
 
         exempt = (*surroundings.exempt_namespaces, *self._exempt)
         shared = Surroundings(self._policies, exempt, datetime.datetime.now(datetime.UTC))
