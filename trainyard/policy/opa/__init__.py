@@ -29,7 +29,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("DecisionUnavailableError", "OpaClient"):
-        from trainyard.policy.opa import client as adapter
+        from trainyard.policy.opa import opa_client
 
-        return getattr(adapter, name)
+        return getattr(opa_client, name)
     raise AttributeError(name)

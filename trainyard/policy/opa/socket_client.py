@@ -1,7 +1,7 @@
 """Client of a local server on its Unix socket, without network libraries, which load slowly.
 
-Whatever goes wrong is a refusal, as with :mod:`trainyard.policy.opa.opa_client`; nobody else can stand in for this server,
-so there is neither a token nor another attempt.
+Every error is a rejection, as in :mod:`trainyard.policy.opa.opa_client`. No other process can listen on the socket,
+so there is neither a token nor a retry.
 """
 
 from __future__ import annotations
