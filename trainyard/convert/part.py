@@ -13,7 +13,7 @@ from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import JOB_SET_SPEC, faults
 
-__all__ = ["Part", "drop_empty_metadata", "read_part", "set_trainer"]
+__all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "set_trainer"]
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _KEPT_METADATA: Final = ("labels", "annotations", "finalizers")
@@ -80,13 +80,28 @@ class Part:
         """Return all containers, init containers too."""
         return [*self.pod["containers"], *self.pod.get("initContainers", ())]
 
+    def first_host(self, job: str) -> str:
+        """Return the host name of the first pod of a TrainJob."""
+        return self._host(job, 0, 0)
+
     def hosts(self, job: str) -> list[str]:
-        """Return the host names of the pods of a TrainJob with a name."""
-        return [
-            f"{job}-{self.name}-{replica}-{index}.{job}"
-            for replica in range(self.replicas)
-            for index in range(self.pods)
-        ]
+        """Return the host names of the pods of a TrainJob."""
+        return [self._host(job, replica, index) for replica in range(self.replicas) for index in range(self.pods)]
+
+    def _host(self, job: str, replica: int, index: int) -> str:
+        return f"{job}-{self.name}-{replica}-{index}.{job}"
+
+
+def require_pod_count(source: Source, path: Path, pods: int) -> None:
+    """Reject more pods than one Job runs.
+
+    Raises
+    ------
+    TrainyardError
+        There are more.
+    """
+    if pods > MOST_PODS:
+        raise source.malformed(path, f"would run {pods} pods; Kubernetes runs at most {MOST_PODS} in a Job")
 
 
 def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[str] = ()) -> Part:
@@ -104,8 +119,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
         Names of the container that the old operator configured, best first; else it is the first one.
     """
     text = dotted(path)
-    if pods > MOST_PODS:
-        raise source.malformed(text, f"would run {pods} pods; Kubernetes runs at most {MOST_PODS} in a Job")
+    require_pod_count(source, text, pods)
     template = copied(source.mapping(path))
     wrapped = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": template}}}]}
     for fault in faults(wrapped, JOB_SET_SPEC, ""):

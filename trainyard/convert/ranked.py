@@ -65,7 +65,7 @@ def note_former_hosts(draft: Draft) -> None:
     """Note where the names that the operator gave master and workers are used: nothing answers to them any more."""
     old = [f"{draft.source.peek('metadata.name')}-{role}-" for role in (_MASTER, _WORKER)]
     for part in draft.parts:
-        note_old_hosts(draft.source, part, old, draft.parts[0].hosts(draft.name)[0])
+        note_old_hosts(draft.source, part, old, draft.parts[0].first_host(draft.name))
 
 
 def _separate(draft: Draft, master: Part, worker: Part) -> None:

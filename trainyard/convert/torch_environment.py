@@ -30,7 +30,7 @@ def tell_nodes(draft: Draft, node: Part, processes: int, *, always: bool) -> Non
     total = node.pods * processes
     world = literal("WORLD_SIZE", total)
     variables = [
-        referred(literal("MASTER_ADDR", node.hosts(draft.name)[0]), "PET_MASTER_ADDR"),
+        referred(literal("MASTER_ADDR", node.first_host(draft.name)), "PET_MASTER_ADDR"),
         referred(literal("MASTER_PORT", TRAINER_PORT), "PET_MASTER_PORT"),
         referred(world, "PET_NNODES") if processes == 1 else world,
         referred(indexed("RANK"), "PET_NODE_RANK"),
@@ -43,7 +43,7 @@ def tell_nodes(draft: Draft, node: Part, processes: int, *, always: bool) -> Non
 def tell_roles(draft: Draft, master: Part, worker: Part, processes: int | str | None, port: int) -> None:
     """Give master and workers of different templates what torchrun and the old operators' programs read."""
     number = number_of_processes(processes)
-    address = master.hosts(draft.name)[0]
+    address = master.first_host(draft.name)
     nodes = master.total + worker.total
     for part in (master, worker):
         variables = list(ranks(address, port, nodes * number))

@@ -20,7 +20,7 @@ def convert(draft: Draft) -> None:
     node = require(draft, _ROLES, _ROLES.read(draft, "Worker", CONTAINER_NODE), "Worker")
     draft.framework, draft.policy, draft.nodes = "jax", {"jax": {}}, node.pods
     draft.train(node)
-    first = node.hosts(draft.name)[0]
+    first = node.first_host(draft.name)
     variables = [
         literal("COORDINATOR_ADDRESS", first),
         literal("COORDINATOR_PORT", TRAINER_PORT),

@@ -46,7 +46,7 @@ def convert(draft: Draft) -> None:
         _serve(draft, worker, first=first)
     for part in draft.parts:
         old = [f"{source.peek('metadata.name')}-{role}" for role in ("worker-", "launcher")]
-        note_old_hosts(source, part, old, (worker or launcher).hosts(draft.name)[0])
+        note_old_hosts(source, part, old, (worker or launcher).first_host(draft.name))
         note_old_hosts(source, part, [_KUBEXEC], "SSH, which mpirun takes by itself", what="program")
     read_run_policy(draft)
     read_clean_pod_policy(draft, "spec.cleanPodPolicy")

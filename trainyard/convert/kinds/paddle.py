@@ -37,5 +37,5 @@ def convert(draft: Draft) -> None:
         source.lost(_ELASTIC, message, "set the replicas that the job needs")
     for part in draft.parts:
         old = [f"{source.peek('metadata.name')}-{role}-" for role in ("master", "worker")]
-        note_old_hosts(source, part, old, part.hosts(draft.name)[0])
+        note_old_hosts(source, part, old, part.first_host(draft.name))
     read_run_policy(draft)

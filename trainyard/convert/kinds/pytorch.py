@@ -8,7 +8,7 @@ from trainyard.api import Body
 from trainyard.api.constants import TRAINER_PORT
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles
-from trainyard.convert.part import Part
+from trainyard.convert.part import Part, require_pod_count
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.source import shown
@@ -81,6 +81,7 @@ def _read_elastic(draft: Draft, node: Part, role: str) -> None:
     policy: Body = {"minNodes": least or workers, "maxNodes": most or max(workers, least or 1)}
     if policy["minNodes"] > policy["maxNodes"]:
         raise source.malformed(f"{_ELASTIC}.maxReplicas", f"is less than minReplicas {least}")
+    require_pod_count(source, f"{_ELASTIC}.maxReplicas", policy["maxNodes"])
     source.same(f"{_ELASTIC}.minReplicas", "torch.elasticPolicy.minNodes")
     source.same(f"{_ELASTIC}.maxReplicas", "torch.elasticPolicy.maxNodes")
     if policy["maxNodes"] != workers:

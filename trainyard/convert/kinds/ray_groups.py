@@ -150,7 +150,7 @@ def _start(
     elif driver:
         part.container["command"] = driver
     if extra:
-        head = draft.parts[0].hosts(draft.name)[0]
+        head = draft.parts[0].first_host(draft.name)
         set_first(part, [literal("RAY_HEAD_HOST", head), literal("RAY_ADDRESS", f"{head}:{PORT}")])
 
 
@@ -187,7 +187,7 @@ def _options(params: Mapping[str, str], container: Body) -> list[str]:
 
 def _tell(draft: Draft, head: Part) -> None:
     """Give commands that name KubeRay's variables the same."""
-    host = head.hosts(draft.name)[0]
+    host = head.first_host(draft.name)
     variables = [
         *(literal(name, host) for name in ("FQ_RAY_IP", "RAY_IP")),
         literal("RAY_PORT", PORT),

@@ -50,7 +50,7 @@ def convert(draft: Draft) -> None:
     draft.nodes = 1
     draft.train(driver)
     draft.succeed_with(driver.name)
-    host = driver.hosts(draft.name)[0]
+    host = driver.first_host(draft.name)
     options = submit_options(draft, executors)
     driver.container["command"] = [*_BASH, _LEAD, _DRIVER]
     driver.container["args"] = [

@@ -82,6 +82,7 @@ def read_pod(draft: Draft, path: str, name: str, pods: int) -> Part:
         if value is not None:
             part.container[field] = copied(value)
             source.same(f"{path}.{field}", f"{field} of the container")
+    part = _checked(source, path, name, pods, part.template)
     upsert_env(part.container, _variables(source, path))
     _volumes(source, path, part)
     for field, (message, fix) in _WITHOUT.items():

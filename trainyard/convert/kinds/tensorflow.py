@@ -33,7 +33,7 @@ def convert(draft: Draft) -> None:
         source.same("spec.enableDynamicWorker", "TF_CONFIG names all workers")
     for part in draft.parts:
         old = [f"{draft.source.peek('metadata.name')}-{role.lower()}-" for role in _NAMES]
-        note_old_hosts(source, part, old, draft.parts[0].hosts(draft.name)[0])
+        note_old_hosts(source, part, old, draft.parts[0].first_host(draft.name))
     read_run_policy(draft)
 
 

@@ -52,7 +52,7 @@ def apply_plugins(draft: Draft) -> None:
         if give_index:
             give(source, part, [indexed("VC_TASK_INDEX"), indexed("VK_TASK_INDEX")], always=False)
         give(source, part, list(_host_variables(hosts)), always=False)
-        note_old_hosts(source, part, [f"{old}-{name}-" for name in old_names.values()], part.hosts(draft.name)[0])
+        note_old_hosts(source, part, [f"{old}-{name}-" for name in old_names.values()], part.first_host(draft.name))
     if any(mentions(part, _HOSTS_FOLDER) for part in draft.parts):
         _mount_hosts(draft, hosts)
 

@@ -42,7 +42,7 @@ def convert(draft: Draft) -> None:
         port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), _PORT)
         addresses = ",".join(worker.hosts(draft.name))
         variables = [
-            *ranks(master.hosts(draft.name)[0], port, master.total + worker.total),
+            *ranks(master.first_host(draft.name), port, master.total + worker.total),
             literal("WORKER_PORT", port),
             literal("WORKER_ADDRS", addresses),
         ]
