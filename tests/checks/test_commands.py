@@ -77,3 +77,23 @@ def test_nothing_is_found_in_a_shipped_stack(name: str) -> None:
     path = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.local.yaml"
     assert run(name, str(path)) == (0, "No issues found.\n")
     assert json.loads(run(name, str(path), "-o", "json")[1]) == {"ok": True, "results": []}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_file_without_findings_is_a_passed_test_and_is_counted(name: str) -> None:
+    path = str(Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.local.yaml")
+    (suite,) = Xml.fromstring(run(name, path, "-o", "junit")[1])
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == (path, "1", "0")
+    assert run(name, path, "-o", "github") == (0, "0 errors, 0 warnings in 1 file\n")
+
+
+def test_sarif_of_a_finding_without_an_object_names_its_path_only(tmp_path: Path) -> None:
+    path = tmp_path / "faulty.yaml"
+    path.write_text(FAULTY["scheduler"][0])
+    (sarif,) = json.loads(run("scheduler", str(path), "-o", "sarif")[1])["runs"]
+    for result in sarif["results"]:
+        (location,) = result["locations"]
+        assert not result["message"]["text"].startswith(":")
+        assert [each["fullyQualifiedName"] for each in location["logicalLocations"]] == [
+            result["message"]["text"].partition(":")[0]
+        ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Finding", "Severity", "has_errors"]
+__all__ = ["Finding", "Severity"]
 
 
 class Severity(StrEnum):
@@ -67,8 +67,3 @@ class Finding:
         where = f"{self.path}: " if self.path else ""
         fix = f" ({self.fix})" if self.fix else ""
         return f"{where}{self.message}{fix}"
-
-
-def has_errors(findings: list[Finding]) -> bool:
-    """Return whether a finding is an error."""
-    return any(finding.severity is Severity.ERROR for finding in findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import typer
 
@@ -15,7 +15,13 @@ __all__ = ["answer"]
 
 
 def answer(
-    findings: Sequence[Finding], form: Format, *, tool: str, keys: Mapping[str, str], strict: bool = False
+    findings: Sequence[Finding],
+    form: Format,
+    *,
+    tool: str,
+    keys: Mapping[str, str],
+    files: Iterable[str],
+    strict: bool = False,
 ) -> None:
     """Print the findings and exit: 0 without errors, 1 with them.
 
@@ -29,10 +35,12 @@ def answer(
         Name of the command in SARIF and JUnit.
     keys
         Attribute of a finding by JSON key.
+    files
+        Names of the checked files.
     strict
         Whether warnings fail the check.
     """
-    report = Report(tuple(findings), tool=tool)
+    report = Report(tuple(findings), tuple((name, "") for name in sorted(files)), tool=tool)
     fails = bool(report.findings if strict else report.errors)
     match form:
         case Format.TEXT:

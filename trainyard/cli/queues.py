@@ -61,4 +61,4 @@ def _check(
     options = CheckOptions(volcano_version, tuple(plugin or ()), text_of(str(scheduler)) if scheduler else None)
     stack = load_stack(fabric) if fabric is not None else None
     findings = check_files({name: text_of(name) for name in files}, options, stack)
-    answer(findings, output, tool="trainyard queues check", keys=_KEYS, strict=strict)
+    answer(findings, output, tool="trainyard queues check", keys=_KEYS, files=files, strict=strict)

@@ -37,7 +37,7 @@ def _check(
     text = file.read()
     problems = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
     findings = [replace(finding, file=file.name) for finding in problems]
-    answer(findings, output, tool="trainyard scheduler check", keys=_KEYS)
+    answer(findings, output, tool="trainyard scheduler check", keys=_KEYS, files=[file.name])
 
 
 def _show(

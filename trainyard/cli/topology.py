@@ -75,7 +75,7 @@ def _check(
     from trainyard.topology.file_checks import check_texts
 
     findings = check_texts([(str(file), text_of(file)) for file in files])
-    answer(findings, output, tool="trainyard topology check", keys=_KEYS)
+    answer(findings, output, tool="trainyard topology check", keys=_KEYS, files=map(str, files))
 
 
 def _compile(

@@ -23,7 +23,8 @@ class Report:
     findings
         Findings, sorted by file, object and path.
     checked
-        File and name of each checked object, sorted; rendered objects belong to their TrainJob.
+        File and name of each checked object, sorted; rendered objects belong to their TrainJob. No name: the file as a
+        whole.
     notes
         What was skipped, and why.
     counts
@@ -60,7 +61,7 @@ class Report:
     def summary(self) -> dict[str, Any]:
         """Return the numbers of the report."""
         return {
-            "objects": len(self.checked),
+            "objects": sum(bool(name) for _, name in self.checked),
             "files": len({file for file, _ in self.checked}),
             "errors": len(self.errors),
             "warnings": len(self.warnings),

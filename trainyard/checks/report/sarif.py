@@ -15,7 +15,7 @@ __all__ = ["SCHEMA", "sarif"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _MANIFEST: Final = "manifest"
-"""Rule of findings that no catalogd rule made: schema and rendering."""
+"""Rule of findings that no rule with an id reported: schema and rendering."""
 
 
 def sarif(report: Report) -> str:
@@ -54,8 +54,10 @@ def _described(rule: str, report: Report) -> dict[str, Any]:
 
 
 def _located(finding: Finding, index: int) -> dict[str, Any]:
+    about = f"{finding.object}: " if finding.object else ""
     where = f"{finding.path}: " if finding.path else ""
     fix = f" Fix: {finding.fix}." if finding.fix else ""
+    place = f"{finding.object} {finding.path}" if finding.object else finding.path
     artifact: dict[str, Any] = {"uri": quote(finding.file)}
     if not PurePosixPath(finding.file).is_absolute():
         artifact["uriBaseId"] = "%SRCROOT%"
@@ -64,13 +66,11 @@ def _located(finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": _rule(finding),
         "ruleIndex": index,
         "level": finding.severity,
-        "message": {"text": f"{finding.object}: {where}{finding.message}.{fix}"},
+        "message": {"text": f"{about}{where}{finding.message}.{fix}"},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": finding.line}},
-                "logicalLocations": [
-                    {"name": finding.object, "fullyQualifiedName": f"{finding.object} {finding.path}"}
-                ],
+                "logicalLocations": [{"name": finding.object or finding.path, "fullyQualifiedName": place}],
             }
         ],
         "partialFingerprints": {"trainyard/v1": hashlib.sha256(identity.encode()).hexdigest()[:32]},

@@ -30,6 +30,8 @@ def verdict(report: Report) -> str:
     parts = [counted(summary["errors"], "error"), counted(summary["warnings"], "warning")]
     quiet = [f"{summary[name]} {word}" for name, word in _QUIET if summary[name]]
     among = f" in {counted(summary['objects'], 'object')} of {counted(summary['files'], 'file')}"
+    if summary["files"] and not summary["objects"]:
+        among = f" in {counted(summary['files'], 'file')}"
     return ", ".join(parts) + among + (f" ({', '.join(quiet)})" if quiet else "")
 
 
