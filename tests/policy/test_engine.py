@@ -82,7 +82,7 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         (Judgement(Verdict.DENY, frozenset({"a"})), ""),
         (Judgement(Verdict.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
         (Judgement(Verdict.ALLOW), "expected deny, got allow []"),
-        (Judgement(None, problem="no answer"), "not judged: no answer"),
+        (Judgement(None, problem="no answer"), "not evaluated: no answer"),
     ],
 )
 def test_a_judgement_is_compared_by_verdict_and_paths(judgement: Judgement, fault: str) -> None:
@@ -128,7 +128,7 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_rule_is_named() -> None:
-    with pytest.raises(TrainyardError, match="There is no rule XYZ-999"):
+    with pytest.raises(TrainyardError, match="Rule XYZ-999 does not exist"):
         run_cases(program=None, only=["XYZ-999"])
 
 

@@ -57,7 +57,7 @@ def test_a_changed_release_a_stale_date_and_a_mistake_are_found(catalog: Catalog
     report = checked(catalog.with_texts({"mine/1.1.yaml": changed, "mine/1.2.yaml": draft}))
     found = "\n".join(lines(report))
     assert "error 1.1.yaml metadata.annotations[trainyard.dev/released]: records" in found
-    assert "warning index.yaml runtimes.mine.versions.1.0: was promised until 2027-06-30, which is over" in found
+    assert "warning index.yaml runtimes.mine.versions.1.0: was guaranteed until 2027-06-30, which has passed" in found
     assert "containers[0].command[0]: names a program called 'python train.py'" in found
     (error,) = report.errors
     assert error.line == catalog.texts["mine/1.1.yaml"].splitlines().index("  annotations:") + 2
@@ -96,7 +96,7 @@ def test_only_the_named_runtimes_are_judged(catalog: CatalogFolder) -> None:
 
 def test_an_alias_of_a_draft_is_an_error(catalog: CatalogFolder) -> None:
     index = catalog.texts["index.yaml"].replace('alias: "1.1"', 'alias: "1.2"')
-    assert "error index.yaml runtimes.mine.alias: stands for the draft 1.2, which may still change" in lines(
+    assert "error index.yaml runtimes.mine.alias: refers to the draft 1.2, which may still change" in lines(
         checked(catalog.with_texts({"index.yaml": index}))
     )
 
@@ -105,7 +105,7 @@ def test_images_of_the_lock_that_nothing_names_are_told(catalog: CatalogFolder) 
     digest = "sha256:" + "0" * 64
     lock = f"images:\n  gone/gone:1: {digest}\n"
     report = checked(catalog.with_texts({"images.lock": lock}))
-    assert "warning images.lock images[gone/gone:1]: no runtime names this image" in lines(report)
+    assert "warning images.lock images[gone/gone:1]: no runtime uses this image" in lines(report)
     assert any("1 of 1 images have no digest" in note for note in report.notes)
     broken = checked(catalog.with_texts({"images.lock": "images: {a: b}"}))
     assert "error images.lock images[a]: 'b' is no digest" in lines(broken)

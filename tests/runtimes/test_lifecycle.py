@@ -102,7 +102,7 @@ def without(folder: CatalogFolder, version: str) -> str:
         (lambda folder: deprecate(folder, "mine", "1.1", remove_after=TODAY, today=TODAY), "not after today"),
         (
             lambda folder: deprecate(folder, "mine", "1.0", remove_after=date(2027, 3, 1), today=TODAY),
-            "was promised until 2027-06-30",
+            "is guaranteed until 2027-06-30",
         ),
         (lambda folder: withdraw(folder, "mine", "1.1"), "is not deprecated"),
         (lambda folder: retire(folder, "mine", "1.1", today=OVER, users=()), "its users were not warned"),

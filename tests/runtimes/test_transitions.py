@@ -148,7 +148,7 @@ def test_a_retirement_passes_after_its_day(catalog: CatalogFolder) -> None:
             "alias",
             "'mine' stands for nothing any more",
         ),
-        (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.2")), "alias", "stands for the draft 1.2"),
+        (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.2")), "alias", "refers to the draft 1.2"),
         (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.0")), "alias", "1.0, which is deprecated"),
         (lambda each: index(each, lambda all_: all_.pop("mine")), "runtimes.mine", "was removed"),
         (

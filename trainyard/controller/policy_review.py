@@ -113,7 +113,7 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate 
     server = configuration.policy
     if server is None or client is None:
         return None
-    return Gate(client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, told=server.told)
+    return Gate(client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, reported=server.told)
 
 
 def message_of(problem: Finding) -> str:

@@ -1,4 +1,4 @@
-"""The policy server as an engine: cases of the rules, decided by the deployed bundle."""
+"""OPA engine: evaluates the cases of the rules with the deployed bundle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCH: Final = 50
 
 
 class OpaEngine:
-    """Judges cases by a server of its own.
+    """Evaluates cases with its own policy server.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class OpaEngine:
         self._bundle = bundle
 
     def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
-        """Return one judgement a case, in order."""
+        """Return one judgment per case, in order."""
         with OpaServer(self._program, self._bundle) as address:
             return asyncio.run(_judged(address, list(cases), world))
 
