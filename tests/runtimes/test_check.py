@@ -58,7 +58,7 @@ def test_a_changed_release_a_stale_date_and_a_mistake_are_found(catalog: Catalog
     found = "\n".join(lines(report))
     assert "error 1.1.yaml metadata.annotations[trainyard.dev/released]: records" in found
     assert "warning index.yaml runtimes.mine.versions.1.0: was guaranteed until 2027-06-30, which has passed" in found
-    assert "containers[0].command[0]: names a program called 'python train.py'" in found
+    assert "containers[0].command[0]: is a program name with spaces, 'python train.py'" in found
     (error,) = report.errors
     assert error.line == catalog.texts["mine/1.1.yaml"].splitlines().index("  annotations:") + 2
 
@@ -90,7 +90,7 @@ def test_only_the_named_runtimes_are_judged(catalog: CatalogFolder) -> None:
     broken = catalog.with_texts({"mine/1.1.yaml": "a: b\n"})
     assert checked(broken, read_folder(SHIPPED), names=["plain"]).findings == ()
     assert checked(broken, read_folder(SHIPPED), names=["mine"]).errors
-    with pytest.raises(TrainyardError, match="There is no runtime 'nobody'"):
+    with pytest.raises(TrainyardError, match="Runtime 'nobody' does not exist"):
         checked(catalog, names=["nobody"])
 
 
@@ -108,7 +108,7 @@ def test_images_of_the_lock_that_nothing_names_are_told(catalog: CatalogFolder) 
     assert "warning images.lock images[gone/gone:1]: no runtime uses this image" in lines(report)
     assert any("1 of 1 images have no digest" in note for note in report.notes)
     broken = checked(catalog.with_texts({"images.lock": "images: {a: b}"}))
-    assert "error images.lock images[a]: 'b' is no digest" in lines(broken)
+    assert "error images.lock images[a]: 'b' is not a valid digest" in lines(broken)
 
 
 def test_a_change_is_compared_with_a_revision(catalog: CatalogFolder, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_change_is_compared_with_a_revision(catalog: CatalogFolder, tmp_path: 
     assert checked(catalog, against="main").errors == ()
     index = catalog.texts["index.yaml"].replace("removeAfter: 2027-06-30", "removeAfter: 2027-06-01")
     report = checked(catalog.with_texts({"index.yaml": index}), against="main")
-    assert [each.message for each in report.errors] == ["is 2027-06-01, users were promised 2027-06-30"]
+    assert [each.message for each in report.errors] == ["is 2027-06-01, but the version is guaranteed until 2027-06-30"]
 
 
 @pytest.mark.parametrize(

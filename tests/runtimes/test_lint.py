@@ -80,7 +80,7 @@ def test_the_fix_of_a_command_can_be_pasted() -> None:
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["torchrun train.py"]
     (said,) = lint_runtime(runtime)
-    assert said.message == "names a program called 'torchrun train.py', blanks included: no shell takes it apart"
+    assert said.message == "is a program name with spaces, 'torchrun train.py'; no shell splits it"
     assert said.fix == 'write ["torchrun", "train.py"], or ["sh", "-c", "…"]'
 
 
@@ -132,7 +132,7 @@ def test_a_gang_larger_than_a_rack_is_told(nodes: int, resources: dict[str, Any]
     said = linted(OBJECTS["torch-distributed-gang"], numNodes=nodes, resourcesPerNode=resources)
     assert len(said) == (room is not None)
     if room is not None:
-        assert f"{nodes} pods of replicatedJob 'node' must be in one rack; the largest has room for {room}" in said[0]
+        assert f"{nodes} pods of replicatedJob 'node' must be in one rack; the largest can run {room}" in said[0]
     assert linted(OBJECTS["torch-distributed-gang"], None, numNodes=nodes, resourcesPerNode=resources) == []
     assert linted(OBJECTS["torch-distributed"], numNodes=nodes, resourcesPerNode=resources) == []
 
@@ -158,7 +158,7 @@ def test_a_gang_that_starts_without_its_late_members_is_told() -> None:
     assert linted(runtime, numNodes=3) == []
     jobs[-1]["dependsOn"] = [{"name": jobs[0]["name"], "status": "Ready"}]
     (said,) = linted(runtime, numNodes=3)
-    assert said.startswith(f"spec.runtimeRef: the runtime's replicatedJob '{jobs[-1]['name']}' (3 pods) is made when")
+    assert said.startswith(f"spec.runtimeRef: the runtime's replicatedJob '{jobs[-1]['name']}' (3 pods) starts when")
     assert linted(runtime, numNodes=1) == []
 
 

@@ -1,4 +1,4 @@
-"""Lint of runtimes: warnings about what no rule rejects because it may be intended."""
+"""Lint of runtimes: warnings about likely mistakes that may be intended, so that no rule rejects them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["Rooms", "lint_runtime", "lint_train_job"]
 _JOBS: Final = "spec.template.spec.replicatedJobs"
 _POD: Final = "template.spec.template.spec"
 _SPREADING: Final = tuple(name for name, each in FRAMEWORKS.items() if each.one_process_a_device)
-"""Frameworks that start as many training processes on a node as numProcPerNode says, each for a device of its own."""
+"""Frameworks that start numProcPerNode training processes per node, each with its own device."""
 
 
 def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what looks like a mistake in a runtime.
+    """Yield warnings about likely mistakes in a runtime.
 
     Parameters
     ----------
     runtime
-        A runtime that fits its schema.
+        A runtime that is valid against its schema.
     """
     spec = runtime.get("spec") or {}
     jobs = (spec.get("template") or {}).get("spec", {}).get("replicatedJobs", ())
@@ -52,19 +52,19 @@ def lint_train_job(
     objects: Iterable[Mapping[str, Any]],
     rooms: Callable[[], Rooms | None] = lambda: None,
 ) -> Iterator[Finding]:
-    """Yield what looks like a mistake in a TrainJob, by its own paths; its command is judged where it is rendered.
+    """Yield warnings about likely mistakes in a TrainJob, with its own paths; commands are checked in rendered objects.
 
     Parameters
     ----------
     job
-        A TrainJob that was rendered.
+        The TrainJob.
     runtime
         Its runtime.
     objects
-        What it became.
+        The rendered objects.
     rooms
-        Returns how much a domain of the fabric holds, None where the fabric is not known; asked only where a gang must
-        stay in one domain.
+        Returns the capacities of the fabric's domains, None without a fabric; only called if a gang must stay in one
+        domain.
     """
     by_kind = {each["kind"]: each for each in objects}
     trainer = job["spec"].get("trainer") or {}
@@ -78,14 +78,14 @@ def lint_train_job(
 
 @dataclass(frozen=True)
 class Rooms:
-    """How much the domains of a fabric hold.
+    """Capacities of a fabric's domains.
 
     Parameters
     ----------
     levels
         Names of the tiers, lowest first.
     nodes
-        By tier: the kinds of domains, each as the number of its nodes by capacity.
+        By tier: the kinds of domains, each as its number of nodes by capacity.
     """
 
     levels: tuple[str, ...]
@@ -94,7 +94,7 @@ class Rooms:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Rooms:
-        """Return the rooms of a fabric."""
+        """Return the capacities of a fabric's domains."""
         inside: dict[str, Counter[str]] = {domain.name: Counter() for domain in fabric.domains}
         for node in fabric.nodes:
             for domain in node.path:
@@ -109,7 +109,7 @@ class Rooms:
         return cls(fabric.levels, {tier: frozenset(found) for tier, found in kinds.items()}, capacities)
 
     def tier(self, wish: Mapping[str, Any]) -> int | None:
-        """Return the tier that a gang must stay in; None where nothing holds it or the fabric has no such tier."""
+        """Return the tier in which a gang must stay; None if unrestricted or not part of the fabric."""
         if wish.get("mode", "hard") != "hard":
             return None
         name = wish.get("highestTierName")
@@ -119,7 +119,7 @@ class Rooms:
         return number if number in self.nodes else None
 
     def pods(self, tier: int, request: Mapping[str, Fraction]) -> int:
-        """Return how many pods of one kind the largest domain of a tier holds when it is empty."""
+        """Return how many equal pods the largest domain of a tier can run when it is empty."""
         by_shape = {shape: _fitting(capacity, request) for shape, capacity in self.capacities.items()}
         return max(sum(by_shape[shape] * count for shape, count in domain) for domain in self.nodes[tier])
 
@@ -132,7 +132,7 @@ def _fitting(capacity: Mapping[str, Fraction], request: Mapping[str, Fraction]) 
 
 
 def _command(command: Any, path: str) -> Iterator[Finding]:
-    """Yield a program whose name has blanks: it was meant for a shell, and no such file exists."""
+    """Yield a finding for a program name with spaces, which was probably meant for a shell."""
     if not isinstance(command, list) or not command or not isinstance(command[0], str):
         return
     program = command[0]
@@ -140,7 +140,7 @@ def _command(command: Any, path: str) -> Iterator[Finding]:
         shown = program if len(program) <= 60 else f"{program[:57]}..."
         words = ", ".join(f'"{word}"' for word in program.split()[:6])
         more = ", …" if len(program.split()) > 6 else ""
-        message = f"names a program called {shown!r}, blanks included: no shell takes it apart"
+        message = f"is a program name with spaces, {shown!r}; no shell splits it"
         yield Finding(f"{path}[0]", message, f'write [{words}{more}], or ["sh", "-c", "…"]')
 
 
@@ -172,7 +172,11 @@ def _processes_of_job(
 def _more_processes(processes: int, devices: int, path: str) -> Iterator[Finding]:
     if processes > devices:
         message = f"{processes} processes share {devices} device{'' if devices == 1 else 's'} of a node"
-        yield Finding(path, f"{message}: NCCL refuses two on one device", f"use {devices} processes, or more devices")
+        yield Finding(
+            path,
+            f"{message}: NCCL refuses two on one device",
+            f"use {devices} processes, or more devices",
+        )
 
 
 def _nodes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -192,8 +196,8 @@ def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
         waits = [entry["name"] for entry in job.get("dependsOn", ()) if entry.get("status") == "Ready"]
         if waits and _grouped(job) and (count := _count(job)) > 1:
             message = (
-                f"the runtime's replicatedJob {job['name']!r} ({count} pods) is made when {', '.join(waits)} is ready: "
-                "the gang starts without room for it and may hold devices in vain"
+                f"the runtime's replicatedJob {job['name']!r} ({count} pods) starts when {', '.join(waits)} is ready: "
+                "the gang starts without reserving capacity for it and may occupy devices in vain"
             )
             yield Finding(
                 "spec.runtimeRef", message, "start them together, without dependsOn, or use a runtime that does"
@@ -218,7 +222,7 @@ def _too_large(
         if count > room:
             level = rooms.levels[tier - 1]
             message = (
-                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest has room for {room}"
+                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest can run {room}"
             )
             fix = (
                 f"use at most {room} nodes, smaller ones, a higher tier, or mode soft" if room else "use smaller nodes"

@@ -21,7 +21,7 @@ from trainyard.policy.check.runner import Rulebook
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
 from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
-from trainyard.runtimes.catalog_loader import runtimes_of, together, version_findings
+from trainyard.runtimes.catalog_loader import merged, runtimes_of, version_findings
 from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.runtimes.images.lock import images_of, read_lock
 from trainyard.runtimes.pods import job_templates
@@ -156,7 +156,7 @@ def _catalog(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catal
     for runtime in wanted.authored:
         findings.errors += [finding for version in runtime.versions for finding in version_findings(version)]
         found.append(runtime)
-    return together(found, findings.errors)
+    return merged(found, findings.errors)
 
 
 def _compare(
