@@ -22,30 +22,30 @@ _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 @dataclass
 class Part:
-    """One replicatedJob to be.
+    """Draft of one replicatedJob.
 
     Parameters
     ----------
     name
         Name of the replicatedJob.
     path
-        Path of the pod template in the old job.
+        Path of the pod template in the legacy job.
     template
-        The pod template; it may be changed.
+        The pod template; mutable.
     pods
-        Pods of one replica.
+        Pods per replica.
     main
-        Name of the container that does the work.
+        Name of the main container.
     role
-        Path of what describes the role in the old job.
+        Path of the role in the legacy job.
     trains
-        Whether the TrainJob's trainer configures it.
+        Whether it is configured by the TrainJob's trainer.
     replicas
-        Jobs; more than one only where every pod needs an index of its own among all parts.
+        Number of Jobs; more than one only if every pod requires a global index among all parts.
     job
-        Further fields of the Job's specification.
+        Further fields of the Job's spec.
     waits_for
-        Names of parts that come first, with the status that is waited for.
+        Names of parts that start first, with the required status.
     """
 
     name: str
@@ -67,21 +67,21 @@ class Part:
 
     @property
     def total(self) -> int:
-        """Return the pods of all replicas."""
+        """Return the number of pods of all replicas."""
         return self.pods * self.replicas
 
     @property
     def container(self) -> Body:
-        """Return the container that does the work."""
+        """Return the main container."""
         return next(each for each in self.pod["containers"] if each["name"] == self.main)
 
     @property
     def containers(self) -> list[Body]:
-        """Return all containers, init containers too."""
+        """Return all containers, including init containers."""
         return [*self.pod["containers"], *self.pod.get("initContainers", ())]
 
     def hosts(self, job: str) -> list[str]:
-        """Return the host names of the pods of a TrainJob with a name."""
+        """Return the host names of the pods for a TrainJob name."""
         return [
             f"{job}-{self.name}-{replica}-{index}.{job}"
             for replica in range(self.replicas)
@@ -90,7 +90,7 @@ class Part:
 
 
 def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[str] = ()) -> Part:
-    """Take a pod template.
+    """Read a pod template.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     pods
         Number of pods.
     mains
-        Names of the container that the old operator configured, best first; else it is the first one.
+        Names of the container that the legacy operator configures, in order of preference; default: the first one.
     """
     text = dotted(path)
     if pods > MOST_PODS:
@@ -125,7 +125,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
 
 
 def set_trainer(source: Source, part: Part) -> None:
-    """Let the TrainJob's trainer configure a part: its container gets the name that the trainer API requires."""
+    """Mark a part as configured by the TrainJob's trainer: its main container gets the name required by the API."""
     part.trains = True
     if part.main == CONTAINER_NODE:
         return
@@ -147,7 +147,7 @@ def set_trainer(source: Source, part: Part) -> None:
 
 
 def drop_empty_metadata(part: Part) -> None:
-    """Take away what has become empty in the metadata of a pod template."""
+    """Remove empty metadata of a pod template."""
     metadata = {name: value for name, value in part.template.pop("metadata", {}).items() if value}
     if metadata:
         part.template["metadata"] = metadata
@@ -171,7 +171,7 @@ def _rename(source: Source, part: Part, old: str, new: str) -> None:
 
 
 def _note_references(source: Source, part: Part, old: str) -> None:
-    """Note where the old template refers to a container that gets another name."""
+    """Note references to a container that is renamed."""
     message = "follows the new name of the container"
     path = (*parts_of(part.path), "metadata", "annotations", _DEFAULT_CONTAINER)
     if source.peek(path) == old:
