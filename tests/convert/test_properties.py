@@ -115,7 +115,7 @@ def test_a_spoilt_job_is_converted_or_refused_in_words(kind: str, data: st.DataO
         return
     assert set(unaccounted(body, conversion)) <= IDENTITY
     lost = {note.message for note in conversion.lost}
-    assert not rendered(conversion).errors or any("are refused" in message for message in lost)
+    assert not rendered(conversion).errors or any("are rejected" in message for message in lost)
 
 
 def spoil(body: Body, data: st.DataObject) -> None:

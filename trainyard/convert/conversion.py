@@ -28,8 +28,6 @@ ALWAYS: Final = "always"
 Converter = Callable[[Draft], None]
 """Fills a draft from its source: parts, framework, and everything outside of metadata."""
 
-_OWN: Final = "a TrainingRuntime of the job's own carries the pods: no runtime of the catalog says"
-
 
 @dataclass(frozen=True)
 class Conversion:
