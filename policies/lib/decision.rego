@@ -116,7 +116,7 @@ state(id, _) := value if {
 	value := input.states[id]
 } else := data.trainyard.catalog[id].state
 
-# Rules to evaluate for the request, {id: package}: those with all parameters, and those with a missing parameter object.
+# Rules to evaluate for the request, {id: package}: those with all parameters, and those whose parameters are missing.
 # The index contains them by the static properties of requests, so that no other rule is visited.
 judging := object.remove(object.remove(concerned[readable], silent), mute) if not being_deleted
 

@@ -139,7 +139,7 @@ def test_a_mistake_in_a_case_is_named(catalog: Path, wrong: dict[str, Any], mess
 
 def test_an_unknown_base_is_named_with_those_that_exist(catalog: Path) -> None:
     (found,) = findings(catalog, case(base="own"), case(name="b", base="podd"))
-    assert found.startswith("cases[b].base: there is no base 'podd' (use one of ")
+    assert found.startswith("cases[b].base: base 'podd' does not exist (use one of ")
     assert " own, " in found
     assert " trainjob, " in found
 
@@ -177,7 +177,7 @@ def test_a_base_may_not_take_the_name_of_a_shared_one(catalog: Path) -> None:
 def test_a_base_builds_on_earlier_ones_only(catalog: Path) -> None:
     bases = {"own": {"base": "later", "remove": ["spec"]}, "later": {"object": POD}}
     (found,) = findings(catalog, case(), bases=bases)
-    assert found.startswith("bases[own].base: there is no base 'later' (")
+    assert found.startswith("bases[own].base: base 'later' does not exist (")
 
 
 def test_a_key_that_is_given_twice_is_an_error(catalog: Path) -> None:

@@ -62,7 +62,7 @@ def test_an_expired_entry_is_written_anew() -> None:
 
 
 def test_a_baseline_is_not_written_for_the_past() -> None:
-    with pytest.raises(TrainyardError, match="not after today"):
+    with pytest.raises(TrainyardError, match="not in the future"):
         written_baseline(REPORT, [], reason="x", expires=TODAY, today=TODAY)
 
 

@@ -67,7 +67,7 @@ def refused(tmp_path: Path) -> Path:
         (["--write-baseline", "--baseline", "b.yaml", "x.yaml"], "requires a file, a reason and an expiry"),
         (["--rule", "QUE-999", "x.yaml"], "Rule QUE-999 does not exist"),
         (["--opa-url", "http://example.com:8181", "x.yaml"], "unencrypted"),
-        (["--opa-url", "example.com", "x.yaml"], "no URL"),
+        (["--opa-url", "example.com", "x.yaml"], "is not a valid policy server URL"),
         (["--opa-url", "https://localhost", "--opa-ca", "/nowhere", "x.yaml"], "does not exist"),
     ],
 )

@@ -75,8 +75,8 @@ def test_what_does_not_fit_is_refused(others: dict[str, Any], message: str) -> N
 def test_a_file_of_runtimes_is_run(tmp_path: Path) -> None:
     file = tmp_path / "ours.py"
     for text, message in (
-        ("x = 1", "has no RUNTIMES"),
-        ("RUNTIMES = ['a']", "has no RUNTIMES"),
+        ("x = 1", "does not define RUNTIMES"),
+        ("RUNTIMES = ['a']", "does not define RUNTIMES"),
         ("1 / 0", "cannot be run: ZeroDivisionError"),
         ("def", "cannot be run: SyntaxError"),
     ):

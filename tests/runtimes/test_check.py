@@ -17,7 +17,7 @@ from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.check.runner import Rulebook
-from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes, refuse_faults
+from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes, require_valid
 from trainyard.policy.review import Surroundings
 from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.settings.platform import PolicySettings
@@ -74,7 +74,7 @@ def test_a_job_that_cannot_be_rendered_is_found(catalog: CatalogFolder) -> None:
     report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
     assert any(each.object == "TrainJob on mine-1.2" for each in report.errors)
     with pytest.raises(TrainyardError, match="mine cannot be released"):
-        refuse_faults(rulebook(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
+        require_valid(rulebook(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
 
 
 def test_what_the_rules_say_is_told_with_the_version(catalog: CatalogFolder) -> None:

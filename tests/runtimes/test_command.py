@@ -85,7 +85,7 @@ def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.yaml"
     jobs.write_text(yaml.safe_dump({**JOB, "spec": {"runtimeRef": {"name": "ours-1.0"}}}))
     code, text = run("retire", "ours", "1.0", "--jobs", jobs, *folder)
-    assert (code, "vision/llm: names ours-1.0" in text) == (2, True)
+    assert (code, "vision/llm: references ours-1.0" in text) == (2, True)
     jobs.write_text("")
     assert run("retire", "ours", "1.0", "--jobs", jobs, *folder)[0] == 0
     assert sorted(path.name for path in root.rglob("*.yaml")) == ["1.1.yaml", "index.yaml"]

@@ -13,7 +13,7 @@ from tests.policy.decisions import STACK, checked
 from tests.runtimes.test_catalog import OBJECTS
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes.runtime_lint import Rooms, lint_runtime, lint_train_job
+from trainyard.runtimes.runtime_lint import DomainCapacities, lint_runtime, lint_train_job
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.stack_loader import load_stack
 from trainyard.topology import compile_fabric
@@ -30,10 +30,10 @@ FABRIC = compile_fabric(
         }
     )
 )
-ROOMS = Rooms.of(FABRIC)
+CAPACITIES = DomainCapacities.of(FABRIC)
 
 
-def linted(runtime: dict[str, Any], rooms: Rooms | None = ROOMS, **trainer: Any) -> list[str]:
+def linted(runtime: dict[str, Any], capacities: DomainCapacities | None = CAPACITIES, **trainer: Any) -> list[str]:
     """Return what is said about a TrainJob, as ``path: message (fix)``."""
     body: dict[str, Any] = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -44,7 +44,7 @@ def linted(runtime: dict[str, Any], rooms: Rooms | None = ROOMS, **trainer: Any)
     tiers = {"rack": 1, "spine": 2}
     outcome = render(parse(TrainJob, body), parse(ClusterTrainingRuntime, runtime), RenderContext(tiers=tiers))
     assert isinstance(outcome, Rendered), outcome
-    return [str(finding) for finding in lint_train_job(body, runtime, outcome.objects, lambda: rooms)]
+    return [str(finding) for finding in lint_train_job(body, runtime, outcome.objects, lambda: capacities)]
 
 
 def gpus(count: int, **others: str) -> dict[str, Any]:

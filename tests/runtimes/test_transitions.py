@@ -100,7 +100,7 @@ def test_a_retirement_passes_after_its_day(catalog: CatalogFolder) -> None:
     after = retire(catalog, "mine", "1.0", today=OVER, users=()).after
     assert compared(catalog, after, OVER).said == ("mine 1.0 is retired",)
     (early,) = compared(catalog, after, TODAY).findings
-    assert "were promised 2027-06-30" in early.message
+    assert "is guaranteed until 2027-06-30" in early.message
 
 
 @pytest.mark.parametrize(

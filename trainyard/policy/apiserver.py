@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
 from trainyard.policy.api_session import Answer, Session, awaited
-from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
+from trainyard.policy.cases import Case, Evaluation, Verdict, World, by_parameters, spec_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
@@ -52,22 +52,22 @@ class ApiServerEngine:
         self._library = library
         self._scratch = Scratch(_new_run())
 
-    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
-        """Return one judgment per case, in order; delete all created objects afterwards."""
+    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+        """Return one evaluation per case, in order; delete all created objects afterwards."""
         cases = list(cases)
         if not cases:
             return []
-        judgements: dict[int, Judgement] = {}
+        evaluations: dict[int, Evaluation] = {}
         for parameters, indices in by_parameters(cases):
             self._scratch = Scratch(_new_run())
-            part = self._judge_alike([cases[index] for index in indices], world, parameters)
-            judgements.update(zip(indices, part, strict=True))
-        return [judgements[index] for index in range(len(cases))]
+            part = self._evaluate_part([cases[index] for index in indices], world, parameters)
+            evaluations.update(zip(indices, part, strict=True))
+        return [evaluations[index] for index in range(len(cases))]
 
-    def _judge_alike(
+    def _evaluate_part(
         self, cases: Sequence[Case], world: World, parameters: Mapping[str, dict[str, Any]]
-    ) -> list[Judgement]:
-        """Return the judgments of cases with one parameter set per rule."""
+    ) -> list[Evaluation]:
+        """Return the evaluations of cases with one parameter set per rule."""
         rules = {case.rule.id: case.rule for case in cases}
         with ThreadPoolExecutor(_WORKERS) as workers, ExitStack() as stack:
             namespaces = stack.enter_context(self._namespaces(cases, world))
@@ -86,12 +86,12 @@ class ApiServerEngine:
             ]
             stack.enter_context(self._old_objects(requests))
             stack.enter_context(self._policies(list(rules.values()), sorted(set(variants)), parameters))
-            return list(workers.map(self._judge, requests))
+            return list(workers.map(self._evaluate, requests))
 
-    def _judge(self, request: _Request) -> Judgement:
+    def _evaluate(self, request: _Request) -> Evaluation:
         if request.error:
-            return Judgement(None, problem=request.error)
-        return _judgement(request.case, request.send())
+            return Evaluation(None, problem=request.error)
+        return _evaluation(request.case, request.send())
 
     @contextmanager
     def _created(self, objects: Sequence[Placed]) -> Iterator[None]:
@@ -321,25 +321,25 @@ def _fits(match: Match, judged: tuple[str | None, str | None], operation: str) -
     return (match.api_version, match.kind) == judged and operation in match.operations
 
 
-def _judgement(case: Case, answer: Answer) -> Judgement:
+def _evaluation(case: Case, answer: Answer) -> Evaluation:
     if case.content.refused:
         # The expected finding applies where no schema precedes the rule.
         if answer.status in (400, 422):
-            return Judgement(case.verdict, frozenset(case.content.paths))
-        return Judgement(None, problem=f"the schema does not reject it: {answer.status} {answer.message}")
+            return Evaluation(case.verdict, frozenset(case.content.paths))
+        return Evaluation(None, problem=f"the schema does not reject it: {answer.status} {answer.message}")
     paths: set[str] = set()
     for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
         rule, named = findings_of(text)
         if rule != case.rule.id:
-            return Judgement(None, problem=f"the rule could not be evaluated: {text}")
+            return Evaluation(None, problem=f"the rule could not be evaluated: {text}")
         paths |= named
     if answer.ok:
-        return Judgement(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
+        return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
     if case.rule.gate is Gate.CRD:
         causes = answer.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Judgement(Verdict.DENY, fields) if fields else Judgement(None, problem=answer.message)
+        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, problem=answer.message)
     denied = _DENIED.search(answer.message)
     if denied is None:
-        return Judgement(None, frozenset(paths), problem=answer.message)
-    return Judgement(Verdict.DENY, frozenset(paths))
+        return Evaluation(None, frozenset(paths), problem=answer.message)
+    return Evaluation(Verdict.DENY, frozenset(paths))

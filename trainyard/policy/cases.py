@@ -1,4 +1,4 @@
-"""Test cases of a rule: objects with their expected verdict, and the comparison with an engine's judgment."""
+"""Test cases of a rule: objects with their expected verdict, and the comparison with an engine's evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "CaseResult",
     "Circumstances",
     "Engine",
-    "Judgement",
+    "Evaluation",
     "Verdict",
     "World",
     "by_parameters",
@@ -111,8 +111,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """Judgment of one engine.
+class Evaluation:
+    """Result of one engine.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case, an engine's judgment, and how it differs from the expected one (empty: it does not)."""
+    """A case, an engine's evaluation, and how it differs from the expected one (empty: it does not)."""
 
     case: Case
-    judgement: Judgement
+    evaluation: Evaluation
     fault: str
 
 
@@ -143,8 +143,8 @@ class Engine(Protocol):
 
     name: str
 
-    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
-        """Return one judgment per case, in order."""
+    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+        """Return one evaluation per case, in order."""
 
 
 def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]], list[int]]]:
@@ -174,18 +174,18 @@ def load_world(folder: Path) -> World:
     return validated(World, read_yaml(path), path)
 
 
-def compare(case: Case, judgement: Judgement) -> CaseResult:
-    """Compare a judgment with the expected verdict and field paths."""
+def compare(case: Case, evaluation: Evaluation) -> CaseResult:
+    """Compare an evaluation with the expected verdict and field paths."""
     expected = frozenset(case.content.paths)
     fault = ""
-    if judgement.verdict is None:
-        fault = f"not evaluated: {judgement.problem}"
-    elif judgement.verdict is not case.verdict:
-        got = f"{judgement.verdict.value} {_shown(judgement.paths)}"
+    if evaluation.verdict is None:
+        fault = f"not evaluated: {evaluation.problem}"
+    elif evaluation.verdict is not case.verdict:
+        got = f"{evaluation.verdict.value} {_shown(evaluation.paths)}"
         fault = f"expected {case.verdict.value}, got {got}"
-    elif judgement.paths != expected:
-        fault = f"expected paths {_shown(expected)}, got {_shown(judgement.paths)}"
-    return CaseResult(case, judgement, fault)
+    elif evaluation.paths != expected:
+        fault = f"expected paths {_shown(expected)}, got {_shown(evaluation.paths)}"
+    return CaseResult(case, evaluation, fault)
 
 
 def _shown(paths: Iterable[str]) -> str:

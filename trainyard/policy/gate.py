@@ -16,8 +16,8 @@ from trainyard.checks.finding import Finding
 from trainyard.policy.review import (
     Decision,
     DecisionUnavailableError,
+    FindingFilter,
     Review,
-    Said,
     Surroundings,
     Violation,
     decision_of,
@@ -26,7 +26,7 @@ from trainyard.policy.review import (
 )
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["NO_DECISION", "DecisionSource", "Gate", "Ruling", "unavailable"]
+__all__ = ["NO_DECISION", "DecisionSource", "Gate", "GateDecision", "unavailable"]
 
 NO_DECISION: Final = "POL-000"
 """Rule id of findings without a decision; no rule of the catalog has this id."""
@@ -41,7 +41,7 @@ class DecisionSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Ruling:
+class GateDecision:
     """Merged decision about a request and the objects rendered from it.
 
     Parameters
@@ -93,7 +93,7 @@ class Gate:
         self._clock = clock
         self._controller = platform_controller(namespace)
 
-    async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> Ruling:
+    async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> GateDecision:
         """Return the merged decision about a request.
 
         Parameters
@@ -116,15 +116,15 @@ class Gate:
         if len(answers) != len(reviews):
             raise DecisionUnavailableError("the policy server returned a wrong number of decisions")
         own, *rest = (decision_of(answer) for answer in answers)
-        said, others = Said(own.findings), list(zip(bodies, rest, strict=True))
-        denials = (*_plain(own.violations), *_rendered_findings(others, said, lambda decision: decision.violations))
+        reported, others = FindingFilter(own.findings), list(zip(bodies, rest, strict=True))
+        denials = (*_plain(own.violations), *_rendered_findings(others, reported, lambda decision: decision.violations))
         if not all(decision.allowed for decision in (own, *rest)) and not denials:
             raise DecisionUnavailableError("the policy server rejects the request without a reason")
         warnings = (finding for finding in own.warnings if finding.rule not in self._reported)
-        return Ruling(
+        return GateDecision(
             denials,
-            (*_plain(warnings), *_rendered_findings(others, said, lambda decision: decision.warnings)),
-            (*_plain(own.audits), *_rendered_findings(others, said, lambda decision: decision.audits)),
+            (*_plain(warnings), *_rendered_findings(others, reported, lambda decision: decision.warnings)),
+            (*_plain(own.audits), *_rendered_findings(others, reported, lambda decision: decision.audits)),
         )
 
     def _creation(self, review: Review, body: Mapping[str, Any]) -> Review:
@@ -152,10 +152,10 @@ def _plain(findings: Iterable[Violation]) -> Iterator[Finding]:
 
 def _rendered_findings(
     decisions: Iterable[tuple[Mapping[str, Any], Decision]],
-    said: Said,
+    reported: FindingFilter,
     of: Callable[[Decision], Iterable[Violation]],
 ) -> Iterator[Finding]:
     """Yield findings that only rendered objects have."""
     for body, decision in decisions:
-        for finding in _plain(said.news(of(decision))):
+        for finding in _plain(reported.unreported(of(decision))):
             yield replace(finding, path=f"{body['kind']} {body['metadata']['name']} {finding.path}".rstrip())

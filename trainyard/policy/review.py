@@ -16,9 +16,9 @@ __all__ = [
     "PLAIN_KINDS",
     "Decision",
     "DecisionUnavailableError",
+    "FindingFilter",
     "Operation",
     "Review",
-    "Said",
     "Surroundings",
     "Violation",
     "decision_of",
@@ -153,7 +153,7 @@ class Decision:
         return (*self.violations, *self.warnings, *self.audits)
 
 
-class Said:
+class FindingFilter:
     """Deduplicates the findings of an object and of the objects rendered from it.
 
     Rendered objects inherit the violations of the object itself; and a violation with the same rule and message in
@@ -167,16 +167,16 @@ class Said:
 
     def __init__(self, own: Iterable[Violation]) -> None:
         self._rules = {finding.rule for finding in own}
-        self._said: set[tuple[str | None, str]] = set()
+        self._reported: set[tuple[str | None, str]] = set()
 
-    def news(self, findings: Iterable[Violation]) -> list[Violation]:
+    def unreported(self, findings: Iterable[Violation]) -> list[Violation]:
         """Return the findings of a rendered object that are not reported yet."""
         found = [
             finding
             for finding in findings
-            if finding.rule not in self._rules and (finding.rule, finding.message) not in self._said
+            if finding.rule not in self._rules and (finding.rule, finding.message) not in self._reported
         ]
-        self._said |= {(finding.rule, finding.message) for finding in found}
+        self._reported |= {(finding.rule, finding.message) for finding in found}
         return found
 
 

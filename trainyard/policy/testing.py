@@ -126,6 +126,6 @@ def run_cases(
 
 def _report(engine: Engine, cases: Sequence[Case], world: World) -> EngineReport:
     started = time.monotonic()
-    judgements = engine.judge(cases, world)
-    results = tuple(compare(case, judgement) for case, judgement in zip(cases, judgements, strict=True))
+    evaluations = engine.evaluate(cases, world)
+    results = tuple(compare(case, evaluation) for case, evaluation in zip(cases, evaluations, strict=True))
     return EngineReport(engine.name, results, time.monotonic() - started)

@@ -16,7 +16,7 @@ from trainyard.render.frameworks import FRAMEWORKS
 from trainyard.render.pod_resources import pod_requests
 from trainyard.topology import Fabric
 
-__all__ = ["Rooms", "lint_runtime", "lint_train_job"]
+__all__ = ["DomainCapacities", "lint_runtime", "lint_train_job"]
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
 _POD: Final = "template.spec.template.spec"
@@ -50,7 +50,7 @@ def lint_train_job(
     job: Mapping[str, Any],
     runtime: Mapping[str, Any],
     objects: Iterable[Mapping[str, Any]],
-    rooms: Callable[[], Rooms | None] = lambda: None,
+    capacities: Callable[[], DomainCapacities | None] = lambda: None,
 ) -> Iterator[Finding]:
     """Yield warnings about likely mistakes in a TrainJob, with its own paths; commands are checked in rendered objects.
 
@@ -62,7 +62,7 @@ def lint_train_job(
         Its runtime.
     objects
         The rendered objects.
-    rooms
+    capacities
         Returns the capacities of the fabric's domains, None without a fabric; only called if a gang must stay in one
         domain.
     """
@@ -73,11 +73,11 @@ def lint_train_job(
     group = by_kind.get("PodGroup")
     if group is not None:
         yield from _late_members(replicated)
-        yield from _too_large(group["spec"], replicated, rooms)
+        yield from _too_large(group["spec"], replicated, capacities)
 
 
 @dataclass(frozen=True)
-class Rooms:
+class DomainCapacities:
     """Capacities of a fabric's domains.
 
     Parameters
@@ -93,7 +93,7 @@ class Rooms:
     capacities: Mapping[str, Mapping[str, Fraction]]
 
     @classmethod
-    def of(cls, fabric: Fabric) -> Rooms:
+    def of(cls, fabric: Fabric) -> DomainCapacities:
         """Return the capacities of a fabric's domains."""
         inside: dict[str, Counter[str]] = {domain.name: Counter() for domain in fabric.domains}
         for node in fabric.nodes:
@@ -108,14 +108,14 @@ class Rooms:
         }
         return cls(fabric.levels, {tier: frozenset(found) for tier, found in kinds.items()}, capacities)
 
-    def tier(self, wish: Mapping[str, Any]) -> int | None:
+    def tier(self, topology: Mapping[str, Any]) -> int | None:
         """Return the tier in which a gang must stay; None if unrestricted or not part of the fabric."""
-        if wish.get("mode", "hard") != "hard":
+        if topology.get("mode", "hard") != "hard":
             return None
-        name = wish.get("highestTierName")
+        name = topology.get("highestTierName")
         if name is not None:
             return self.levels.index(name) + 1 if name in self.levels else None
-        number = wish.get("highestTierAllowed", 1)
+        number = topology.get("highestTierAllowed", 1)
         return number if number in self.nodes else None
 
     def pods(self, tier: int, request: Mapping[str, Fraction]) -> int:
@@ -205,12 +205,12 @@ def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
 
 
 def _too_large(
-    group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], Rooms | None]
+    group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], DomainCapacities | None]
 ) -> Iterator[Finding]:
-    wish = group.get("networkTopology")
-    rooms = find() if wish else None
-    tier = rooms.tier(wish) if rooms and wish else None
-    if rooms is None or tier is None:
+    topology = group.get("networkTopology")
+    capacities = find() if topology else None
+    tier = capacities.tier(topology) if capacities and topology else None
+    if capacities is None or tier is None:
         return
     members = [job for job in replicated if _grouped(job)]
     for job in members:
@@ -218,14 +218,14 @@ def _too_large(
         if not any(request.values()):
             continue
         count = min(_count(job), group["minMember"]) if len(members) == 1 else _count(job)
-        room = rooms.pods(tier, request)
-        if count > room:
-            level = rooms.levels[tier - 1]
+        most = capacities.pods(tier, request)
+        if count > most:
+            level = capacities.levels[tier - 1]
             message = (
-                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest can run {room}"
+                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest can run {most}"
             )
             fix = (
-                f"use at most {room} nodes, smaller ones, a higher tier, or mode soft" if room else "use smaller nodes"
+                f"use at most {most} nodes, smaller ones, a higher tier, or mode soft" if most else "use smaller nodes"
             )
             yield Finding("spec.trainer.numNodes", message, fix)
 

@@ -24,8 +24,8 @@ from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
+    FindingFilter,
     Review,
-    Said,
     Surroundings,
     Violation,
     decision_of,
@@ -175,7 +175,7 @@ class Checker:
             body, rendered = outcome.body, outcome.objects
             findings = (*outcome.errors, *_warnings(outcome.warnings))
             if outcome.runtime and rendered:
-                lint = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.rooms)
+                lint = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.capacities)
                 findings = (*findings, *_warnings(lint))
             if outcome.runtime:
                 runtime = outcome.runtime.body
@@ -196,16 +196,16 @@ class Checker:
 
     def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Finding]:
         """Yield the findings of an object; rendered objects do not repeat its findings."""
-        said: Said | None = None
+        reported: FindingFilter | None = None
         judged: set[tuple[str | None, str]] = set()
         for number, ((label, _), decision) in enumerate(zip(subject.reviews, decisions, strict=True)):
             counts["exempted"] += len(decision.exempted)
             counts["audited"] += len(decision.audits)
             found = [finding for name in self._shown for finding in getattr(decision, name)]
-            if said is None:
-                said, judged = Said(found), {(finding.rule, finding.path) for finding in found}
+            if reported is None:
+                reported, judged = FindingFilter(found), {(finding.rule, finding.path) for finding in found}
             else:
-                found = said.news(found)
+                found = reported.unreported(found)
             for finding in found:
                 yield self._located(subject, label, finding, own=not number)
         for each in subject.findings:

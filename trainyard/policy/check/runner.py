@@ -26,7 +26,7 @@ from trainyard.policy.prefilter import Mentions
 from trainyard.policy.review import Surroundings
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.policy.validating_admission_policies import refuse_unknown
+from trainyard.policy.validating_admission_policies import reject_unknown
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
 
@@ -103,7 +103,7 @@ def opened(
     if unknown := sorted(set(only) - known):
         raise TrainyardError(f"Rule {unknown[0]} does not exist", fix=f"known rules: {', '.join(sorted(known))}")
     policies = policy_settings(settings, rules) if settings else PolicySettings()
-    refuse_unknown(rules, policies)
+    reject_unknown(rules, policies)
     exempt = settings.exempt_namespaces if settings else policies.exempt_namespaces
     surroundings = Surroundings(
         policies,

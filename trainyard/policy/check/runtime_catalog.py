@@ -30,7 +30,7 @@ from trainyard.runtimes.release.transitions import transitions
 from trainyard.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
 from trainyard.settings import StackSettings
 
-__all__ = ["Wanted", "check_runtimes", "refuse_faults"]
+__all__ = ["Wanted", "check_runtimes", "require_valid"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 """Folders of an installed Trainyard; not under the user's version control, so not compared with a revision."""
@@ -124,7 +124,7 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
     return replace(report, notes=tuple(findings.notes)).with_findings(results)
 
 
-def refuse_faults(
+def require_valid(
     rulebook: Rulebook, folder: CatalogFolder, name: str, source: DecisionSource | None = None
 ) -> tuple[Finding, ...]:
     """Check a runtime as it would be released, and return the warnings.

@@ -24,7 +24,7 @@ from trainyard.policy.stack_objects import namespace_labels, platform_object, ru
 from trainyard.render import RenderContext
 from trainyard.render.platform_facts import context_of
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
-from trainyard.runtimes.runtime_lint import Rooms
+from trainyard.runtimes.runtime_lint import DomainCapacities
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
 
@@ -191,11 +191,11 @@ class World:
         return {body["metadata"]["name"]: (version.path, body) for version, body in catalog.sources()}
 
     @cached_property
-    def rooms(self) -> Rooms | None:
+    def capacities(self) -> DomainCapacities | None:
         """Capacities of the fabric's domains; None without a stack or fabric."""
         if self._settings is None or not self._settings.fabric.domains:
             return None
-        return Rooms.of(compile_fabric(self._settings.fabric))
+        return DomainCapacities.of(compile_fabric(self._settings.fabric))
 
 
 def _found(body: Body, file: Path | None) -> FoundRuntime:

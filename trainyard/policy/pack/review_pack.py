@@ -27,8 +27,8 @@ from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundi
 from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
+    FindingFilter,
     Review,
-    Said,
     Surroundings,
     Violation,
     decision_of,
@@ -287,10 +287,10 @@ class Pack:
 def _deduplicated(seen: Mapping[Key, Violation], chosen: Callable[[Key], bool]) -> Iterator[Key]:
     """Yield the keys to report: rendered objects do not repeat the findings of the object itself."""
     keys = sorted(filter(chosen, seen), key=lambda key: (key[0], key[1] or "", key[2]))
-    said = Said(seen[key] for key in keys if not key[0])
+    reported = FindingFilter(seen[key] for key in keys if not key[0])
     for label, group in groupby(keys, key=lambda key: key[0]):
         found = [seen[key] for key in group]
-        for each in said.news(found) if label else found:
+        for each in reported.unreported(found) if label else found:
             yield label, each.rule, each.path
 
 
