@@ -12,9 +12,9 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from components.common.objects import FIELD_MANAGER
+from components.common.threads import run_in_thread
 from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, BeforeChangeHook, apply_with_retries, with_spec
-from components.objects import FIELD_MANAGER
-from components.threads import run_in_thread
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError

@@ -10,7 +10,7 @@ import pulumi
 import pytest
 import yaml
 
-from components.ownership import LiveObjects
+from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
 
