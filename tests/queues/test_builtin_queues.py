@@ -23,9 +23,9 @@ OWNED = {"team": {"deserved": gpus(32)}}
         ({"root": {"deserved": gpus(8)}}, "root.deserved", "the scheduler writes it"),
         ({"root": {"guarantee": gpus(8)}}, "root.guarantee", "the scheduler writes it"),
         ({"root": {"state": "closed"}}, "root.state", "never closes root"),
-        ({"root": {"weight": 2}}, "root.weight", "no jobs are in root"),
-        ({"root": {"affinity": {}}}, "root.affinity", "no jobs are in root"),
-        ({"default": {"parent": "team"}}, "default.parent", "cannot be put below 'team'"),
+        ({"root": {"weight": 2}}, "root.weight", "root has no jobs"),
+        ({"root": {"affinity": {}}}, "root.affinity", "root has no jobs"),
+        ({"default": {"parent": "team"}}, "default.parent", "cannot be a child of 'team'"),
         ({"default": {"state": "retired"}}, "default.state", "cannot be retired"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:
         (
             tree(a={"deserved": {"cpu": "4"}, "guarantee": {"cpu": "4"}}),
             "queue-root-guarantee",
-            "but the capability of root does not name it",
+            "but the capability of root does not set it",
         ),
     ],
 )

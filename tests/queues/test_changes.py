@@ -36,7 +36,7 @@ def test_a_queue_with_jobs_is_not_removed() -> None:
         (
             "queue-removed-in-use",
             "trainyard:queues.vision",
-            "queue 'vision' would be removed, but 1 job is in it: vision/a (Running)",
+            "queue 'vision' would be removed, but it has 1 job: vision/a (Running)",
         )
     ]
 
@@ -44,10 +44,10 @@ def test_a_queue_with_jobs_is_not_removed() -> None:
 @pytest.mark.parametrize(
     ("state", "retired", "words"),
     [
-        ("Open", "", "it is open and may get jobs"),
+        ("Open", "", "it is open, so new jobs may be created"),
         ("Closed", "", "it is closed, not retired"),
         ("Closing", "vision", "it is still closing"),
-        ("Open", "vision", "it is open and may get jobs"),
+        ("Open", "vision", "it is open, so new jobs may be created"),
     ],
 )
 def test_an_empty_queue_is_removed_only_once_it_is_retired_and_closed(state: str, retired: str, words: str) -> None:
@@ -100,4 +100,4 @@ def test_many_jobs_are_counted() -> None:
     gangs = [gang(f"job-{number}", "vision") for number in range(9)]
     ((_, _, message),) = found([queue("vision")], {}, *gangs)
     assert message.endswith("vision/job-4 (Running) and 4 more")
-    assert "9 jobs are in it" in message
+    assert "it has 9 jobs" in message

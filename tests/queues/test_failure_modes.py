@@ -41,13 +41,13 @@ def chain(depth: int) -> dict[str, Queue]:
             "queue-deserved-overcommit",
             tree(a={"capability": gpus(8)}, m={"parent": "a"}, b={"parent": "m", "deserved": gpus(9)}),
             {},
-            "deserve 9 of nvidia.com/gpu, but m can never have more than 8",
+            "have deserved 9 of nvidia.com/gpu, but the limit of m is 8",
         ),
         (
             "queue-guarantee-silent",
             tree(a={"deserved": gpus(8)}, b={"parent": "a", "deserved": gpus(8), "guarantee": gpus(4)}),
             {},
-            "4 of nvidia.com/gpu are guaranteed below it, to b (4), but it guarantees none itself",
+            "4 of nvidia.com/gpu are guaranteed below it, to b (4), but its own guarantee is unset",
         ),
         (
             "queue-reclaim-unreachable",
@@ -57,15 +57,15 @@ def chain(depth: int) -> dict[str, Queue]:
                 c={"deserved": gpus(24)},
             ),
             {},
-            "but b may borrow until 0 are left, and is not reclaimable",
+            "but b may borrow until only 0 remain, and is not reclaimable",
         ),
         (
             "queue-deserved-device",
             tree(a={"deserved": gpus(32)}, b={"deserved": {"cpu": 96}}),
             {},
-            "'b' deserves none of nvidia.com/gpu, of which others have shares",
+            "'b' has no share of nvidia.com/gpu, but other queues have one",
         ),
-        ("queue-reclaim-enqueue", SHARED, {"scheduling": Scheduling(enqueue=True)}, "keeps a, b from taking back"),
+        ("queue-reclaim-enqueue", SHARED, {"scheduling": Scheduling(enqueue=True)}, "prevents a, b from reclaiming"),
         ("queue-reclaim-off", SHARED, {"scheduling": Scheduling(reclaim=False)}, "action reclaim is off"),
         ("queue-deserved-ignored", SHARED, {"scheduling": PROPORTION}, "which plug-in proportion ignores"),
         (
@@ -78,13 +78,13 @@ def chain(depth: int) -> dict[str, Queue]:
             "queue-plugins-both",
             tree(a={"deserved": gpus(48)}, b={"deserved": gpus(16)}),
             {"scheduling": BOTH},
-            "'a' deserves 48 of nvidia.com/gpu; while all queues ask, its weight of 1 of 2 leaves it 32",
+            "'a' has deserved 48 of nvidia.com/gpu; if all queues have demand, its weight of 1 of 2 gives it 32",
         ),
         (
             "queue-tree-ignored",
             tree(a={"capability": gpus(8)}, b={"parent": "a", "deserved": gpus(8)}),
             {"scheduling": FLAT},
-            "a bound the queues below them, but the scheduler does not read the tree",
+            "a limit their child queues, but the scheduler ignores the tree",
         ),
         (
             "queue-affinity-ignored",
@@ -96,23 +96,23 @@ def chain(depth: int) -> dict[str, Queue]:
             "queue-affinity-groups",
             tree(a={"deserved": gpus(8), "affinity": {"nodeGroupAffinity": {"required": ["x"]}}}),
             {"node_groups": ["h100"]},
-            "runs in node group x, which no node carries",
+            "runs in node group x, which no node has",
         ),
         (
             "queue-affinity-nowhere",
             tree(a={"deserved": gpus(8), "affinity": {"nodeGroupAntiAffinity": {"required": ["x"]}}}),
             {},
-            "leaves no node group",
+            "excludes every node group",
         ),
-        ("queue-state-parent", tree(a={"state": "closed"}, b={"parent": "a"}), {}, "'a' above it is closed"),
+        ("queue-state-parent", tree(a={"state": "closed"}, b={"parent": "a"}), {}, "its parent 'a' is closed"),
         (
             "queue-closed-guarantee",
             tree(a={"state": "retired", "deserved": gpus(8), "guarantee": gpus(8)}),
             {},
-            "is retired and still guaranteed 8 nvidia.com/gpu",
+            "is retired but has a guarantee of 8 nvidia.com/gpu",
         ),
         ("queue-root-amounts", SHARED, {"root": Queue(deserved=gpus(32))}, "root has deserved, which the scheduler"),
-        ("queue-depth", chain(6), {"scheduling": NEWER}, "'q5' is on level 6 below root, 5 are allowed"),
+        ("queue-depth", chain(6), {"scheduling": NEWER}, "'q5' is on level 6 below root, the maximum is 5"),
     ],
 )
 def test_a_failure_mode_is_told_with_its_numbers(
@@ -204,7 +204,7 @@ def test_without_the_tree_guarantees_of_inner_queues_count_too() -> None:
     )
     assert "queue-guarantee-fabric" not in rules(found(queues))
     (finding,) = of("queue-guarantee-fabric", found(queues, FLAT))
-    assert "80 of nvidia.com/gpu are guaranteed to queues, the fabric has 64" in finding.message
+    assert "80 of nvidia.com/gpu are guaranteed to queues, but the fabric has 64" in finding.message
 
 
 def test_default_is_told_when_nothing_is_left_for_it() -> None:
@@ -233,7 +233,7 @@ def test_gangs_that_fit_in_no_queue_of_a_tenant_are_told() -> None:
     one = stack(queues, {"t": {"queues": ["small"], "runtimes": ["llm", "toy"]}})
     (finding,) = of("queue-capability-gang", check_queues(one, gangs=gangs))
     assert finding.path == f"trainyard:queues.small.capability[{GPU}]"
-    assert "can have at most 8 of nvidia.com/gpu, but a gang of llm" in finding.message
+    assert "is 8 of nvidia.com/gpu, but a gang of llm" in finding.message
     other = stack(queues, {"t": {"queues": ["small"], "runtimes": ["toy"]}})
     assert of("queue-capability-gang", check_queues(other, gangs=gangs)) == []
 
@@ -254,7 +254,7 @@ def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_told() -> None:
     settings = stack(OWNERS, tenants, **PATIENT)
     (finding,) = of("queue-reclaim-topology", check_queues(settings, scheduling=TOPOLOGY, strict={"gang"}))
     assert finding.path == "trainyard:tenants.t.priorityClasses"
-    assert "a gang of gang that tenant 't' runs must stay in one domain" in finding.message
+    assert "a gang of gang of tenant 't' must stay in one domain" in finding.message
 
 
 @pytest.mark.parametrize(

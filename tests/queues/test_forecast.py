@@ -83,13 +83,13 @@ def test_a_guarantee_is_kept() -> None:
 def test_a_job_above_the_limit_of_any_queue_above_it_waits_and_says_which() -> None:
     tree = QueueTree({"team": Queue(capability=gpus(16)), "a": Queue("team", deserved=gpus(8))})
     outlook = forecast(tree, [job("large", "a", 24), job("small", "a", 8)], units(gpus(64))).jobs
-    assert outlook["large"].reason == f"team may use 16 {GPU}, 16 of it free"
+    assert outlook["large"].reason == f"the limit of team is 16 {GPU}, of which 16 are free"
     assert outlook["small"].fate is Fate.STARTS
 
 
 def test_a_full_cluster_says_what_is_short() -> None:
     outlook = forecast(QueueTree(SHARED), [job("large", "a", 65)], units(gpus(64))).jobs["large"]
-    assert outlook.reason == f"a may use 64 {GPU}, 64 of it free"
+    assert outlook.reason == f"the limit of a is 64 {GPU}, of which 64 are free"
     running = [job("one", "a", 32, running=True), job("two", "b", 32, running=True)]
     outlook = forecast(QueueTree(SHARED), [*running, job("late", "b", 8)], units(gpus(64))).jobs["late"]
     assert outlook.reason == f"the cluster is full: 8 {GPU} short"
@@ -121,7 +121,10 @@ def test_shares_are_compared_level_by_level() -> None:
 
 @pytest.mark.parametrize(
     ("queue", "reason"),
-    [("gone", "there is no queue gone"), ("team", "queue team has queues below it: nothing is scheduled for anybody")],
+    [
+        ("gone", "queue gone does not exist"),
+        ("team", "queue team has child queues: this stops scheduling for every tenant"),
+    ],
 )
 def test_a_job_in_no_leaf_waits(queue: str, reason: str) -> None:
     tree = QueueTree({"team": Queue(), "a": Queue("team")})

@@ -129,8 +129,8 @@ def test_one_name_twice_is_told_with_its_files() -> None:
     [
         ("a: [", "not valid YAML"),
         ("kind: Queue\nspec:\n  weight: 1\n  weight: 2\n", r"duplicate key 'weight' \(line 4\)"),
-        ("- 1", "no Kubernetes object"),
-        ("kind: 3", "no Kubernetes object"),
+        ("- 1", "other than a Kubernetes object"),
+        ("kind: 3", "other than a Kubernetes object"),
         ("", "no Queue"),
         ("apiVersion: v1\nkind: Namespace", "no Queue"),
         ("apiVersion: example.com/v1\nkind: Queue", "no Queue"),

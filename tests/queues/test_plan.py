@@ -56,13 +56,13 @@ def test_the_job_that_loses_its_place_is_told_who_takes_it() -> None:
     assert effects["vision/1"].effect is Effect.TAKEN
     assert effects["vision/1"].reason == "by language/1 of b"
     assert effects["language/1"].effect is Effect.STARTS
-    assert effects["lost/0"].reason == "there is no queue old"
+    assert effects["lost/0"].reason == "queue old does not exist"
 
 
 def test_no_change_has_no_consequences() -> None:
     found = plan(QueueTree(BEFORE), QueueTree(BEFORE), jobs=JOBS, capacity=units(gpus(64)))
     assert (found.queues, found.jobs) == ((), ())
-    assert as_text(found) == as_markdown(found) == "Nothing changes for any queue."
+    assert as_text(found) == as_markdown(found) == "No queue changes."
 
 
 def test_the_queue_that_volcano_makes_is_neither_added_nor_removed() -> None:
@@ -104,8 +104,8 @@ def manifest(name: str, **spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("queues", "words"),
     [
-        ([manifest("a", parent="b"), manifest("b", parent="a")], "queues are above each other: a → b → a"),
-        ([manifest("a", parent="gone")], "queue 'a' is below 'gone', which is not there"),
+        ([manifest("a", parent="b"), manifest("b", parent="a")], "queues form a cycle: a → b → a"),
+        ([manifest("a", parent="gone")], "the parent 'gone' of queue 'a' does not exist"),
     ],
 )
 def test_what_is_no_tree_has_no_plan(queues: list[dict[str, Any]], words: str) -> None:
@@ -150,7 +150,7 @@ def test_the_command_compares_files_with_recorded_jobs(tmp_path: Path) -> None:
             "job": "default/large",
             "queue": "a",
             "effect": "waits",
-            "reason": "a may use 8 nvidia.com/gpu, 8 of it free",
+            "reason": "the limit of a is 8 nvidia.com/gpu, of which 8 are free",
         }
     ]
 

@@ -152,9 +152,7 @@ def test_a_cycle_is_told_once_and_stops_nothing_else() -> None:
     queues = tree(a={"parent": "b"}, b={"parent": "a"}, tail={"parent": "a"}, bad={"deserved": {"gpu": "1"}})
     problems = check_tree(queues, capacity=CAPACITY)
     cycles = [problem for problem in problems if problem.rule == "queue-cycle"]
-    assert [problem.message for problem in cycles] == [
-        "queues are above each other: a → b → a; the scheduler would crash"
-    ]
+    assert [problem.message for problem in cycles] == ["queues form a cycle: a → b → a; the scheduler would crash"]
     assert "queue-resource-name" in rules(problems)
 
 
@@ -168,7 +166,7 @@ def test_a_tenant_may_not_use_an_inner_queue() -> None:
 def test_objects_are_refused_for_errors_and_made_despite_warnings() -> None:
     assert rules(check_queues(stack({"a": {}}))) == {"queue-deserved-absent"}
     assert len(queue_objects(stack({"a": {}}))) == 1
-    with pytest.raises(TrainyardError, match="queue tree has faults"):
+    with pytest.raises(TrainyardError, match="queue tree is invalid"):
         queue_objects(stack({"a": {"parent": "a"}}))
 
 
@@ -189,7 +187,7 @@ def test_the_tree_is_drawn_with_its_tenants() -> None:
         "root",
         f"├─ p: deserved {GPU} 8",
         "│  └─ c [t]: not reclaimable",
-        "└─ default: jobs that name no queue",
+        "└─ default: jobs without a queue",
     ]
 
 

@@ -85,7 +85,7 @@ def test_rounding_down_is_remembered_and_told_where_it_costs_a_device() -> None:
     (finding,) = result.findings
     assert finding.rule == "queue-share-rounded"
     assert "a 3.5 → 3, b 3.5 → 3" in finding.message
-    assert "1 nvidia.com/gpu are left over" in finding.fix
+    assert "1 nvidia.com/gpu remain" in finding.fix
 
 
 def test_less_than_a_device_in_all_is_not_worth_a_word() -> None:
@@ -105,16 +105,26 @@ def test_a_share_of_less_than_one_device_is_told() -> None:
     ("queues", "supply", "rule", "says"),
     [
         ({"a": {"deserved": "50%"}}, Supply(node=NODE), "queue-percent-base", "the fabric has no nodes"),
-        ({"a": {"deserved": {"x.com/y": "50%"}}}, SUPPLY, "queue-percent-base", "the fabric offers none"),
-        ({"p": {}, "a": {"parent": "p", "deserved": "50%"}}, SUPPLY, "queue-percent-base", "'p' above it has no"),
+        ({"a": {"deserved": {"x.com/y": "50%"}}}, SUPPLY, "queue-percent-base", "the fabric has none"),
+        (
+            {"p": {}, "a": {"parent": "p", "deserved": "50%"}},
+            SUPPLY,
+            "queue-percent-base",
+            "deserved of its parent 'p' is unset",
+        ),
         (
             {"p": {"deserved": {"cpu": 1}}, "a": {"parent": "p", "deserved": {"gpu": "50%"}}},
             SUPPLY,
             "queue-percent-base",
-            "does not name it",
+            "does not set it",
         ),
         ({"a": {"deserved": {"nodes": "50%"}}}, SUPPLY, "queue-nodes-shape", "a percentage"),
-        ({"a": {"deserved": {"nodes": 2}}}, Supply(TOTAL, devices=(GPU,)), "queue-nodes-shape", "not all alike"),
+        (
+            {"a": {"deserved": {"nodes": 2}}},
+            Supply(TOTAL, devices=(GPU,)),
+            "queue-nodes-shape",
+            "have different shapes",
+        ),
         ({"a": {"deserved": {"nodes/x": 2}}}, SUPPLY, "queue-nodes-shape", "has no shape 'x'"),
         (
             {"a": {"deserved": {"gpu": 2}}},
@@ -122,7 +132,7 @@ def test_a_share_of_less_than_one_device_is_told() -> None:
             "queue-resource-ambiguous",
             "nvidia.com/gpu or amd.com/gpu",
         ),
-        ({"a": {"deserved": {"gpu": 2, GPU: 3}}}, SUPPLY, "queue-resource-ambiguous", "named twice"),
+        ({"a": {"deserved": {"gpu": 2, GPU: 3}}}, SUPPLY, "queue-resource-ambiguous", "set twice"),
     ],
 )
 def test_what_cannot_be_computed_is_told(queues: dict[str, Any], supply: Supply, rule: str, says: str) -> None:

@@ -1,4 +1,4 @@
-"""The tenant queue tree: checked against the rules of the Volcano version, then written as Queue objects."""
+"""The tenant queue tree: checked against the rules of the Volcano version, and compiled to Queue objects."""
 
 from trainyard.queues.capacity import Supply, supply_of
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths

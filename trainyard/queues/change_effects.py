@@ -1,7 +1,7 @@
 """Effect of a queue tree change on existing jobs, checked before any write.
 
-Volcano deletes a queue with running jobs without a word, and lets a queue with waiting jobs become a parent, after
-which nothing is scheduled for anybody.
+Volcano silently deletes a queue with running jobs, and lets a queue with waiting jobs become a parent, which stops all
+scheduling.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ def change_findings(
     pod_groups: Sequence[Mapping[str, Any]],
     path: str = "trainyard:queues",
 ) -> list[Finding]:
-    """Find what must not be done to a live queue tree.
+    """Find changes that harm jobs of a live queue tree.
 
     Parameters
     ----------
     live
-        The Queues that exist.
+        Live Queues.
     wanted
-        Specs of the queues that there will be, by name.
+        Desired specs, by queue.
     owned
-        Names of the live queues that this stack made; others are left alone.
+        Names of the live queues that this stack created; others are ignored.
     retired
         Names of the queues that were retired before this change.
     pod_groups
-        Every PodGroup of the cluster, of whatever phase.
+        Every PodGroup of the cluster, in any phase.
     path
-        Where the wanted queues are, the start of each problem's path.
+        Path of the desired queues, the prefix of each finding's path.
     """
     queues = {queue["metadata"]["name"]: queue for queue in live}
     jobs: defaultdict[str, list[str]] = defaultdict(list)
@@ -63,7 +63,7 @@ def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str]
         fix = f"keep {name} with state: closed until they are done, then state: retired, then remove it"
         yield Finding(path, f"queue {name!r} would be removed, but {_some(jobs)}", fix, rule)
     elif not retired or _state(queue) != "Closed":
-        message = f"queue {name!r} would be removed, but it is {_known(queue)} and may get jobs at any moment"
+        message = f"queue {name!r} would be removed, but it is {_known(queue)} so new jobs may be created in it"
         yield Finding(path, message, f"keep {name} with state: retired, `up`, then remove it", rule)
 
 
@@ -71,8 +71,8 @@ def _closing(
     name: str, queue: Mapping[str, Any], wanted: Mapping[str, Any], jobs: list[str], path: str
 ) -> Iterator[Finding]:
     if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, wanted):
-        message = f"queue {name!r} is closing, and Volcano refuses to change it until it is empty: {_some(jobs)}"
-        yield Finding(path, message, "change it once it is closed, or end these jobs", "queue-closing")
+        message = f"queue {name!r} is closing, and Volcano rejects changes until it is empty: {_some(jobs)}"
+        yield Finding(path, message, "change it when it is closed, or delete these jobs", "queue-closing")
 
 
 def _changes(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -91,8 +91,8 @@ def _new_parents(
             below = sorted(name for name, spec in wanted.items() if spec.get("parent") == parent)
             yield Finding(
                 f"{path}.{below[0]}.parent",
-                f"queue {parent!r} would get queues below it ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "
-                "with one gang in it nothing would be scheduled for anybody",
+                f"queue {parent!r} would get child queues ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "
+                "one gang in it would stop scheduling for every tenant",
                 f"add a new parent instead, or close {parent} until it is empty",
                 "queue-parent-in-use",
             )
@@ -114,7 +114,6 @@ def _job(group: Mapping[str, Any]) -> str:
 
 def _some(jobs: Sequence[str]) -> str:
     if not jobs:
-        return "no jobs are in it"
+        return "it has no jobs"
     more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
-    count = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
-    return f"{count} in it: {', '.join(jobs[:_SHOWN])}{more}"
+    return f"it has {len(jobs)} job{'' if len(jobs) == 1 else 's'}: {', '.join(jobs[:_SHOWN])}{more}"

@@ -1,10 +1,11 @@
 """Forecast for jobs under a queue tree: running, starting, waiting (with the reason), reclaimable.
 
-The scheduler's own rules on totals, not on nodes; whether nodes are left whole enough for a gang is not asked. Upstream
-source: plug-in ``capacity`` with the tree of Volcano 1.14.1. Queues are served by priority, then by their share of
-deserved, level by level; a job must fit below every queue above it. A queue takes back while one resource that its job
-asks for stays within deserved. A job can be taken from a reclaimable queue that has more than it deserves of something
-the job asks for, and as long as the queue keeps its guarantee: lowest priority first, then youngest.
+Applies the scheduler's rules to totals, not to nodes: whether a gang fits on individual nodes is not checked. Upstream
+source: plug-in ``capacity`` with the tree of Volcano 1.14.1. Queues are served by priority, then by the used part of
+their deserved amount, level by level; a job must fit in the limit of every queue above it. A queue reclaims while one
+resource that its job requests stays within deserved. A job can be reclaimed from a reclaimable queue that is above
+deserved in a resource that the job requests, and only while the queue keeps its guarantee: lowest priority first, then
+youngest.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _Order = tuple[int, tuple[tuple[float, bool], ...]]
 
 
 class Fate(StrEnum):
-    """What becomes of one job."""
+    """Outcome of one job."""
 
     RUNS = "runs"
     STARTS = "starts"
@@ -38,16 +39,16 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Outlook:
-    """What becomes of one job, and why.
+    """Forecast for one job, with the reason.
 
     Parameters
     ----------
     fate
-        What becomes of it.
+        The outcome.
     reason
-        What it waits for, or who takes its place; empty otherwise.
+        What it waits for, or the job that reclaims its resources; otherwise empty.
     reclaimable
-        Whether it runs on what its queue borrowed, so that others may take it back.
+        Whether it runs on borrowed resources, which their owners may reclaim.
     """
 
     fate: Fate
@@ -57,14 +58,14 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What becomes of all jobs.
+    """Forecast for all jobs.
 
     Parameters
     ----------
     jobs
-        Outlook by name of the job.
+        Forecast by name of the job.
     limits
-        What each queue may use at most, in whole units.
+        Limit of each queue, in units.
     """
 
     jobs: Mapping[str, Outlook]
@@ -72,16 +73,16 @@ class Forecast:
 
 
 def forecast(tree: QueueTree, jobs: Sequence[Job], capacity: Mapping[str, int] | None) -> Forecast:
-    """Return what becomes of jobs under a queue tree, once the scheduler has done what it can do at once.
+    """Return the forecast for jobs under a queue tree, after all that the scheduler can do at once.
 
     Parameters
     ----------
     tree
         The queues, without a cycle; ``default`` exists in every tree.
     jobs
-        Running and waiting ones, in the order in which they came.
+        Running and waiting jobs, in order of creation.
     capacity
-        Units that all nodes offer together; None when that is not known: then only the queues' own limits count.
+        Capacity of all nodes, in units; None if unknown: then only the queues' limits count.
     """
     if DEFAULT not in tree.queues:
         tree = tree.with_queue(DEFAULT, Queue())
@@ -96,7 +97,7 @@ def forecast(tree: QueueTree, jobs: Sequence[Job], capacity: Mapping[str, int] |
 
 @dataclass
 class _Scene:
-    """The queues while they are served."""
+    """State of the queues during scheduling."""
 
     tree: QueueTree
     limits: Mapping[str, Amounts]
@@ -117,13 +118,13 @@ class _Scene:
         self._touched: set[str] = set()
 
     def begin(self, job: Job) -> None:
-        """Let a job have what it asks for."""
+        """Start a job: its request counts as used."""
         self._served.add(job.name)
         self.present[job.queue][job.name] = job
         self._count(job, 1)
 
     def serve(self, waiting: Iterable[Job]) -> None:
-        """Start what can be started, first from what is free, then from what others borrowed."""
+        """Start all jobs that can start, first on free resources, then on reclaimed ones."""
         full = self._round(waiting)
         for job in sorted(full, key=lambda job: (self._order(job.queue), _first(job))):
             if self._take_back(job):
@@ -132,7 +133,7 @@ class _Scene:
         self._round([job for job in full if job.name not in self._served])
 
     def outlook(self, job: Job, exposed: frozenset[str]) -> Outlook:
-        """Return what became of a job."""
+        """Return the forecast for a job."""
         if job.name in self.takers:
             return Outlook(Fate.TAKEN, f"by {self.takers[job.name]}", reclaimable=True)
         if job.name in self._served:
@@ -140,11 +141,11 @@ class _Scene:
         return Outlook(Fate.WAITS, self.reasons[job.name])
 
     def exposed(self) -> frozenset[str]:
-        """Return the jobs that run on what their queue borrowed."""
+        """Return the jobs that run on borrowed resources."""
         return frozenset(job.name for name in self.present for job in self._takable_of(name))
 
     def _round(self, waiting: Iterable[Job]) -> list[Job]:
-        """Serve queues in their order; return the jobs that only wait for others to end."""
+        """Serve the queues in their order; return the jobs that only lack free capacity."""
         lines: defaultdict[str, list[Job]] = defaultdict(list)
         for job in waiting:
             if reason := self._closed(job):
@@ -178,9 +179,9 @@ class _Scene:
     def _closed(self, job: Job) -> str:
         queue = self.tree.queues.get(job.queue)
         if queue is None:
-            return f"there is no queue {job.queue}"
+            return f"queue {job.queue} does not exist"
         if job.queue not in self._leaves:
-            return f"queue {job.queue} has queues below it: nothing is scheduled for anybody"
+            return f"queue {job.queue} has child queues: this stops scheduling for every tenant"
         return ""
 
     def _beyond_limit(self, job: Job) -> str:
@@ -190,7 +191,7 @@ class _Scene:
                 bound = limit.get(resource)
                 if bound is not None and amount and used.get(resource, 0) + amount > bound:
                     free = text(resource, max(0, bound - used.get(resource, 0)))
-                    return f"{name} may use {text(resource, bound)} {resource}, {free} of it free"
+                    return f"the limit of {name} is {text(resource, bound)} {resource}, of which {free} are free"
         return ""
 
     def _missing(self, job: Job) -> Amounts:
@@ -205,7 +206,7 @@ class _Scene:
         return {resource: amount for resource, amount in short.items() if amount > 0}
 
     def _take_back(self, job: Job) -> bool:
-        """Take back what a job needs, if its queue may; nothing is taken where it would not be enough."""
+        """Reclaim what a job lacks, if its queue may; nothing is evicted if that would not be enough."""
         missing = self._missing(job)
         if self._beyond_limit(job) or not self._may_take(job) or not self._enough(job, missing):
             return False
@@ -225,7 +226,7 @@ class _Scene:
         return True
 
     def _enough(self, job: Job, missing: Amounts) -> bool:
-        """Return whether all that others borrowed would be enough."""
+        """Return whether everything that others borrowed would be enough."""
         for name in self._touched & self._leaves:
             old, new = self._takable.get(name, []), self._takable_of(name)
             for sign, jobs in ((-1, old), (1, new)):
@@ -260,7 +261,7 @@ class _Scene:
                     yield job
 
     def _takable_of(self, name: str) -> list[Job]:
-        """Return the jobs that others may take from a queue, in the order they would be taken in."""
+        """Return the jobs that others may reclaim from a queue, in order of eviction."""
         if not self._lends(name):
             return []
         found, left = [], self.used[name]
@@ -289,7 +290,7 @@ class _Scene:
         return -self.tree.queues[name].priority, tuple(self._share(each) for each in self._chains[name])
 
     def _share(self, name: str) -> tuple[float, bool]:
-        """Return the part of its share that a queue has used, and whether it has none, which counts as all of it."""
+        """Return the used part of a queue's share, and whether it has no share, which counts as fully used."""
         if name not in self._parts:
             deserved, used = self._deserved(name), self.used[name]
             parts = (used.get(each, 0) / amount for each, amount in deserved.items())
@@ -310,7 +311,7 @@ def _first(job: Job) -> tuple[int, str, str]:
 
 
 def _last(job: Job) -> tuple[int, tuple[int, ...], str]:
-    """Order in which running jobs are taken: lowest priority, then youngest."""
+    """Order of eviction of running jobs: lowest priority, then youngest."""
     return job.priority, tuple(-ord(letter) for letter in job.created), job.name
 
 

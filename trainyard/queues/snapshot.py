@@ -22,14 +22,14 @@ __all__ = ["Side", "file_side", "live_side", "settings_side"]
 
 @dataclass(frozen=True)
 class Side:
-    """A queue tree and what belongs to it.
+    """Recorded state of a queue tree.
 
     Parameters
     ----------
     tree
         The queues.
     capacity
-        Units that all nodes offer together; None when that is not known.
+        Capacity of all nodes, in units; None if unknown.
     tenants
         Queues by tenant.
     """
@@ -40,12 +40,12 @@ class Side:
 
 
 def file_side(text: str, source: str) -> Side:
-    """Return what stack settings or Queue manifests say.
+    """Return the snapshot of stack settings or Queue manifests.
 
     Raises
     ------
     TrainyardError
-        The text is neither, or its queues form no tree.
+        The text is neither, or its queues do not form a tree.
     """
     if is_manifest(text, source):
         read = read_manifests({source: text})
@@ -54,12 +54,12 @@ def file_side(text: str, source: str) -> Side:
 
 
 def settings_side(settings: StackSettings, source: str) -> Side:
-    """Return what stack settings say.
+    """Return the snapshot of stack settings.
 
     Raises
     ------
     TrainyardError
-        The queues form no tree.
+        The queues do not form a tree.
     """
     total = supply_of(settings).total
     tenants = {name: tenant.queues for name, tenant in settings.tenants.items()}
@@ -67,21 +67,21 @@ def settings_side(settings: StackSettings, source: str) -> Side:
 
 
 def live_side(queues: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]) -> Side:
-    """Return what a cluster has.
+    """Return the snapshot of a cluster.
 
     Parameters
     ----------
     queues
-        Its Queues.
+        Queues of the cluster.
     nodes
-        Its nodes; those that take no pods do not count.
+        Its nodes; unschedulable ones do not count.
     """
     found: dict[str, Queue] = {}
     for body in queues:
         name, queue, _ = read_queue(body)
         found[name] = queue
     root = found.pop(ROOT, Queue())
-    # The scheduler writes what it shares out into root; that is not a configured limit.
+    # The scheduler writes the capacity that it divides into root; that is not a configured limit.
     tree = QueueTree(found, Queue(capability=root.capability))
     capacity: Amounts = {}
     for node in nodes:
@@ -94,13 +94,13 @@ def live_side(queues: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, 
 def _sound(tree: QueueTree, source: str) -> QueueTree:
     for cycle in tree.cycles():
         raise TrainyardError(
-            f"{source}: queues are above each other: {' → '.join((*cycle, cycle[0]))}",
-            fix="give one of them a parent outside",
+            f"{source}: queues form a cycle: {' → '.join((*cycle, cycle[0]))}",
+            fix="give one of them a parent outside the cycle",
         )
     for name, queue in sorted(tree.queues.items()):
         if queue.parent != ROOT and queue.parent not in tree.queues:
             raise TrainyardError(
-                f"{source}: queue {name!r} is below {queue.parent!r}, which is not there",
-                fix="run `trainyard queues check` and correct what it finds",
+                f"{source}: the parent {queue.parent!r} of queue {name!r} does not exist",
+                fix="run `trainyard queues check` and correct the findings",
             )
     return tree
