@@ -19,7 +19,7 @@ OWNED = {"team": {"deserved": gpus(32)}}
 @pytest.mark.parametrize(
     ("queues", "path", "says"),
     [
-        ({"root": {"parent": "team"}}, "root.parent", "above all others"),
+        ({"root": {"parent": "team"}}, "root.parent", "top of the tree"),
         ({"root": {"deserved": gpus(8)}}, "root.deserved", "the scheduler writes it"),
         ({"root": {"guarantee": gpus(8)}}, "root.guarantee", "the scheduler writes it"),
         ({"root": {"state": "closed"}}, "root.state", "never closes root"),

@@ -241,7 +241,7 @@ def test_gangs_that_fit_in_no_queue_of_a_tenant_are_told() -> None:
 def test_the_fabric_bounds_gangs_too() -> None:
     settings = stack({"a": {"deserved": gpus(8)}}, {"t": {"queues": ["a"]}}, nodes=1)
     (finding,) = of("queue-capability-gang", check_queues(settings, gangs={"llm": {GPU: "16"}}))
-    assert "at most 8" in finding.message
+    assert "is 8 of" in finding.message
 
 
 TOPOLOGY = Scheduling(topology=True)

@@ -101,9 +101,9 @@ def test_show_writes_a_picture(app: typer.Typer, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["check", "/nowhere"], "cannot be read"),
-        (["show", LOCAL, "--from", "guess"], "There is no source 'guess'"),
+        (["show", LOCAL, "--from", "guess"], "Source 'guess' does not exist"),
         (["import", "--from", "inventory"], "Neither a file nor a cluster is given"),
-        (["import", "--from", "nodes", LOCAL], "holds no nodes"),
+        (["import", "--from", "nodes", LOCAL], "contains no nodes"),
         (["import", "--from", "nodes", LOCAL, "--label", "rack"], "is not TIER=KEY"),
         (["show", LOCAL, "--svg", "/nowhere/x.svg"], "cannot be written"),
     ],

@@ -25,7 +25,7 @@ def regex(pattern: str, kind: str = "Node") -> dict[str, Any]:
     return {"type": kind, "selector": {"regexMatch": {"pattern": pattern}}}
 
 
-def labelled(kind: str = "Node", **selector: Any) -> dict[str, Any]:
+def labeled(kind: str = "Node", **selector: Any) -> dict[str, Any]:
     return {"type": kind, "selector": {"labelMatch": selector}}
 
 
@@ -121,7 +121,7 @@ def test_sound_hyper_nodes_have_no_findings() -> None:
         ),
         (
             "hypernode-selector-ignored",
-            [hyper_node("s", 2, labelled("HyperNode", matchLabels={"a": "b"}))],
+            [hyper_node("s", 2, labeled("HyperNode", matchLabels={"a": "b"}))],
             "HyperNode/s.spec.members[0].selector",
         ),
         ("hypernode-regex-unanchored", [hyper_node("r", 1, regex("n1"))], "HyperNode/r.spec.members[0].selector"),
@@ -132,11 +132,11 @@ def test_sound_hyper_nodes_have_no_findings() -> None:
             [hyper_node("r", 1, regex("^(n+)+$")), *NODES],
             "HyperNode/r.spec.members[0].selector",
         ),
-        ("hypernode-label-match-empty", [hyper_node("r", 1, labelled())], "HyperNode/r.spec.members[0].selector"),
+        ("hypernode-label-match-empty", [hyper_node("r", 1, labeled())], "HyperNode/r.spec.members[0].selector"),
         ("hypernode-node-missing", [hyper_node("r", 1, regex("^x$")), *NODES], "HyperNode/r.spec.members[0].selector"),
         (
             "hypernode-node-missing",
-            [hyper_node("r", 1, labelled(matchLabels={"a": "b"})), *NODES],
+            [hyper_node("r", 1, labeled(matchLabels={"a": "b"})), *NODES],
             "HyperNode/r.spec.members[0].selector",
         ),
         ("hypernode-member-repeated", [hyper_node("r", 1, "n", "n")], "HyperNode/r.spec.members[1]"),
@@ -199,7 +199,7 @@ def test_a_label_selector_selects_like_the_scheduler() -> None:
     nodes = [node("n0", rack="a"), node("n1", rack="a", old="yes"), node("n2", rack="b")]
     orphans = [
         finding.object
-        for finding in found(hyper_node("r", 1, labelled(matchExpressions=wanted)), *nodes)
+        for finding in found(hyper_node("r", 1, labeled(matchExpressions=wanted)), *nodes)
         if finding.rule == "hypernode-node-orphan"
     ]
     assert orphans == ["n1", "n2"]

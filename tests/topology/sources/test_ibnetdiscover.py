@@ -9,7 +9,7 @@ import pytest
 from trainyard.errors import TrainyardError
 from trainyard.topology import compile_fabric
 from trainyard.topology.sources import source
-from trainyard.topology.to_settings import Declared
+from trainyard.topology.to_settings import ImportedFabric
 
 
 class Network:
@@ -53,11 +53,11 @@ class Network:
                 yield f'[{number}]{own}\t"{peer}"[{other}]{"" if own else f"({peer[2:]})"} \t\t# {told}'
 
 
-def read(network: Network) -> Declared:
+def read(network: Network) -> ImportedFabric:
     return source("ibnetdiscover").read(network.text())
 
 
-def places(declared: Declared) -> dict[str, tuple[str, ...]]:
+def places(declared: ImportedFabric) -> dict[str, tuple[str, ...]]:
     return {node.name: node.path for node in compile_fabric(declared.settings).nodes}
 
 
@@ -102,7 +102,7 @@ def test_a_node_that_lacks_a_link_stays_with_the_others() -> None:
     declared = read(network)
     assert places(declared)["gpu-02"][0] == "rails-leaf-00"
     assert any("fewer links" in note and "gpu-02" in note for note in declared.notes)
-    assert any("rails are not noted in rails-leaf-00" in note for note in declared.notes)
+    assert any("rails are unset in rails-leaf-00" in note for note in declared.notes)
 
 
 def test_three_levels_of_switches_are_three_tiers() -> None:
@@ -137,7 +137,7 @@ def test_switches_without_a_name_of_their_own_are_called_by_their_guid() -> None
         network.adapter(f"c{number}", "Mellanox Technologies Aggregation Node", leaf)
     declared = read(network)
     assert places(declared)["n1"] == ("switch-00000000000000a1",)
-    assert any("do not say which node" in note for note in declared.notes)
+    assert any("their node is unknown" in note for note in declared.notes)
 
 
 def test_a_rack_more_changes_no_other_name() -> None:

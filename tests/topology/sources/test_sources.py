@@ -16,7 +16,7 @@ from trainyard.topology.fabric_checks import fabric_findings
 from trainyard.topology.serialize import settings_text
 from trainyard.topology.sources import SOURCES, Options, source
 from trainyard.topology.sources.hostlist import expand
-from trainyard.topology.to_settings import Declared
+from trainyard.topology.to_settings import ImportedFabric
 
 INVENTORY = """\
 # where the nodes are
@@ -65,11 +65,11 @@ kind: Node
 """
 
 
-def read(name: str, text: str, **options: Any) -> Declared:
+def read(name: str, text: str, **options: Any) -> ImportedFabric:
     return source(name).read(text, Options(**options))
 
 
-def places(declared: Declared) -> dict[str, tuple[str, ...]]:
+def places(declared: ImportedFabric) -> dict[str, tuple[str, ...]]:
     return {node.name: node.path for node in compile_fabric(declared.settings).nodes}
 
 
@@ -138,19 +138,19 @@ def test_names_used_once_in_each_spine_need_to_be_qualified() -> None:
         ("node,rack\n", "has no rows"),
         ("rack,spine\nr,s\n", "has no column for the node"),
         ("node,rack\na\n", "line 2: 1 cells under 2 columns"),
-        ("node,rack,rack\na,b,c\n", "line 1: column 'rack' is there twice"),
+        ("node,rack,rack\na,b,c\n", "line 1: column 'rack' is repeated"),
         ("node,rack\na,\n", "line 2: node 'a' has no rack"),
-        ("node,rack\n,r\n", "line 2: '' is not a node name"),
-        ("node,rack\na_b,r\n", "line 2: 'a_b' is not a node name"),
-        ("node,rack\na,r\n\na,r\n", "line 4: node 'a' is there twice, first at line 2"),
-        ("node,rack\na,r_1\nb,r-1\n", "line 3: rack 'r-1' and 'r_1' (line 2) would both be called 'r-1'"),
+        ("node,rack\n,r\n", "line 2: '' is not a valid node name"),
+        ("node,rack\na_b,r\n", "line 2: 'a_b' is not a valid node name"),
+        ("node,rack\na,r\n\na,r\n", "line 4: node 'a' is listed twice, first at line 2"),
+        ("node,rack\na,r_1\nb,r-1\n", "line 3: rack 'r-1' and 'r_1' (line 2) both map to 'r-1'"),
         ("node,rack\na,???\n", "line 2: rack '???' has no letter or digit"),
-        ('node,rack\n"a,r\n', "it is not CSV"),
+        ('node,rack\n"a,r\n', "not valid CSV"),
         ("node,rack,gpus\na,r,many\n", "line 2: 'many'"),
-        ("node,rack,shape,gpus\na,r,x,8\nb,r,x,4\n", "line 3: shape 'x' offers 4 nvidia.com/gpu here"),
+        ("node,rack,shape,gpus\na,r,x,8\nb,r,x,4\n", "line 3: shape 'x' has 4 nvidia.com/gpu here"),
         ("- {node: a\n", "not valid YAML"),
-        ("- a\n", "line 1: it is not a mapping"),
-        ("- node: a\n  rack: [x]\n", "line 2: a value is not plain text"),
+        ("- a\n", "line 1: not a mapping"),
+        ("- node: a\n  rack: [x]\n", "line 2: a value is neither text nor a number"),
         ("nodes:\n  a: b\n", "is not a list"),
     ],
 )
@@ -178,19 +178,19 @@ def test_labels_of_topograph_are_found() -> None:
     assert places(declared)["n3"] == ("leaf-1", "sp")
     assert declared.settings.tier_names == ("leaf", "spine")
     assert declared.settings.node_shape.capacity["memory"] == "2000Gi"
-    assert "left out, with neither devices nor the labels: login" in declared.notes
+    assert "left out, without devices and labels: login" in declared.notes
 
 
 def test_labels_can_be_named() -> None:
     text = yaml.safe_dump_all([node("a", {"x/r": "r1", "x/s": "s1"}), node("b", {"x/r": "r2", "x/s": "s1"})])
-    assert "None of the 2 nodes carries a label" in faults("nodes", text)[0]
+    assert "None of the 2 nodes has a label" in faults("nodes", text)[0]
     assert places(read("nodes", text, labels=(("rack", "x/r"), ("spine", "x/s"))))["b"] == ("r2", "s1")
     (fault,) = faults(
         "nodes",
         node_list(node("a", {"x/r": "r"}), node("b", {"x/r": "r", "x/s": "s"})),
         labels=(("rack", "x/r"), ("spine", "x/s")),
     )
-    assert "Node/a: it has no label x/s" in fault
+    assert "Node/a: label x/s is missing" in fault
 
 
 def test_our_own_labels_give_the_fabric_back() -> None:
@@ -245,21 +245,21 @@ def test_the_yaml_of_slurm_is_the_same_topology() -> None:
         ("SwitchName=a Nodes=n[1-\n", "line 1: the brackets of"),
         ("SwitchName=a Nodes=n[2-1]\n", "line 1: the range '2-1' ends before it starts"),
         ("SwitchName=a Nodes=n[x]\n", "line 1: 'x' is neither a number nor a range"),
-        ("SwitchName=a Nodes=n[1-999999999]\n", "names more than"),
-        ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", "line 2: switch 'a' is there twice, first at line 1"),
-        ("SwitchName=a Switches=b\n", "line 1: switch 'a' is above 'b', which is not declared"),
-        ("SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "is below itself"),
+        ("SwitchName=a Nodes=n[1-999999999]\n", "has more than"),
+        ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", "line 2: switch 'a' is declared twice, first at line 1"),
+        ("SwitchName=a Switches=b\n", "line 1: switch 'a' lists 'b', which is not declared"),
+        ("SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "is in a cycle"),
         ("SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", "line 2: node 'n' is in 'b' and in 'a' (line 1)"),
-        ("SwitchName=a\n", "line 1: switch 'a' has neither switches nor nodes below it"),
-        ("SwitchName=a Nodes=n Switches=b\nSwitchName=b Nodes=m\n", "line 1: switch 'a' has both"),
+        ("SwitchName=a\n", "line 1: switch 'a' lists neither switches nor nodes"),
+        ("SwitchName=a Nodes=n Switches=b\nSwitchName=b Nodes=m\n", "line 1: switch 'a' lists both"),
         ("SwitchName=a Nodes=n\nMystery=1\n", "line 2: 'Mystery=1' is neither"),
-        (TREE + "BlockName=b Nodes=Node001\n", "is below switch 'lf1' but in no block"),
-        (TREE + BLOCKS + "BlockName=b4 Nodes=x\n", "node 'x' is in a block but below no switch"),
+        (TREE + "BlockName=b Nodes=Node001\n", "is on switch 'lf1' but in no block"),
+        (TREE + BLOCKS + "BlockName=b4 Nodes=x\n", "node 'x' is in a block but on no switch"),
         (
             "SwitchName=t Switches=a,b\nSwitchName=a Nodes=n\nSwitchName=b Switches=c\nSwitchName=c Nodes=m\n",
             "level(s) deep",
         ),
-        ("kind: ConfigMap\ndata: {x: y}\n", "names no switch and no block"),
+        ("kind: ConfigMap\ndata: {x: y}\n", "contains no switch and no block"),
     ],
 )
 def test_a_wrong_topology_is_refused_with_its_line(text: str, said: str) -> None:
