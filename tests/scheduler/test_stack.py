@@ -130,12 +130,12 @@ def test_a_wrong_word_or_type_is_refused_when_settings_are_read(scheduler: dict[
         ),
         (
             {"plugins": {"resource-strategy-fit": {"arguments": {"resourceStrategyFitWeight": 1.5}}}},
-            "the scheduler would exit at once and again at each start",
+            "the scheduler would exit, again after each restart",
         ),
         ({"plugins": {"gang": {"enabled": False}}}, "trainyard:scheduler.plugins: no plug-in gang"),
-        ({"plugins": {"pdb": {"enabled": False}}}, "trainyard:scheduler.plugins.pdb: plug-in pdb is taken out"),
+        ({"plugins": {"pdb": {"enabled": False}}}, "trainyard:scheduler.plugins.pdb: plug-in pdb is turned off"),
         ({"plugins": {"proportion": {}}}, "capacity and proportion are both on"),
-        ({"plugins": {"overcommit": {}}}, "plug-in overcommit only speaks in action enqueue"),
+        ({"plugins": {"overcommit": {}}}, "plug-in overcommit only affects action enqueue"),
         (
             {"actions": ["enqueue", "allocate", "backfill", "reclaim"]},
             "trainyard:scheduler.actions: enqueue with a queue tree",

@@ -12,7 +12,7 @@ __all__ = ["rule_table"]
 
 
 def rule_table() -> str:
-    """Return every rule as a Markdown table."""
+    """Return all rules as a Markdown table."""
     return "\n".join(_rows()) + "\n"
 
 
