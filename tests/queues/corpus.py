@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.queues import DEFAULT, Queue, refusals
+from trainyard.queues import DEFAULT, Queue, rejections
 from trainyard.queues.queue_manifests import read_queue
 from trainyard.queues.rules import RULES
 
@@ -106,13 +106,13 @@ class Model:
         self.version = version
         self.queues: dict[str, Queue] = {DEFAULT: Queue()}
 
-    def refusals(self, change: Change) -> list[Finding]:
+    def rejections(self, change: Change) -> list[Finding]:
         """Return why a change would be refused."""
         if change.deletes:
-            return refusals(self.queues, change.name, None, self.version)
+            return rejections(self.queues, change.name, None, self.version)
         name, queue, findings = read_queue(change.body())
-        refused = [finding for finding in findings if self.version in RULES[finding.rule or ""].refused_by]
-        return [*refused, *refusals(self.queues, name, queue, self.version)]
+        refused = [finding for finding in findings if self.version in RULES[finding.rule or ""].rejected_by]
+        return [*refused, *rejections(self.queues, name, queue, self.version)]
 
     def accept(self, change: Change) -> None:
         """Take over a change that the real cluster accepted."""

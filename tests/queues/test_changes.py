@@ -27,7 +27,7 @@ def found(live: list[dict[str, Any]], wanted: dict[str, Any], *gangs: dict[str, 
     return [(finding.rule, finding.path, finding.message) for finding in findings]
 
 
-def test_nothing_is_said_of_a_tree_that_stays() -> None:
+def test_an_unchanged_tree_has_no_findings() -> None:
     assert found([queue("vision")], {"vision": {"parent": "root"}}, gang("a", "vision")) == []
 
 
@@ -56,11 +56,11 @@ def test_an_empty_queue_is_removed_only_once_it_is_retired_and_closed(state: str
     assert words in message
 
 
-def test_a_retired_closed_empty_queue_may_go() -> None:
+def test_a_retired_closed_empty_queue_may_be_removed() -> None:
     assert found([queue("vision", state="Closed")], {}, gang("a", "language"), retired="vision") == []
 
 
-def test_queues_of_others_are_left_alone() -> None:
+def test_queues_of_others_are_ignored() -> None:
     assert change_findings([queue("theirs")], {}, owned=(), retired=(), pod_groups=[gang("a", "theirs")]) == []
 
 
@@ -69,7 +69,7 @@ def test_root_and_default_are_never_removed() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Inqueue", "Running", "Completed"])
-def test_a_leaf_with_a_gang_of_any_phase_gets_no_queue_below_it(phase: str) -> None:
+def test_a_leaf_with_a_gang_of_any_phase_gets_no_child_queue(phase: str) -> None:
     live = [queue("vision")]
     wanted = {"vision": {"parent": "root"}, "small": {"parent": "vision"}}
     ((rule, path, message),) = found(live, wanted, gang("a", "vision", phase))
@@ -77,12 +77,12 @@ def test_a_leaf_with_a_gang_of_any_phase_gets_no_queue_below_it(phase: str) -> N
     assert f"vision/a ({phase})" in message
 
 
-def test_jobs_that_name_no_queue_are_in_default() -> None:
+def test_jobs_without_a_queue_are_in_default() -> None:
     ((rule, *_),) = found([queue("default")], {"small": {"parent": "default"}}, gang("a", None))
     assert rule == "queue-parent-in-use"
 
 
-def test_a_queue_that_has_queues_below_it_may_get_more() -> None:
+def test_a_queue_with_child_queues_may_get_more() -> None:
     live = [queue("vision"), queue("small", "vision")]
     wanted = {"vision": {"parent": "root"}, "small": {"parent": "vision"}, "large": {"parent": "vision"}}
     assert found(live, wanted, gang("a", "small")) == []

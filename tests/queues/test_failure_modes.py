@@ -115,7 +115,7 @@ def chain(depth: int) -> dict[str, Queue]:
         ("queue-depth", chain(6), {"scheduling": NEWER}, "'q5' is on level 6 below root, the maximum is 5"),
     ],
 )
-def test_a_failure_mode_is_told_with_its_numbers(
+def test_a_failure_mode_is_reported_with_its_numbers(
     rule: str, queues: dict[str, Queue], more: dict[str, Any], says: str
 ) -> None:
     finding, *others = of(rule, check_tree(queues, **{"capacity": CAPACITY, **more}))
@@ -155,7 +155,7 @@ def test_a_failure_mode_is_told_with_its_numbers(
         ),
     ],
 )
-def test_a_rule_is_silent_where_it_does_not_hold(rule: str, queues: dict[str, Queue], scheduling: Scheduling) -> None:
+def test_a_rule_is_silent_where_it_does_not_apply(rule: str, queues: dict[str, Queue], scheduling: Scheduling) -> None:
     assert rule not in rules(found(queues, scheduling))
 
 
@@ -190,10 +190,10 @@ def test_a_rule_is_silent_where_it_does_not_hold(rule: str, queues: dict[str, Qu
         (tree(a={"guarantee": {"gpu": 1}}), None, "queue-guarantee-deserved"),
     ],
 )
-def test_versions_refuse_different_things(queues: dict[str, Queue], older: str | None, newer: str | None) -> None:
+def test_versions_reject_different_trees(queues: dict[str, Queue], older: str | None, newer: str | None) -> None:
     for version, expected in zip(VOLCANO_VERSIONS, (older, newer), strict=True):
         findings = check_tree(queues, scheduling=Scheduling(version=version))
-        refused = {each.rule for each in findings if version in RULES[each.rule or ""].refused_by}
+        refused = {each.rule for each in findings if version in RULES[each.rule or ""].rejected_by}
         assert refused == ({expected} if expected else set()), version
 
 
@@ -207,7 +207,7 @@ def test_without_the_tree_guarantees_of_inner_queues_count_too() -> None:
     assert "80 of nvidia.com/gpu are guaranteed to queues, but the fabric has 64" in finding.message
 
 
-def test_default_is_told_when_nothing_is_left_for_it() -> None:
+def test_default_is_reported_when_nothing_remains_for_it() -> None:
     queues = tree(a={"deserved": gpus(64), "guarantee": gpus(64)})
     (finding,) = of("queue-starved", found(queues))
     assert finding.object == "default"
@@ -225,7 +225,7 @@ def test_a_queue_with_a_guarantee_of_its_own_is_not_starved_by_others() -> None:
     assert of("queue-starved", found(queues)) == []
 
 
-def test_gangs_that_fit_in_no_queue_of_a_tenant_are_told() -> None:
+def test_gangs_that_fit_in_no_queue_of_a_tenant_are_reported() -> None:
     queues = {"small": {"deserved": gpus(8), "capability": gpus(8)}, "large": {"deserved": gpus(32)}}
     gangs = {"llm": {GPU: "16", "pods": "4000"}, "toy": {GPU: "1"}}
     both = stack(queues, {"t": {"queues": ["small", "large"]}})
@@ -238,7 +238,7 @@ def test_gangs_that_fit_in_no_queue_of_a_tenant_are_told() -> None:
     assert of("queue-capability-gang", check_queues(other, gangs=gangs)) == []
 
 
-def test_the_fabric_bounds_gangs_too() -> None:
+def test_the_fabric_limits_gangs_too() -> None:
     settings = stack({"a": {"deserved": gpus(8)}}, {"t": {"queues": ["a"]}}, nodes=1)
     (finding,) = of("queue-capability-gang", check_queues(settings, gangs={"llm": {GPU: "16"}}))
     assert "is 8 of" in finding.message
@@ -249,7 +249,7 @@ PATIENT = {"priorityClasses": {"patient": {"value": 1, "preempts": False}, "urge
 OWNERS = {"a": {"deserved": gpus(8)}, "b": {"deserved": gpus(8)}}
 
 
-def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_told() -> None:
+def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_reported() -> None:
     tenants = {"t": {"queues": ["a"]}, "u": {"queues": ["b"], "priorityClasses": ["patient"]}}
     settings = stack(OWNERS, tenants, **PATIENT)
     (finding,) = of("queue-reclaim-topology", check_queues(settings, scheduling=TOPOLOGY, strict={"gang"}))
@@ -269,7 +269,7 @@ def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_told() -> None:
         ({"a": {"deserved": gpus(8)}, "b": {"deserved": gpus(8), "reclaimable": False}}, {}, TOPOLOGY, {"gang"}),
     ],
 )
-def test_where_no_gang_takes_nodes_back_across_domains_nobody_is_told(
+def test_without_reclaim_across_domains_there_is_no_finding(
     queues: dict[str, Any], tenant: dict[str, Any], scheduling: Scheduling, strict: set[str]
 ) -> None:
     settings = stack(queues, {"t": {"queues": ["a"], **tenant}}, **PATIENT)
@@ -277,7 +277,7 @@ def test_where_no_gang_takes_nodes_back_across_domains_nobody_is_told(
     assert of("queue-reclaim-topology", found) == []
 
 
-def test_states_are_told_to_the_tenants_that_use_them() -> None:
+def test_states_are_reported_for_the_tenants_that_use_them() -> None:
     queues = {
         "open": {"deserved": gpus(8)},
         "closed": {"deserved": gpus(8), "state": "closed"},
@@ -298,12 +298,12 @@ def test_a_tenant_in_an_inner_queue_is_harmless_without_the_tree() -> None:
     assert "queue-not-leaf" not in rules(check_queues(settings, scheduling=PROPORTION))
 
 
-def test_every_rule_says_what_it_means() -> None:
+def test_every_rule_is_complete() -> None:
     for rule in RULES.values():
         assert rule.title.endswith(rule.title.rstrip("."))
         assert rule.effect.endswith(".")
-        assert set(rule.refused_by) <= set(rule.versions) <= set(VOLCANO_VERSIONS)
-        assert rule.severity is Severity.ERROR or not rule.refused_by
+        assert set(rule.rejected_by) <= set(rule.versions) <= set(VOLCANO_VERSIONS)
+        assert rule.severity is Severity.ERROR or not rule.rejected_by
 
 
 @pytest.mark.parametrize(
@@ -324,6 +324,6 @@ def test_the_scheduler_is_read_from_its_configuration(
     assert Scheduling.of(actions, plugins) == expected
 
 
-def test_the_documentation_has_the_rules_as_they_are() -> None:
+def test_the_documentation_has_the_current_rules() -> None:
     documentation = (Path(__file__).resolve().parents[2] / "docs" / "queues.md").read_text()
     assert rule_table() in documentation

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.queues import Queue, Supply, compile_queues
+from trainyard.queues import Capacity, Queue, compile_queues
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.tenancy import QueueSettings
 
@@ -18,7 +18,7 @@ NODE = {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}
 def tree(**queues: dict[str, Any]) -> dict[str, Queue]:
     """Return queues from settings whose amounts are plain."""
     settings = {name: QueueSettings.model_validate(values) for name, values in queues.items()}
-    return dict(compile_queues(settings, Supply()).queues)
+    return dict(compile_queues(settings, Capacity()).queues)
 
 
 def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: int = 8, **more: Any) -> StackSettings:
@@ -28,9 +28,9 @@ def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: 
     return parse_stack({**values, **more}, source="test")
 
 
-def rules(problems: Iterable[Finding]) -> set[str | None]:
+def rules(findings: Iterable[Finding]) -> set[str | None]:
     """Return the rules of some findings."""
-    return {problem.rule for problem in problems}
+    return {finding.rule for finding in findings}
 
 
 def gpus(amount: str | int) -> dict[str, str]:

@@ -20,7 +20,7 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueSettings, QueueState
 
-__all__ = ["RESERVED", "fields_said", "made_room", "reserved_findings", "root_findings"]
+__all__ = ["RESERVED", "declared_fields", "reserved_findings", "root_findings", "root_preparation"]
 
 RESERVED = (ROOT, DEFAULT)
 """Queues that are patched, never created or deleted."""
@@ -35,10 +35,10 @@ _OF_ROOT = {
 _WITHOUT_JOBS = ("root has no jobs, so it has no effect", "set it on the queues that jobs use")
 
 
-def fields_said(name: str, settings: QueueSettings) -> set[str]:
+def declared_fields(name: str, settings: QueueSettings) -> set[str]:
     """Return the fields of a queue's spec that a stack sets."""
-    said = set(settings.model_fields_set) - {"state"}
-    return said & {"capability"} if name == ROOT else said - {"parent"}
+    declared = set(settings.model_fields_set) - {"state"}
+    return declared & {"capability"} if name == ROOT else declared - {"parent"}
 
 
 def reserved_findings(queues: Mapping[str, QueueSettings], paths: Paths) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def reserved_findings(queues: Mapping[str, QueueSettings], paths: Paths) -> Iter
     if (root := queues.get(ROOT)) is not None:
         for field in sorted(root.model_fields_set - {"capability"}):
             reason, fix = _OF_ROOT.get(field, _WITHOUT_JOBS)
-            yield _refused(ROOT, field, f"{field} of root cannot be set: {reason}", fix, paths)
+            yield _unsupported(ROOT, field, f"{field} of root cannot be set: {reason}", fix, paths)
         if root.capability:
             message = "root has a capability, which Volcano rejects"
             fix = "limit the child queues, or start the webhook with --enable-root-queue-protection=false"
@@ -62,13 +62,13 @@ def reserved_findings(queues: Mapping[str, QueueSettings], paths: Paths) -> Iter
     if (default := queues.get(DEFAULT)) is not None:
         if default.parent != ROOT:
             message = f"default cannot be a child of {default.parent!r}, which would limit jobs without a queue"
-            yield _refused(DEFAULT, "parent", message, "leave it out, and set defaultQueue of the tenants", paths)
+            yield _unsupported(DEFAULT, "parent", message, "leave it out, and set defaultQueue of the tenants", paths)
         if default.state is QueueState.RETIRED:
             message = "default cannot be retired: Volcano rejects that"
-            yield _refused(DEFAULT, "state", message, "write state: closed", paths)
+            yield _unsupported(DEFAULT, "state", message, "write state: closed", paths)
 
 
-def _refused(name: str, field: str, message: str, fix: str, paths: Paths) -> Finding:
+def _unsupported(name: str, field: str, message: str, fix: str, paths: Paths) -> Finding:
     return RULES.finding(paths.of(name, field), message, fix, "queue-name-reserved", object=name)
 
 
@@ -82,9 +82,9 @@ def root_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     paths
         Paths of their fields.
     """
-    said = [kind for kind in KINDS[:2] if tree.root.quantities(kind)]
-    if said:
-        message = f"root has {' and '.join(said)}, which the scheduler writes"
+    declared = [kind for kind in KINDS[:2] if tree.root.quantities(kind)]
+    if declared:
+        message = f"root has {' and '.join(declared)}, which the scheduler writes"
         yield RULES.finding(paths.of(ROOT), message, "leave it out", "queue-root-amounts", object=ROOT)
     bound, top = tree.root.amounts("capability"), tree.children(ROOT)
     if not bound:
@@ -113,7 +113,7 @@ def root_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         )
 
 
-def made_room(live: Mapping[str, Any], capability: Mapping[str, str]) -> dict[str, Any] | None:
+def root_preparation(live: Mapping[str, Any], capability: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the patch of the live spec of root that must precede a capability; None if none is required.
 
     The webhook rejects a capability below the ``deserved`` and ``guarantee`` that the scheduler wrote. Removing them is

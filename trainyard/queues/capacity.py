@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from trainyard.settings import StackSettings
 
-__all__ = ["NODE_GROUP_LABEL", "Supply", "supply_of"]
+__all__ = ["NODE_GROUP_LABEL", "Capacity", "capacity_of"]
 
 NODE_GROUP_LABEL = "volcano.sh/nodegroup-name"
 """Node label that plug-in nodegroup reads as the node's group."""
 
 
 @dataclass(frozen=True)
-class Supply:
+class Capacity:
     """Capacity of a cluster.
 
     Parameters
@@ -38,12 +38,12 @@ class Supply:
     node_groups: frozenset[str] | None = None
 
 
-def supply_of(settings: StackSettings) -> Supply:
+def capacity_of(settings: StackSettings) -> Capacity:
     """Return the capacity of a stack's fabric."""
     fabric = settings.fabric
     used = tuple(fabric.node_counts) or ("",)
     groups = {group for name in used if (group := fabric.shape(name).labels.get(NODE_GROUP_LABEL))}
-    return Supply(
+    return Capacity(
         total=fabric.capacity or None,
         node=fabric.shape(used[0]).capacity if len(used) == 1 else None,
         shapes={name: shape.capacity for name, shape in fabric.shapes.items()},

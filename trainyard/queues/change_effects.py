@@ -20,7 +20,7 @@ _SHOWN = 5
 
 def change_findings(
     live: Sequence[Mapping[str, Any]],
-    wanted: Mapping[str, Mapping[str, Any]],
+    desired: Mapping[str, Mapping[str, Any]],
     *,
     owned: Collection[str],
     retired: Collection[str],
@@ -33,7 +33,7 @@ def change_findings(
     ----------
     live
         Live Queues.
-    wanted
+    desired
         Desired specs, by queue.
     owned
         Names of the live queues that this stack created; others are ignored.
@@ -49,11 +49,11 @@ def change_findings(
     for group in pod_groups:
         jobs[(group.get("spec") or {}).get("queue") or DEFAULT].append(_job(group))
     findings: list[Finding] = []
-    for name in sorted(set(owned) - set(wanted) - {ROOT, DEFAULT}):
+    for name in sorted(set(owned) - set(desired) - {ROOT, DEFAULT}):
         findings += _removed(name, queues[name], name in retired, sorted(jobs[name]), f"{path}.{name}")
-    for name in sorted(set(queues) & set(wanted)):
-        findings += _closing(name, queues[name], wanted[name], sorted(jobs[name]), f"{path}.{name}")
-    findings += _new_parents(queues, wanted, jobs, path)
+    for name in sorted(set(queues) & set(desired)):
+        findings += _closing(name, queues[name], desired[name], sorted(jobs[name]), f"{path}.{name}")
+    findings += _new_parents(queues, desired, jobs, path)
     return findings
 
 
@@ -68,27 +68,27 @@ def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str]
 
 
 def _closing(
-    name: str, queue: Mapping[str, Any], wanted: Mapping[str, Any], jobs: list[str], path: str
+    name: str, queue: Mapping[str, Any], desired: Mapping[str, Any], jobs: list[str], path: str
 ) -> Iterator[Finding]:
-    if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, wanted):
+    if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, desired):
         message = f"queue {name!r} is closing, and Volcano rejects changes until it is empty: {_some(jobs)}"
         yield Finding(path, message, "change it when it is closed, or delete these jobs", "queue-closing")
 
 
-def _changes(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return any(live.get(key) != value for key, value in wanted.items())
+def _changes(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    return any(live.get(key) != value for key, value in desired.items())
 
 
 def _new_parents(
     queues: Mapping[str, Mapping[str, Any]],
-    wanted: Mapping[str, Mapping[str, Any]],
+    desired: Mapping[str, Mapping[str, Any]],
     jobs: Mapping[str, list[str]],
     path: str,
 ) -> Iterator[Finding]:
     leaves = set(queues) - {(queue.get("spec") or {}).get("parent") for queue in queues.values()} - {ROOT}
-    for parent in sorted(leaves & {spec.get("parent") or ROOT for spec in wanted.values()}):
+    for parent in sorted(leaves & {spec.get("parent") or ROOT for spec in desired.values()}):
         if jobs.get(parent):
-            below = sorted(name for name, spec in wanted.items() if spec.get("parent") == parent)
+            below = sorted(name for name, spec in desired.items() if spec.get("parent") == parent)
             yield Finding(
                 f"{path}.{below[0]}.parent",
                 f"queue {parent!r} would get child queues ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trainyard.queues.amounts import text
-from trainyard.queues.forecast import Fate, Forecast, Outlook, forecast
+from trainyard.queues.forecast import Forecast, JobForecast, Outcome, forecast
 from trainyard.queues.queue import DEFAULT, KINDS, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
 from trainyard.queues.tree import QueueTree
@@ -28,6 +28,7 @@ class Effect(StrEnum):
     SAFE = "safe"
 
 
+_EFFECTS = {Outcome.TAKEN: Effect.TAKEN, Outcome.WAITS: Effect.WAITS, Outcome.STARTS: Effect.STARTS}
 _EXPLAINED = {
     Effect.STARTS: "starts because of the change",
     Effect.WAITS: "waits, but would start without the change",
@@ -216,12 +217,10 @@ def _jobs(jobs: Sequence[Job], now: Forecast, then: Forecast) -> Iterator[JobCha
             yield JobChange(job, effect, new.reason if effect in (Effect.WAITS, Effect.TAKEN) else "")
 
 
-def _effect(old: Outlook, new: Outlook) -> Effect | None:
-    if old.fate is not new.fate:
-        if new.fate is Fate.TAKEN:
-            return Effect.TAKEN
-        return Effect.WAITS if new.fate is Fate.WAITS else Effect.STARTS if new.fate is Fate.STARTS else Effect.SAFE
-    if new.fate is Fate.RUNS and old.reclaimable != new.reclaimable:
+def _effect(old: JobForecast, new: JobForecast) -> Effect | None:
+    if old.outcome is not new.outcome:
+        return _EFFECTS.get(new.outcome, Effect.SAFE)
+    if new.outcome is Outcome.RUNS and old.reclaimable != new.reclaimable:
         return Effect.RECLAIMABLE if new.reclaimable else Effect.SAFE
     return None
 

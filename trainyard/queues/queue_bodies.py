@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.queues.builtin_queues import RESERVED, fields_said
+from trainyard.queues.builtin_queues import RESERVED, declared_fields
 from trainyard.queues.queue import Queue
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
@@ -63,9 +63,9 @@ def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = Non
         Volcano would reject the tree, or its scheduler would stop; every finding is listed.
     """
     findings = check_queues(settings, scheduling=scheduling)
-    problems = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if problems:
-        raise TrainyardError("The queue tree is invalid", findings=problems)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if errors:
+        raise TrainyardError("The queue tree is invalid", findings=errors)
     tree = queue_tree(settings)
     own = tuple(_queue(name, tree.queues[name]) for name in tree.reachable if name not in RESERVED)
     return QueueObjects(own, tuple(_patches(settings, tree)))
@@ -73,9 +73,9 @@ def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = Non
 
 def _patches(settings: StackSettings, tree: QueueTree) -> Iterator[dict[str, Any]]:
     for name in RESERVED:
-        if (said := settings.queues.get(name)) is not None:
+        if (declared := settings.queues.get(name)) is not None:
             whole = _queue(name, tree.queues.get(name, tree.root))
-            fields = fields_said(name, said)
+            fields = declared_fields(name, declared)
             spec = {field: value for field, value in whole["spec"].items() if field in fields}
             if spec:
                 yield {**whole, "spec": spec}

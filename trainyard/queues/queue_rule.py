@@ -16,7 +16,7 @@ class QueueRule(Rule):
 
     Parameters
     ----------
-    refused_by
+    rejected_by
         Volcano versions that reject a violation; empty if they accept the tree and it fails later.
     versions
         Volcano versions to which it applies.
@@ -24,7 +24,7 @@ class QueueRule(Rule):
         The rule applies if one of these plug-ins is on; empty: always.
     """
 
-    refused_by: tuple[str, ...] = ()
+    rejected_by: tuple[str, ...] = ()
     versions: tuple[str, ...] = VOLCANO_VERSIONS
     plugins: frozenset[Plugin] = frozenset()
 

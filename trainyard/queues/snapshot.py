@@ -9,7 +9,7 @@ from typing import Any
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
 from trainyard.queues.amounts import Amounts, units
-from trainyard.queues.capacity import supply_of
+from trainyard.queues.capacity import capacity_of
 from trainyard.queues.queue import ROOT, Queue
 from trainyard.queues.queue_manifests import is_manifest, read_manifests, read_queue
 from trainyard.queues.tree import QueueTree
@@ -17,11 +17,11 @@ from trainyard.queues.units import queue_tree
 from trainyard.settings import StackSettings
 from trainyard.settings.stack_loader import stack_settings
 
-__all__ = ["Side", "file_side", "live_side", "settings_side"]
+__all__ = ["Snapshot", "snapshot_of_cluster", "snapshot_of_file", "snapshot_of_settings"]
 
 
 @dataclass(frozen=True)
-class Side:
+class Snapshot:
     """Recorded state of a queue tree.
 
     Parameters
@@ -39,7 +39,7 @@ class Side:
     tenants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def file_side(text: str, source: str) -> Side:
+def snapshot_of_file(text: str, source: str) -> Snapshot:
     """Return the snapshot of stack settings or Queue manifests.
 
     Raises
@@ -49,11 +49,11 @@ def file_side(text: str, source: str) -> Side:
     """
     if is_manifest(text, source):
         read = read_manifests({source: text})
-        return Side(_sound(QueueTree(read.queues, read.root), source))
-    return settings_side(stack_settings(load(text, source), source=source), source)
+        return Snapshot(_sound(QueueTree(read.queues, read.root), source))
+    return snapshot_of_settings(stack_settings(load(text, source), source=source), source)
 
 
-def settings_side(settings: StackSettings, source: str) -> Side:
+def snapshot_of_settings(settings: StackSettings, source: str) -> Snapshot:
     """Return the snapshot of stack settings.
 
     Raises
@@ -61,12 +61,12 @@ def settings_side(settings: StackSettings, source: str) -> Side:
     TrainyardError
         The queues do not form a tree.
     """
-    total = supply_of(settings).total
+    total = capacity_of(settings).total
     tenants = {name: tenant.queues for name, tenant in settings.tenants.items()}
-    return Side(_sound(queue_tree(settings), source), units(total) if total else None, tenants)
+    return Snapshot(_sound(queue_tree(settings), source), units(total) if total else None, tenants)
 
 
-def live_side(queues: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]) -> Side:
+def snapshot_of_cluster(queues: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]) -> Snapshot:
     """Return the snapshot of a cluster.
 
     Parameters
@@ -88,7 +88,7 @@ def live_side(queues: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, 
         if not (node.get("spec") or {}).get("unschedulable"):
             for name, amount in units((node.get("status") or {}).get("allocatable") or {}).items():
                 capacity[name] = capacity.get(name, 0) + amount
-    return Side(_sound(tree, "the cluster"), capacity or None)
+    return Snapshot(_sound(tree, "the cluster"), capacity or None)
 
 
 def _sound(tree: QueueTree, source: str) -> QueueTree:

@@ -47,14 +47,14 @@ class Step:
     spec: Spec
 
 
-def transition(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> tuple[Step, ...]:
+def transition(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> tuple[Step, ...]:
     """Return the writes of the live tree that precede the desired one, which is then applied from its root downward.
 
     Parameters
     ----------
     live
         Specs of the live queues, by name; ``root`` is ignored.
-    wanted
+    desired
         Specs of the desired queues. Other live queues are deleted later.
 
     Returns
@@ -63,22 +63,22 @@ def transition(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> tuple[St
         In order of application; empty if nothing shrinks or moves.
     """
     now = {name: dict(spec) for name, spec in live.items() if name != ROOT}
-    moves = list(_moves(now, wanted))
+    moves = list(_moves(now, desired))
     for move in moves:
         now[move.queue] = dict(move.spec)
-    return (*moves, *_lowerings(now, wanted))
+    return (*moves, *_lowerings(now, desired))
 
 
-def _moves(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> Iterator[Step]:
+def _moves(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[Step]:
     for name in sorted(live):
         parent = live[name].get("parent") or ROOT
-        if parent != ROOT and name in wanted and (wanted[name].get("parent") or ROOT) != parent:
+        if parent != ROOT and name in desired and (desired[name].get("parent") or ROOT) != parent:
             yield Step(name, {**live[name], "parent": ROOT})
 
 
-def _lowerings(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> Iterator[Step]:
+def _lowerings(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[Step]:
     for name in _children_first(live):
-        lowered = _lowered(live[name], wanted.get(name, {}))
+        lowered = _lowered(live[name], desired.get(name, {}))
         if lowered != live[name]:
             yield Step(name, lowered)
 
@@ -94,10 +94,10 @@ def _depth(name: str, live: Mapping[str, Spec]) -> int:
     return depth
 
 
-def _lowered(live: Spec, wanted: Spec) -> dict[str, Any]:
+def _lowered(live: Spec, desired: Spec) -> dict[str, Any]:
     result = dict(live)
     for kind in _AMOUNTS:
-        present, target = _amounts(live, kind), _amounts(wanted, kind)
+        present, target = _amounts(live, kind), _amounts(desired, kind)
         least = {name: _less(present[name], target[name]) for name in present if name in target}
         if least == present:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.builtin_queues import reserved_findings, root_findings
-from trainyard.queues.capacity import supply_of
+from trainyard.queues.capacity import capacity_of
 from trainyard.queues.effective_limits import flattened, limits
 from trainyard.queues.fairness_checks import sharing_findings
 from trainyard.queues.guarantees import guarantee_findings
@@ -51,20 +51,20 @@ def check_queues(
         Errors and warnings (see `Finding.severity`), by rule and queue.
     """
     scheduling = scheduling or Scheduling(settings.volcano.version)
-    supply, paths = supply_of(settings), SettingsPaths()
-    compiled = compile_queues(settings.queues, supply, paths)
+    capacity, paths = capacity_of(settings), SettingsPaths()
+    compiled = compile_queues(settings.queues, capacity, paths)
     tree = compiled.tree
     findings = check_tree(
         tree.queues,
         # Unsupported fields of root are reported as such, not by their effects.
         root=Queue(capability=tree.root.capability),
-        capacity=supply.total,
+        capacity=capacity.total,
         scheduling=scheduling,
-        node_groups=supply.node_groups,
+        node_groups=capacity.node_groups,
         paths=paths,
     )
     reserved = holding(reserved_findings(settings.queues, paths), scheduling)
-    bounds = _limits(tree, supply.total, scheduling) if gangs and not any(tree.cycles()) else {}
+    bounds = _limits(tree, capacity.total, scheduling) if gangs and not any(tree.cycles()) else {}
     tenants = list(tenant_findings(tree, settings.tenants, bounds, gangs or {}, paths))
     patient = [name for name, each in settings.priority_classes.items() if not each.preempts]
     tenants += topology_findings(tree, settings.tenants, patient, strict, scheduling)
@@ -129,10 +129,10 @@ def _consequences(
         yield from _ignored(tree, paths)
         read = flattened(tree)
     real = limits(read, capacity)
-    told = {(finding.object, finding.rule) for finding in refused}
+    rejected = {(finding.object, finding.rule) for finding in refused}
     yield from guarantee_findings(read, real, capacity, paths)
     for finding in sharing_findings(_used(tree, read), real, capacity, scheduling, paths):
-        if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in told:
+        if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in rejected:
             yield finding
 
 

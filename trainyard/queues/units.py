@@ -13,7 +13,7 @@ from fractions import Fraction
 from trainyard import quantity
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import counted, step
-from trainyard.queues.capacity import Supply, supply_of
+from trainyard.queues.capacity import Capacity, capacity_of
 from trainyard.queues.paths import Paths, SettingsPaths
 from trainyard.queues.queue import KINDS, ROOT, Queue
 from trainyard.queues.rules import RULES
@@ -74,22 +74,22 @@ class Compiled:
 
 def queue_tree(settings: StackSettings) -> QueueTree:
     """Return the queue tree of a stack in plain Volcano amounts, without amounts that cannot be computed."""
-    return compile_queues(settings.queues, supply_of(settings)).tree
+    return compile_queues(settings.queues, capacity_of(settings)).tree
 
 
-def compile_queues(queues: Mapping[str, QueueSettings], supply: Supply, paths: Paths | None = None) -> Compiled:
+def compile_queues(queues: Mapping[str, QueueSettings], capacity: Capacity, paths: Paths | None = None) -> Compiled:
     """Compute the plain amounts of queues.
 
     Parameters
     ----------
     queues
         Queues by name, as in the settings.
-    supply
+    capacity
         Capacity of the cluster: the base of shares below root.
     paths
         Paths of the queues.
     """
-    compiler = _Compiler(queues, supply, paths or SettingsPaths())
+    compiler = _Compiler(queues, capacity, paths or SettingsPaths())
     for name in queues:
         compiler.queue(name)
     ordered = {name: compiler.done[name] for name in queues}
@@ -100,7 +100,7 @@ def compile_queues(queues: Mapping[str, QueueSettings], supply: Supply, paths: P
 @dataclass
 class _Compiler:
     given: Mapping[str, QueueSettings]
-    supply: Supply
+    capacity: Capacity
     paths: Paths
     done: dict[str, Queue] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -158,7 +158,7 @@ class _Compiler:
             return key
         if key not in self._names:
             short = {key, key.removesuffix("s")}
-            self._names[key] = tuple(each for each in self.supply.devices if each.rpartition("/")[2] in short)
+            self._names[key] = tuple(each for each in self.capacity.devices if each.rpartition("/")[2] in short)
         found = self._names[key]
         if len(found) > 1:
             message = f"{key!r} is ambiguous: {' or '.join(found)}"
@@ -192,7 +192,7 @@ class _Compiler:
     def _whole(self, parent: str, kind: str) -> Mapping[str, str] | None:
         """Return the base of a share; None if the parent is invalid, which has its own finding."""
         if parent == ROOT:
-            total = self.supply.total or {}
+            total = self.capacity.total or {}
             return {resource: amount for resource, amount in total.items() if resource != "pods"}
         above = self.done.get(parent)
         return above.quantities(kind) if above is not None else None
@@ -210,7 +210,7 @@ class _Compiler:
         exact: dict[str, Fraction] = {}
         for key, number in written.items():
             shape = key.removeprefix(_SHAPE)
-            node = self.supply.node if key == NODES else self.supply.shapes.get(shape)
+            node = self.capacity.node if key == NODES else self.capacity.shapes.get(shape)
             if node is None or number.endswith("%"):
                 self._report(name, kind, key, *self._no_nodes(kind, key, number), "queue-nodes-shape")
                 continue
@@ -224,7 +224,7 @@ class _Compiler:
 
     def _no_nodes(self, kind: str, key: str, number: str) -> tuple[str, str]:
         """Return the message and the fix for an invalid number of nodes."""
-        shapes = ", ".join(_SHAPE + each for each in sorted(self.supply.shapes))
+        shapes = ", ".join(_SHAPE + each for each in sorted(self.capacity.shapes))
         if number.endswith("%"):
             return f"{key} is {number}, a percentage", f"write {kind}: {number} for a share of all resources"
         if key == NODES:

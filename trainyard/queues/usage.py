@@ -11,7 +11,7 @@ from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.effective_limits import limits
 from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
-from trainyard.queues.snapshot import Side
+from trainyard.queues.snapshot import Snapshot
 
 __all__ = ["Occupancy", "draw_occupancy", "drawn_resources", "occupancy"]
 
@@ -67,20 +67,20 @@ class Occupancy:
         return {**own, **amounts, "running": self.running, "waiting": self.waiting}
 
 
-def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> list[Occupancy]:
+def occupancy(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]) -> list[Occupancy]:
     """Return the usage of each queue, parents before children.
 
     Parameters
     ----------
-    side
+    snapshot
         The queues and the capacity of all nodes.
     jobs
         Running and waiting gangs.
     states
         State by queue.
     """
-    tree = side.tree if DEFAULT in side.tree.queues else side.tree.with_queue(DEFAULT, Queue())
-    real = limits(tree, side.capacity)
+    tree = snapshot.tree if DEFAULT in snapshot.tree.queues else snapshot.tree.with_queue(DEFAULT, Queue())
+    real = limits(tree, snapshot.capacity)
     inside: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         above = tree.ancestors(job.queue) if job.queue in tree.queues else ()
@@ -97,7 +97,7 @@ def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> lis
             depth=depth,
             state=states.get(name, ""),
             guarantee=queue.amounts("guarantee") if name != ROOT else {},
-            deserved=queue.amounts("deserved") if name != ROOT else dict(side.capacity or {}),
+            deserved=queue.amounts("deserved") if name != ROOT else dict(snapshot.capacity or {}),
             limit=real.get(name, {}),
             used=total(job.request for job in running),
             running=len(running),

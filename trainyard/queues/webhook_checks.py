@@ -20,7 +20,7 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS
 from trainyard.queues.tree import QueueTree
 
-__all__ = ["MAX_DEPTH", "admission_findings", "refusals"]
+__all__ = ["MAX_DEPTH", "admission_findings", "rejections"]
 
 MAX_DEPTH = 5
 """Maximum number of levels below root in 1.15.1, unless ``--max-queue-depth`` is set."""
@@ -52,7 +52,7 @@ def admission_findings(tree: QueueTree, paths: Paths, version: str = _1_14) -> l
     return findings
 
 
-def refusals(live: Mapping[str, Queue], name: str, queue: Queue | None, version: str = _1_14) -> list[Finding]:
+def rejections(live: Mapping[str, Queue], name: str, queue: Queue | None, version: str = _1_14) -> list[Finding]:
     """Find why the webhook would reject one change; empty if it accepts it.
 
     Parameters

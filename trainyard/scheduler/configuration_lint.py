@@ -116,14 +116,14 @@ def lint(text: str) -> list[Finding]:
             message = f"the ConfigMap has no {CONFIGURATION_KEY}"
             return [Finding(f"data[{CONFIGURATION_KEY}]", message, "add it", "scheduler-structure")]
         return lint(inner)
-    problems = [*_keys(document, TOP_LEVEL_KEYS, "")]
-    actions = list(_action_names(document, problems))
-    plugins = list(_plugin_entries(document, problems))
+    findings = [*_keys(document, TOP_LEVEL_KEYS, "")]
+    actions = list(_action_names(document, findings))
+    plugins = list(_plugin_entries(document, findings))
     for path, plugin in plugins:
-        problems += _plugin(path, plugin)
-    problems += _configurations(document.get("configurations"))
-    problems += _together(actions, plugins)
-    return problems
+        findings += _plugin(path, plugin)
+    findings += _configurations(document.get("configurations"))
+    findings += _together(actions, plugins)
+    return findings
 
 
 def _keys(mapping: Mapping[Any, Any], known: Iterable[str], path: str) -> Iterator[Finding]:
@@ -142,42 +142,42 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {by_lower[close[0]]}?" if close else f"use one of {', '.join(by_lower.values())}"
 
 
-def _action_names(document: Mapping[str, Any], problems: list[Finding]) -> Iterator[str]:
+def _action_names(document: Mapping[str, Any], findings: list[Finding]) -> Iterator[str]:
     value = document.get("actions")
     if not isinstance(value, str):
         found = "is missing" if value is None else "is not a string"
         message = f"actions {found}: {_DROPPED}"
-        problems.append(Finding("actions", message, 'write for example "allocate, backfill"', "scheduler-action"))
+        findings.append(Finding("actions", message, 'write for example "allocate, backfill"', "scheduler-action"))
         return
     for name in (part.strip() for part in value.split(",")):
         if name not in ACTIONS:
             message = f"action {name!r} is unknown: {_DROPPED}"
-            problems.append(Finding("actions", message, _nearest(name, ACTIONS), "scheduler-action"))
+            findings.append(Finding("actions", message, _nearest(name, ACTIONS), "scheduler-action"))
         else:
             yield name
 
 
-def _plugin_entries(document: Mapping[str, Any], problems: list[Finding]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _plugin_entries(document: Mapping[str, Any], findings: list[Finding]) -> Iterator[tuple[str, dict[str, Any]]]:
     tiers = document.get("tiers")
     if not tiers:
         message = "no tiers, so no plug-ins: gangs would be broken up and limits would not be enforced"
-        problems.append(Finding("tiers", message, "add tiers with plugins", "scheduler-structure"))
+        findings.append(Finding("tiers", message, "add tiers with plugins", "scheduler-structure"))
         return
     if not isinstance(tiers, list) or not all(isinstance(tier, dict) for tier in tiers):
-        problems.append(
+        findings.append(
             Finding("tiers", f"not a list of mappings: {_DROPPED}", "write - plugins:", "scheduler-structure")
         )
         return
     for index, tier in enumerate(tiers):
         path = f"tiers[{index}]"
-        problems += _keys(tier, ("plugins",), path)
+        findings += _keys(tier, ("plugins",), path)
         entries = tier.get("plugins") or []
         for position, entry in enumerate(entries if isinstance(entries, list) else [entries]):
             where = f"{path}.plugins[{position}]"
             if isinstance(entry, dict) and isinstance(entry.get("name"), str):
                 yield where, entry
             else:
-                problems.append(
+                findings.append(
                     Finding(where, f"not a mapping with a name: {_DROPPED}", "add name:", "scheduler-structure")
                 )
 

@@ -30,9 +30,9 @@ def configuration(settings: StackSettings) -> str:
     TrainyardError
         Volcano would ignore part of it, drop it, or crash; every finding has the path of its setting.
     """
-    problems = check_stack(settings)
-    if problems:
-        raise TrainyardError("The scheduler configuration is invalid", findings=problems)
+    findings = check_stack(settings)
+    if findings:
+        raise TrainyardError("The scheduler configuration is invalid", findings=findings)
     return in_force(settings).text()
 
 
@@ -56,8 +56,8 @@ def in_force(settings: StackSettings) -> SchedulerConfiguration:
 def check_stack(settings: StackSettings) -> list[Finding]:
     """Find options of a stack's configuration that Volcano would ignore, drop or crash on, by setting."""
     chosen = in_force(settings)
-    problems = [replace(problem, path=_setting(problem.path, chosen)) for problem in lint(chosen.text())]
-    return [*problems, *_unused(settings, chosen), *_flattened(settings, chosen)]
+    findings = [replace(finding, path=_setting(finding.path, chosen)) for finding in lint(chosen.text())]
+    return [*findings, *_unused(settings, chosen), *_flattened(settings, chosen)]
 
 
 def _changed(tier: tuple[Plugin, ...], changes: dict[str, PluginSettings]) -> Iterator[Plugin]:

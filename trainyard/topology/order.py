@@ -38,19 +38,19 @@ class Step:
     spec: Manifest
 
 
-def safe_order(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Step]:
+def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Step]:
     """Return the writes that lead from the live to the desired HyperNodes without harm to the scheduler.
 
     Parameters
     ----------
     live
         Live HyperNodes; a valid forest.
-    wanted
+    desired
         Desired HyperNodes; a valid forest.
     """
-    steps = preparation(live, wanted)
+    steps = preparation(live, desired)
     specs = _specs(live) | {step.name: step.spec for step in steps}
-    new = _specs(wanted)
+    new = _specs(desired)
     for name in sorted(new, key=lambda name: (_tier(new[name]), name)):
         if name not in specs:
             steps.append(Step("create", name, new[name]))
@@ -61,7 +61,7 @@ def safe_order(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Ste
     return steps
 
 
-def preparation(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Step]:
+def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Step]:
     """Return the first of these writes; the others are safe in any order in which members precede their parents.
 
     They remove from each HyperNode the child HyperNodes that it loses, and raise tiers from the top.
@@ -70,10 +70,10 @@ def preparation(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[St
     ----------
     live
         Live HyperNodes.
-    wanted
+    desired
         Desired HyperNodes.
     """
-    old, new = _specs(live), _specs(wanted)
+    old, new = _specs(live), _specs(desired)
     steps = []
     for name in sorted(old, key=lambda name: (-_tier(old[name]), name)):
         children = _children(old[name])

@@ -48,14 +48,14 @@ def _own(each: HyperNode, index: NodeIndex | None) -> list[str]:
 
 def _depth(graph: Graph, own: dict[str, list[str]]) -> Iterator[Finding]:
     tiers = {each.tier for each in graph.by_name.values()}
-    said: set[str] = set()
+    reported: set[str] = set()
     for each in graph.by_name.values():
         if not any(member.type == "Node" for member in each.members):
             continue
         chain = graph.above(each.name)
         top = chain[-1]
-        if top.tier < max(tiers) and top.name not in said:
-            said.add(top.name)
+        if top.tier < max(tiers) and top.name not in reported:
+            reported.add(top.name)
             message = f"HyperNode {top.name!r} of tier {top.tier} has no parent, but others of its tier have"
             fix = f"list it in a HyperNode of tier {min(tier for tier in tiers if tier > top.tier)}"
             yield RULES.finding(top.path(), message, fix, "hypernode-no-parent", object=top.name, file=top.file)

@@ -87,7 +87,7 @@ def test_leaf_switches_and_the_spines_above_them() -> None:
     }
 
 
-def test_nodes_on_the_same_rails_are_one_domain_and_their_leaf_switches_are_noted() -> None:
+def test_nodes_on_the_same_rails_are_one_domain_with_rail_labels() -> None:
     declared = read(fat_tree(rails=4))
     assert declared.settings.tier_names == ("rail-group", "spine")
     assert places(declared)["gpu-11"] == ("rails-leaf-10", "group-spine-0")
@@ -120,7 +120,7 @@ def test_three_levels_of_switches_are_three_tiers() -> None:
     assert places(declared)["n11"] == ("leaf-11", "spine-1", "core-0")
 
 
-def test_a_manager_on_a_spine_makes_it_no_leaf() -> None:
+def test_a_spine_with_a_manager_is_not_a_leaf() -> None:
     network = fat_tree(units=3, nodes=8)
     network.adapter("99", "ufm-1 mlx5_0", "S-" + f"{'f0':0>16}")
     declared = read(network)
@@ -129,7 +129,7 @@ def test_a_manager_on_a_spine_makes_it_no_leaf() -> None:
     assert "left out, on switches between leaf switches: ufm-1" in declared.notes
 
 
-def test_switches_without_a_name_of_their_own_are_called_by_their_guid() -> None:
+def test_switches_without_a_unique_name_have_their_guid() -> None:
     network = Network()
     for number in range(2):
         leaf = network.switch(f"a{number}", "Quantum Mellanox Technologies")
@@ -140,13 +140,13 @@ def test_switches_without_a_name_of_their_own_are_called_by_their_guid() -> None
     assert any("their node is unknown" in note for note in declared.notes)
 
 
-def test_a_rack_more_changes_no_other_name() -> None:
+def test_an_additional_rack_changes_no_other_name() -> None:
     before, after = places(read(fat_tree(rails=2, units=3))), places(read(fat_tree(rails=2, units=4)))
     assert before.items() <= after.items()
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", 'Ca 1 "H-1" # "n HCA-1"\n', 'Switch 40 "S-1" # "x"\n'])
-def test_what_is_no_fabric_is_refused(text: str) -> None:
+def test_text_without_a_fabric_is_rejected(text: str) -> None:
     with pytest.raises(TrainyardError) as caught:
         source("ibnetdiscover").read(text)
     assert caught.value.fix

@@ -102,7 +102,7 @@ def test_an_inventory_is_a_table() -> None:
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_other_separators_are_understood(separator: str) -> None:
+def test_other_separators_are_supported(separator: str) -> None:
     assert places(read("inventory", INVENTORY.replace(", ", separator))) == places(read("inventory", INVENTORY))
 
 
@@ -117,7 +117,7 @@ def test_the_order_of_rows_changes_nothing() -> None:
     assert settings_text(read("inventory", turned).settings) == settings_text(read("inventory", INVENTORY).settings)
 
 
-def test_tiers_can_be_named() -> None:
+def test_tiers_can_be_set() -> None:
     text = "name,cage,hall\nn,c1,h1\n"
     assert "no column that is a tier" in faults("inventory", text)[0]
     assert places(read("inventory", text, tiers=("cage", "hall"))) == {"n": ("c1", "h1")}
@@ -154,17 +154,17 @@ def test_names_used_once_in_each_spine_need_to_be_qualified() -> None:
         ("nodes:\n  a: b\n", "is not a list"),
     ],
 )
-def test_a_wrong_inventory_is_refused_with_its_line(text: str, said: str) -> None:
+def test_an_invalid_inventory_is_rejected_with_its_line(text: str, said: str) -> None:
     assert said in "\n".join(faults("inventory", text))
 
 
-def test_many_faults_are_counted() -> None:
+def test_many_errors_are_counted() -> None:
     text = "node,rack\n" + "".join(f"n{number},\n" for number in range(200))
     found = faults("inventory", text)
     assert (len(found), found[-1]) == (51, "and 150 more")
 
 
-def test_labels_of_topograph_are_found() -> None:
+def test_labels_of_topograph_are_detected() -> None:
     prefix = "network.topology.nvidia.com"
     nodes = [
         node(
@@ -181,7 +181,7 @@ def test_labels_of_topograph_are_found() -> None:
     assert "left out, without devices and labels: login" in declared.notes
 
 
-def test_labels_can_be_named() -> None:
+def test_labels_can_be_set() -> None:
     text = yaml.safe_dump_all([node("a", {"x/r": "r1", "x/s": "s1"}), node("b", {"x/r": "r2", "x/s": "s1"})])
     assert "None of the 2 nodes has a label" in faults("nodes", text)[0]
     assert places(read("nodes", text, labels=(("rack", "x/r"), ("spine", "x/s"))))["b"] == ("r2", "s1")
@@ -193,7 +193,7 @@ def test_labels_can_be_named() -> None:
     assert "Node/a: label x/s is missing" in fault
 
 
-def test_our_own_labels_give_the_fabric_back() -> None:
+def test_our_own_labels_restore_the_fabric() -> None:
     fabric = compile_fabric(read("inventory", INVENTORY).settings)
     nodes = [
         {**node(each.name, dict(each.labels)), "status": {"capacity": dict(each.capacity)}} for each in fabric.nodes
@@ -218,7 +218,7 @@ def test_blocks_are_the_lowest_tier_beside_a_tree_and_the_only_one_alone() -> No
 
 
 @pytest.mark.parametrize("write", [yaml.safe_dump, json.dumps])
-def test_the_config_map_is_opened(write: Any) -> None:
+def test_the_config_map_is_unpacked(write: Any) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"topology.conf": TREE}}
     assert places(read("topograph", write(body))) == places(read("topograph", TREE))
 
@@ -262,7 +262,7 @@ def test_the_yaml_of_slurm_is_the_same_topology() -> None:
         ("kind: ConfigMap\ndata: {x: y}\n", "contains no switch and no block"),
     ],
 )
-def test_a_wrong_topology_is_refused_with_its_line(text: str, said: str) -> None:
+def test_an_invalid_topology_is_rejected_with_its_line(text: str, said: str) -> None:
     assert said in "\n".join(faults("topograph", text))
 
 
@@ -299,7 +299,7 @@ def test_no_text_makes_a_traceback(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "{" * 100_000, "- " * 5_000, "a: &a [*a]", "\x00", "\ufeff", "!!python/object:os.system x"]
 )
-def test_hostile_text_is_refused(name: str, text: str) -> None:
+def test_hostile_text_is_rejected(name: str, text: str) -> None:
     with pytest.raises(TrainyardError):
         source(name).read(text)
 
@@ -308,7 +308,7 @@ racks = st.dictionaries(st.sampled_from([f"r{n}" for n in range(8)]), st.integer
 
 
 @given(racks, st.integers(1, 3))
-def test_a_rack_more_in_the_inventory_changes_no_other_name(counts: dict[str, int], added: int) -> None:
+def test_an_additional_rack_in_the_inventory_changes_no_other_name(counts: dict[str, int], added: int) -> None:
     def table(racks: dict[str, int]) -> str:
         rows = [
             f"{rack}-n{number},{rack},s{int(rack[1:]) % 2}" for rack, count in racks.items() for number in range(count)

@@ -59,13 +59,13 @@ def _read(text: str, options: Options) -> ImportedFabric:
     wiring = _wiring(fabric, names, adapters)
     levels, dropped = levels_of(wiring)
     notes += dropped
-    found, said, depth = place(wiring, levels)
+    found, placement_notes, depth = place(wiring, levels)
     if not found:
         raise TrainyardError(
             f"{_WHAT} contains no link between an adapter of a node and a switch",
             fix="describe adapters as `<node> <adapter>`, such as `gpu-01 mlx5_0`",
         )
-    notes += said
+    notes += placement_notes
     tiers = tuple(dns_label(name) for name in options.tiers) or _tier_names(depth, found.rails)
     if len(tiers) != depth:
         raise TrainyardError(

@@ -114,7 +114,7 @@ def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[st
     home = {node: names[groups[leaves]] for node, leaves in leaves_of.items()}
     several = any(len(leaves) > 1 for leaves in leaves_of.values())
     tiers = [home]
-    notes = _said(leaves_of, groups, names) if several else []
+    notes = _notes(leaves_of, groups, names) if several else []
     top = max(levels.values(), default=1)
     domains = {names[group]: group for group in groups.values()}
     for level in range(2, top + 1):
@@ -197,7 +197,7 @@ def _rails(links: set[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(switch for _, switch in sorted(links, key=lambda link: (natural(link[0]), link[1])))
 
 
-def _said(
+def _notes(
     leaves_of: Mapping[str, frozenset[str]],
     groups: Mapping[frozenset[str], frozenset[str]],
     names: Mapping[frozenset[str], str],
