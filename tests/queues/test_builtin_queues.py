@@ -1,4 +1,4 @@
-"""``root`` and ``default``: what a stack may say about the queues that Volcano makes, and what becomes of it."""
+"""``root`` and ``default``: supported settings of the queues that Volcano creates, and their effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWNED = {"team": {"deserved": gpus(32)}}
 
 
 @pytest.mark.parametrize(
-    ("queues", "path", "says"),
+    ("queues", "path", "message"),
     [
         ({"root": {"parent": "team"}}, "root.parent", "top of the tree"),
         ({"root": {"deserved": gpus(8)}}, "root.deserved", "the scheduler writes it"),
@@ -29,10 +29,10 @@ OWNED = {"team": {"deserved": gpus(32)}}
         ({"default": {"state": "retired"}}, "default.state", "cannot be retired"),
     ],
 )
-def test_unsupported_fields_of_builtin_queues_are_findings(queues: dict[str, Any], path: str, says: str) -> None:
+def test_unsupported_fields_of_builtin_queues_are_findings(queues: dict[str, Any], path: str, message: str) -> None:
     (finding,) = [each for each in check_queues(stack({**OWNED, **queues})) if each.rule == "queue-name-reserved"]
     assert finding.path == f"trainyard:queues.{path}"
-    assert says in finding.message
+    assert message in finding.message
     assert finding.fix
 
 
@@ -46,9 +46,9 @@ def test_builtin_queues_are_patched_in_set_fields_and_not_owned() -> None:
     }
 
 
-@pytest.mark.parametrize("said", [{}, {"state": "closed"}, {"parent": "root"}])
-def test_without_set_fields_nothing_is_patched(said: dict[str, Any]) -> None:
-    assert prove_queues(stack({**OWNED, "default": said})).patches == ()
+@pytest.mark.parametrize("fields", [{}, {"state": "closed"}, {"parent": "root"}])
+def test_without_set_fields_nothing_is_patched(fields: dict[str, Any]) -> None:
+    assert prove_queues(stack({**OWNED, "default": fields})).patches == ()
 
 
 def test_default_is_checked_like_any_other_queue() -> None:
@@ -66,7 +66,7 @@ def test_a_tenant_may_use_default_if_declared_but_never_root() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queues", "rule", "says"),
+    ("queues", "rule", "message"),
     [
         (tree(a={"capability": gpus(64)}), "queue-root-capability", "64 nvidia.com/gpu, more than the 32 of root"),
         (
@@ -81,10 +81,10 @@ def test_a_tenant_may_use_default_if_declared_but_never_root() -> None:
         ),
     ],
 )
-def test_amounts_of_root_without_effect_are_findings(queues: dict[str, Queue], rule: str, says: str) -> None:
+def test_amounts_of_root_without_effect_are_findings(queues: dict[str, Queue], rule: str, message: str) -> None:
     found = check_tree(queues, root=Queue(capability=gpus(32)), capacity=CAPACITY)
     (finding,) = [each for each in found if each.rule == rule]
-    assert says in finding.message
+    assert message in finding.message
 
 
 def test_a_capability_of_root_limits_every_queue_without_its_own() -> None:

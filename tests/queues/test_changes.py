@@ -1,4 +1,4 @@
-"""A change of the queue tree that would hurt jobs is refused, with the jobs."""
+"""A change of the queue tree that would harm jobs is rejected, with the jobs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_shipped_stacks_have_no_errors(stack: str) -> None:
     code, output = check(str(ROOT / "stacks" / f"Pulumi.{stack}.yaml"), "-o", "json")
     answer = json.loads(output)
     assert (code, answer["ok"]) == (0, True)
-    # A laptop's queues are smaller than what a gang of the largest runtime asks for.
+    # A laptop's queues are smaller than a gang of the largest runtime.
     assert {each["rule"] for each in answer["results"]} <= ({"queue-capability-gang"} if stack == "kind" else set())
 
 
@@ -107,7 +107,7 @@ def test_a_scheduler_configuration_selects_rules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["no-such-file.yaml"], "cannot be read"),
         ([LOCAL, "--volcano-version", "0.1"], "Volcano 0.1 is not supported"),
@@ -115,6 +115,6 @@ def test_a_scheduler_configuration_selects_rules(tmp_path: Path) -> None:
         ([LOCAL, "--scheduler", LOCAL], "scheduler configuration is invalid"),
     ],
 )
-def test_invalid_arguments_are_errors(arguments: list[str], says: str) -> None:
-    with pytest.raises(TrainyardError, match=says):
+def test_invalid_arguments_are_errors(arguments: list[str], message: str) -> None:
+    with pytest.raises(TrainyardError, match=message):
         check(*arguments)

@@ -1,4 +1,4 @@
-"""What the webhook accepts and the scheduler then mishandles, for the scheduler and the version in force."""
+"""Trees that the webhook accepts and the scheduler mishandles, by scheduler and version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chain(depth: int) -> dict[str, Queue]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "queues", "more", "says"),
+    ("rule", "queues", "more", "message"),
     [
         (
             "queue-deserved-overcommit",
@@ -116,11 +116,11 @@ def chain(depth: int) -> dict[str, Queue]:
     ],
 )
 def test_a_failure_mode_is_reported_with_its_numbers(
-    rule: str, queues: dict[str, Queue], more: dict[str, Any], says: str
+    rule: str, queues: dict[str, Queue], more: dict[str, Any], message: str
 ) -> None:
     finding, *others = of(rule, check_tree(queues, **{"capacity": CAPACITY, **more}))
     assert len(others) <= 1
-    assert says in finding.message
+    assert message in finding.message
     assert finding.fix
     assert finding.severity is RULES[rule].severity
 

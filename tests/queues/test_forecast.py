@@ -1,4 +1,4 @@
-"""Who runs, starts, waits and is taken under a queue tree: the scheduler's rules on totals."""
+"""Jobs that run, start, wait and are evicted under a queue tree: the scheduler's rules on totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue manifests are read as the API reads them, and what it would refuse or drop is told."""
+"""Queue manifests are parsed as by the API server, and what it would reject or drop is a finding."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_duplicate_name_is_a_finding_with_its_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("a: [", "not valid YAML"),
         ("kind: Queue\nspec:\n  weight: 1\n  weight: 2\n", r"duplicate key 'weight' \(line 4\)"),
@@ -136,8 +136,8 @@ def test_a_duplicate_name_is_a_finding_with_its_files() -> None:
         ("apiVersion: example.com/v1\nkind: Queue", "no Queue"),
     ],
 )
-def test_input_without_queues_is_an_error(text: str, says: str) -> None:
-    with pytest.raises(TrainyardError, match=says):
+def test_input_without_queues_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(TrainyardError, match=message):
         read_manifests({"file": text})
 
 

@@ -1,4 +1,4 @@
-"""What a change of the queue tree means, as people and programs read it."""
+"""Plan of a queue tree change, as text, Markdown and JSON."""
 
 from __future__ import annotations
 

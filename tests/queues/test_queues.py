@@ -1,4 +1,4 @@
-"""A queue tree is proved with exact numbers, and every finding says queue, resource, numbers and fix."""
+"""A queue tree is checked with exact numbers, and every finding has queue, resource, numbers and fix."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_the_checks_agree_with_the_newer_webhook(queues: dict[str, Queue]) -> No
 @settings(max_examples=100, deadline=None)
 @given(forests(), forests())
 def test_a_change_is_rejected_like_the_resulting_tree(live: dict[str, Queue], wanted: dict[str, Queue]) -> None:
-    """A queue that is made or changed in all its amounts is judged with all that touches it."""
+    """A queue that is created or changed in all its amounts is validated with all related queues."""
     name = "a"
     if refused(live):
         return

@@ -1,4 +1,4 @@
-"""From any valid tree to any other one, every tree in between is one that the webhook accepts."""
+"""From any valid tree to any other one, the webhook accepts every tree in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares in people's units come to exact plain amounts, rounded down to whole devices."""
+"""Shares in units of settings become exact plain amounts, rounded down to whole devices."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_share_of_less_than_one_device_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queues", "capacity", "rule", "says"),
+    ("queues", "capacity", "rule", "message"),
     [
         ({"a": {"deserved": "50%"}}, Capacity(node=NODE), "queue-percent-base", "the fabric has no nodes"),
         ({"a": {"deserved": {"x.com/y": "50%"}}}, CAPACITY, "queue-percent-base", "the fabric has none"),
@@ -136,11 +136,11 @@ def test_a_share_of_less_than_one_device_is_reported() -> None:
     ],
 )
 def test_amounts_that_cannot_be_computed_are_findings(
-    queues: dict[str, Any], capacity: Capacity, rule: str, says: str
+    queues: dict[str, Any], capacity: Capacity, rule: str, message: str
 ) -> None:
     (finding,) = compiled(capacity, **queues).findings
     assert finding.rule == rule
-    assert says in finding.message
+    assert message in finding.message
     assert finding.object == "a"
     assert finding.path.startswith("trainyard:queues.a.deserved")
     assert finding.fix

@@ -1,4 +1,4 @@
-"""The admission rules give the verdicts of the real webhook, on a random corpus of trees and changes."""
+"""The admission rules agree with the real webhook on a random corpus of trees and changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST = int(os.environ.get("TRAINYARD_QUEUE_SEED", "1"))
 
 
 def differing(answers: list[Answer]) -> list[str]:
-    """Return where our verdict on a sequence is another one than the webhook's."""
+    """Return the changes of a sequence on which the rules and the webhook disagree."""
     model, found = Model(), []
     for answer in answers:
         ours = model.rejections(answer.change)

@@ -1,4 +1,4 @@
-"""Small trees for tests, written as settings or as plain queues."""
+"""Small trees for tests, from settings or plain queues."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def tree(**queues: dict[str, Any]) -> dict[str, Queue]:
 
 
 def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: int = 8, **more: Any) -> StackSettings:
-    """Return a stack with some nodes of eight GPUs."""
+    """Return a stack with nodes of eight GPUs."""
     fabric = {"tierNames": ["rack"], "domains": [{"name": "r", "nodes": nodes}], "nodeShape": {"capacity": NODE}}
     values = {"cluster": {"provider": "embedded"}, "queues": queues, "tenants": tenants or {}, "fabric": fabric}
     return parse_stack({**values, **more}, source="test")
 
 
 def rules(findings: Iterable[Finding]) -> set[str | None]:
-    """Return the rules of some findings."""
+    """Return the rules of findings."""
     return {finding.rule for finding in findings}
 
 

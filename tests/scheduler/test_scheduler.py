@@ -1,4 +1,4 @@
-"""The scheduler's configuration has a reason for each line, and mistakes that Volcano hides are found."""
+"""The scheduler configuration has a reason for each line, and errors that Volcano ignores are found."""
 
 from __future__ import annotations
 

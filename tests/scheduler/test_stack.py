@@ -1,4 +1,4 @@
-"""A stack names a preset and what differs; the result is proved, and rules are told what it can do."""
+"""A stack sets a preset and changes; the result is checked, and the Platform lists its features."""
 
 from __future__ import annotations
 

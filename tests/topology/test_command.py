@@ -98,7 +98,7 @@ def test_show_writes_a_picture(app: typer.Typer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["check", "/nowhere"], "cannot be read"),
         (["show", LOCAL, "--from", "guess"], "Source 'guess' does not exist"),
@@ -108,8 +108,8 @@ def test_show_writes_a_picture(app: typer.Typer, tmp_path: Path) -> None:
         (["show", LOCAL, "--svg", "/nowhere/x.svg"], "cannot be written"),
     ],
 )
-def test_a_mistake_is_one_message(app: typer.Typer, arguments: list[str], said: str) -> None:
+def test_a_mistake_is_one_message(app: typer.Typer, arguments: list[str], message: str) -> None:
     result = run(app, *arguments)
     assert isinstance(result.exception, TrainyardError)
-    assert said in str(result.exception)
+    assert message in str(result.exception)
     assert result.exception.fix

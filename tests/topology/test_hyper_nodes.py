@@ -1,4 +1,4 @@
-"""HyperNode manifests: every fault that Volcano accepts and then mishandles is found, whoever wrote them."""
+"""HyperNode manifests: every error that Volcano accepts and then mishandles is found, whatever their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of writes: at no moment does a HyperNode have two parents, or vanish while it is listed."""
+"""Order of writes: a HyperNode never has two parents, and is never deleted while it is listed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Manifest = Mapping[str, Any]
 
 
 def manifests(tree: Mapping[str, Mapping[str, list[str]]]) -> list[Manifest]:
-    """Return the HyperNodes of spines with their racks with their nodes."""
+    """Return the HyperNodes of spines, racks and nodes."""
     domains = [
         {"name": spine, "domains": [{"name": rack, "nodes": nodes} for rack, nodes in racks.items()]}
         for spine, racks in tree.items()
@@ -33,7 +33,7 @@ def members(spec: Manifest) -> set[str]:
 
 
 def replay(old: list[Manifest], new: list[Manifest]) -> None:
-    """Apply the steps one by one and assert that the scheduler is never shown what harms it."""
+    """Apply the steps one by one and assert that no intermediate state harms the scheduler."""
     state = {body["metadata"]["name"]: body["spec"] for body in old}
     for step in safe_order(old, new):
         if step.action == "delete":
@@ -98,7 +98,7 @@ names = st.sampled_from
 
 @st.composite
 def layouts(draw: st.DrawFn) -> list[Manifest]:
-    """Racks of a fixed set spread over spines of a fixed set, one or two levels high."""
+    """Distribute fixed racks over fixed spines, in one or two levels."""
     racks = draw(st.lists(names([f"r{number}" for number in range(6)]), unique=True, min_size=1))
     spines = {rack: draw(names(["s0", "s1", "s2"])) for rack in racks}
     cores = {spine: draw(names(["k0", "k1"])) for spine in set(spines.values())}

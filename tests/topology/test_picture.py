@@ -1,4 +1,4 @@
-"""The picture of a fabric: the same for the same fabric, small whatever its size, and readable by screen readers."""
+"""Picture of a fabric: deterministic, small at any size, and readable by screen readers."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_the_picture(name: str, settings: FabricSettings) -> None:
 
 def test_a_small_fabric_is_drawn_without_grouping() -> None:
     svg = picture(compile_fabric(load_stack(ROOT / "stacks" / "Pulumi.local.yaml").fabric))
-    said = [text.text for text in elements(svg, "text")]
-    assert {"spine-0", "rack-0", "rack-1"} <= set(said)
+    texts = [text.text for text in elements(svg, "text")]
+    assert {"spine-0", "rack-0", "rack-1"} <= set(texts)
 
 
 def test_repeated_domains_are_drawn_once_and_different_ones_separately() -> None:
     assert MIXED.node_count == 8000
-    said = [text.text for text in elements(picture(compile_fabric(MIXED)), "text")]
-    assert {"6 × spine, each 800 nodes", "20 × rack, each 40 nodes", "half", "rack, 302 nodes"} <= set(said)
+    texts = [text.text for text in elements(picture(compile_fabric(MIXED)), "text")]
+    assert {"6 × spine, each 800 nodes", "20 × rack, each 40 nodes", "half", "rack, 302 nodes"} <= set(texts)
 
 
 def test_a_fabric_of_different_domains_is_counted() -> None:

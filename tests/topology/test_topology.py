@@ -1,4 +1,4 @@
-"""A fabric compiles to HyperNodes and labeled nodes, and its faults are found before Volcano meets them."""
+"""A fabric compiles to HyperNodes and labeled nodes, and its errors are found before they reach Volcano."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links of an InfiniBand fabric become tiers; several rails a node become one domain with its like."""
+"""Links of an InfiniBand fabric become tiers; nodes on the same rails become one domain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainyard.topology.to_settings import ImportedFabric
 
 
 class Network:
-    """Writes what the tool prints: each link on both ends."""
+    """Generates output of the tool: each link at both ends."""
 
     def __init__(self) -> None:
         self._descriptions: dict[str, str] = {}
@@ -47,10 +47,12 @@ class Network:
             port = " enhanced port 0 lid 4 lmc 0" if kind == "Switch" else ""
             yield f'{kind}\t{ports} "{identifier}"\t\t# "{description}"{port}'
             for number, (peer, other) in enumerate(self._links.get(identifier, ()), start=1):
-                says = self._descriptions[peer]
+                description = self._descriptions[peer]
                 own = "" if kind == "Switch" else f"({identifier[2:]})"
-                told = f'"{says}" lid 17 4xNDR' if kind == "Switch" else f'lid 17 lmc 0 "{says}" lid 4 4xNDR'
-                yield f'[{number}]{own}\t"{peer}"[{other}]{"" if own else f"({peer[2:]})"} \t\t# {told}'
+                comment = (
+                    f'"{description}" lid 17 4xNDR' if kind == "Switch" else f'lid 17 lmc 0 "{description}" lid 4 4xNDR'
+                )
+                yield f'[{number}]{own}\t"{peer}"[{other}]{"" if own else f"({peer[2:]})"} \t\t# {comment}'
 
 
 def read(network: Network) -> ImportedFabric:
@@ -62,7 +64,7 @@ def places(declared: ImportedFabric) -> dict[str, tuple[str, ...]]:
 
 
 def fat_tree(rails: int = 1, units: int = 2, spines: int = 2, nodes: int = 2) -> Network:
-    """Units of leaf switches, one a rail, all of them linked to all spines."""
+    """Return units of leaf switches, one per rail, each linked to all spines."""
     network = Network()
     tops = [network.switch(f"f{number}", f"MF0;spine-{number}:MQM9700/U1") for number in range(spines)]
     for unit in range(units):

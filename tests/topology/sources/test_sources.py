@@ -1,4 +1,4 @@
-"""A fabric is taken from other people's descriptions, and what is wrong with them is said with the line."""
+"""Fabrics are imported from other formats, and errors have the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainyard.topology.sources.hostlist import expand
 from trainyard.topology.to_settings import ImportedFabric
 
 INVENTORY = """\
-# where the nodes are
+# positions of the nodes
 Node, Rack, Spine, GPU, GPUs, CPU, Memory, Serial, Rail0, Rail1
 gpu-2, r1, s1, H200, 8, 192, 2Ti, x, leaf-a, leaf-b
 gpu-10, r1, s1, H200, 8, 192, 2Ti, y, leaf-a, leaf-b
@@ -132,7 +132,7 @@ def test_names_used_once_in_each_spine_need_to_be_qualified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "has no rows"),
         ("node,rack\n", "has no rows"),
@@ -154,8 +154,8 @@ def test_names_used_once_in_each_spine_need_to_be_qualified() -> None:
         ("nodes:\n  a: b\n", "is not a list"),
     ],
 )
-def test_an_invalid_inventory_is_rejected_with_its_line(text: str, said: str) -> None:
-    assert said in "\n".join(faults("inventory", text))
+def test_an_invalid_inventory_is_rejected_with_its_line(text: str, message: str) -> None:
+    assert message in "\n".join(faults("inventory", text))
 
 
 def test_many_errors_are_counted() -> None:
@@ -240,7 +240,7 @@ def test_the_yaml_of_slurm_is_the_same_topology() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("SwitchName=a Nodes=n[1-\n", "line 1: the brackets of"),
         ("SwitchName=a Nodes=n[2-1]\n", "line 1: the range '2-1' ends before it starts"),
@@ -262,8 +262,8 @@ def test_the_yaml_of_slurm_is_the_same_topology() -> None:
         ("kind: ConfigMap\ndata: {x: y}\n", "contains no switch and no block"),
     ],
 )
-def test_an_invalid_topology_is_rejected_with_its_line(text: str, said: str) -> None:
-    assert said in "\n".join(faults("topograph", text))
+def test_an_invalid_topology_is_rejected_with_its_line(text: str, message: str) -> None:
+    assert message in "\n".join(faults("topograph", text))
 
 
 @pytest.mark.parametrize(
