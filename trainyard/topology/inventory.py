@@ -11,7 +11,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.settings.fabric import NodeShape
 
-__all__ = ["MAX_FINDINGS", "Inventory", "InventoryNode", "dns_label", "natural", "refuse"]
+__all__ = ["MAX_FINDINGS", "Inventory", "InventoryNode", "dns_label", "natural", "raise_findings"]
 
 MAX_FINDINGS = 50
 """Number of findings listed in one message; the others are counted."""
@@ -87,7 +87,7 @@ def natural(text: str) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part.isdigit() and part.isascii() else (1, part) for part in parts if part)
 
 
-def refuse(what: str, findings: Sequence[Finding]) -> None:
+def raise_findings(what: str, findings: Sequence[Finding]) -> None:
     """Raise if a source has errors; a limited number of them is listed.
 
     Raises

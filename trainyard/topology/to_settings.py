@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from trainyard.checks.finding import Finding
 from trainyard.settings.fabric import Domain, FabricSettings
-from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, natural, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, natural, raise_findings
 from trainyard.topology.layout import MAX_NODES
 
 __all__ = ["ImportedFabric", "to_settings"]
@@ -69,7 +69,7 @@ def to_settings(inventory: Inventory, *, what: str, qualify: bool = False) -> Im
         findings.append(Finding("", "no nodes found", "check that it is the right file"))
     if len(nodes) > MAX_NODES:
         findings.append(Finding("", f"{len(nodes):,} nodes; at most {MAX_NODES:,} are supported"))
-    refuse(f"{what} is invalid", findings)
+    raise_findings(f"{what} is invalid", findings)
     root = _Draft("")
     for node in nodes:
         draft = root
@@ -91,7 +91,7 @@ def to_settings(inventory: Inventory, *, what: str, qualify: bool = False) -> Im
     try:
         settings = FabricSettings.model_validate(values)
     except ValidationError as error:
-        refuse(f"{what} is invalid", [_finding(entry["loc"], entry["msg"]) for entry in error.errors()])
+        raise_findings(f"{what} is invalid", [_finding(entry["loc"], entry["msg"]) for entry in error.errors()])
         raise
     return ImportedFabric(settings, tuple(notes))
 

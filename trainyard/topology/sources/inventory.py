@@ -19,7 +19,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.nodes import PLAIN, compose_all
 from trainyard.settings.fabric import NodeShape
-from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.topology.layout import MAX_NODES
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import ImportedFabric, to_settings
@@ -72,7 +72,7 @@ def _read(text: str, options: Options) -> ImportedFabric:
         path = tuple(row.cells.get(tier, "") for tier in tiers)
         leaves = tuple(row.cells.get(name, "") for _, name in rails)
         found.append(InventoryNode(row.cells.get(node, ""), path, f"line {row.line}", shapes.of(row), leaves))
-    refuse(f"{_WHAT} is invalid", shapes.findings)
+    raise_findings(f"{_WHAT} is invalid", shapes.findings)
     notes = (f"ignored columns: {', '.join(ignored)} (set tiers with --tier)",) if ignored else ()
     names = tuple(dns_label(tier) for tier in tiers)
     return to_settings(Inventory(names, tuple(found), shapes.known, notes), what=_WHAT, qualify=options.qualify)

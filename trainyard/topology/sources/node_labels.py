@@ -15,7 +15,7 @@ from trainyard.manifests.loader import load_all
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.fabric_names import LABEL_PREFIX, SHAPE_LABEL
 from trainyard.topology.hypernode_manifests import Node, read_manifests
-from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.to_settings import ImportedFabric, to_settings
 
@@ -93,7 +93,7 @@ def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> ImportedFabric:
                 message = f"label {' or '.join(tier.keys)} is missing, but other nodes have it"
                 findings.append(Finding(f"Node/{node.name}", message, "label it, or set other labels with --label"))
         placed.append((node, path))
-    refuse(f"{_WHAT} is invalid", findings)
+    raise_findings(f"{_WHAT} is invalid", findings)
     shapes, names = _shapes([node for node, _ in placed])
     found = tuple(InventoryNode(node.name, path, f"Node/{node.name}", names[node.name]) for node, path in placed)
     notes = [f"tiers from labels, lowest first: {keys}", *_outside(outside)]

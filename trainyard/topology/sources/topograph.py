@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
-from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.sources.hostlist import expand
@@ -66,7 +66,7 @@ def _read(text: str, options: Options) -> ImportedFabric:
             fix="use topology.conf or topology.yaml of Topograph, or the ConfigMap that contains it",
         )
     inventory = _inventory(topology, options)
-    refuse(f"{_WHAT} is invalid", topology.findings)
+    raise_findings(f"{_WHAT} is invalid", topology.findings)
     return to_settings(inventory, what=_WHAT, qualify=options.qualify)
 
 
