@@ -131,9 +131,9 @@ def test_a_duplicate_name_is_a_finding_with_its_files() -> None:
         ("kind: Queue\nspec:\n  weight: 1\n  weight: 2\n", r"duplicate key 'weight' \(line 4\)"),
         ("- 1", "other than a Kubernetes object"),
         ("kind: 3", "other than a Kubernetes object"),
-        ("", "no Queue"),
-        ("apiVersion: v1\nkind: Namespace", "no Queue"),
-        ("apiVersion: example.com/v1\nkind: Queue", "no Queue"),
+        ("", "No Queue"),
+        ("apiVersion: v1\nkind: Namespace", "No Queue"),
+        ("apiVersion: example.com/v1\nkind: Queue", "No Queue"),
     ],
 )
 def test_input_without_queues_is_an_error(text: str, message: str) -> None:

@@ -63,7 +63,7 @@ def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str]
         fix = f"keep {name} with state: closed until they are done, then state: retired, then remove it"
         yield Finding(path, f"queue {name!r} would be removed, but {_some(jobs)}", fix, rule)
     elif not retired or _state(queue) != "Closed":
-        message = f"queue {name!r} would be removed, but it is {_known(queue)} so new jobs may be created in it"
+        message = f"queue {name!r} would be removed, but it is {_known(queue)}, so new jobs may be created in it"
         yield Finding(path, message, f"keep {name} with state: retired, `up`, then remove it", rule)
 
 

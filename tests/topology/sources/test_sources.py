@@ -98,7 +98,7 @@ def test_an_inventory_is_a_table() -> None:
         "b200-8gpu-224cpu-4ti",
     }
     assert declared.settings.domains[0].domains[0].rails == ("leaf-a", "leaf-b")  # type: ignore[index]
-    assert declared.notes == ("ignored columns: serial (name tiers with --tier)",)
+    assert declared.notes == ("ignored columns: serial (set tiers with --tier)",)
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -119,7 +119,7 @@ def test_the_order_of_rows_changes_nothing() -> None:
 
 def test_tiers_can_be_set() -> None:
     text = "name,cage,hall\nn,c1,h1\n"
-    assert "no column that is a tier" in faults("inventory", text)[0]
+    assert "no column that names a tier" in faults("inventory", text)[0]
     assert places(read("inventory", text, tiers=("cage", "hall"))) == {"n": ("c1", "h1")}
 
 
