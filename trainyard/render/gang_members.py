@@ -2,7 +2,7 @@
 
 JobSet creates a replicatedJob only after its dependencies are ready or complete. A gang that counts such pods is never
 scheduled. Therefore a replicatedJob is not a member if another one waits for its completion, and a member that waits
-for another member to be ready does not count towards minMember.
+for another member to be ready does not count toward minMember.
 """
 
 from __future__ import annotations

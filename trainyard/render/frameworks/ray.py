@@ -5,7 +5,8 @@ The names of replicatedJobs determine the roles:
 - ``node`` alone: pod 0 is the head and runs the driver, the others are workers; numNodes counts all of them.
 - ``node`` and another one labeled as the trainer (``launcher``): the latter is the head and runs the driver.
 - ``head`` and ``node``, which is labeled as the trainer: the head runs the driver.
-- ``head``, ``node`` and another one labeled as the trainer: the latter runs the command unchanged and submits to it.
+- ``head``, ``node`` and another one labeled as the trainer: the labeled one runs the command unchanged, to
+  submit to the head.
 
 With a separate head, numNodes and resourcesPerNode apply to the workers. A container that starts Ray itself (its
 command contains ``ray start``) is not modified, nor is a worker with a command.
