@@ -68,7 +68,7 @@ def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:
     ("text", "finding"),
     [
         ("kind: [\n", "is not valid YAML"),
-        ("a: &a [*a]\nkind: Pod\n", "an alias stands for what it is in"),
+        ("a: &a [*a]\nkind: Pod\n", "an alias refers to a collection that contains it"),
         ("a: .nan\n", "is not a number in JSON"),
         ("a: !!set {x}\n", "tag !!set is not supported"),
         ("? [a]\n: b\n", "is not valid YAML"),

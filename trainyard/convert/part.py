@@ -11,7 +11,7 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
 from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
-from trainyard.render.shape import JOB_SET_SPEC, faults
+from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 
 __all__ = ["Part", "drop_empty_metadata", "read_part", "set_trainer"]
 
@@ -108,7 +108,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
         raise source.malformed(text, f"would run {pods} pods; Kubernetes runs at most {MOST_PODS} in a Job")
     template = copied(source.mapping(path))
     wrapped = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": template}}}]}
-    for fault in faults(wrapped, JOB_SET_SPEC, ""):
+    for fault in shape_errors(wrapped, JOB_SET_SPEC, ""):
         inner = fault.path.lstrip(".").removeprefix(_WRAPPED)
         raise source.malformed(f"{text}{inner}".replace("..", "."), fault.message)
     containers = template["spec"]["containers"]
