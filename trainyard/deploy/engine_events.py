@@ -46,6 +46,7 @@ class EventLog:
     _latest: dict[str, str] = field(default_factory=dict)
     _failed: list[str] = field(default_factory=list)
     _finished: int = 0
+    _earlier: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, event: EngineEvent) -> None:
@@ -66,10 +67,17 @@ class EventLog:
                     _policy_problem(policy)
                 )
             elif event.summary_event:
-                self.counts = Counter(
+                self.counts = self._earlier + Counter(
                     {str(_plain(key)): value for key, value in event.summary_event.resource_changes.items()}
                 )
         self.report()
+
+    def retry(self) -> None:
+        """Drop the failures of an attempt that is retried; its counts are kept."""
+        with self._lock:
+            self.failures.clear()
+            self._failed.clear()
+            self._earlier = Counter(self.counts)
 
     def report(self) -> None:
         """Update the progress step."""

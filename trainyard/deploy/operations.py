@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["destroy", "preview", "refresh", "up"]
 
 _PARALLEL = 32
+_STALE_CHILDREN = re.compile(r"can not be deleted because it has \d+ child queues")
+_ATTEMPTS = 5
+_RETRY_SECONDS = 2.0
 _PROCESS_OF = {
     "volcano-scheduler": "vc-scheduler",
     "volcano-controllers": "vc-controller-manager",
@@ -123,8 +127,26 @@ def destroy(settings: StackSettings, stack: str, config_file: Path, progress: Pr
     provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("destroy", "Removal", settings, stack, config_file, progress) as run:
         _require_unprotected(run.stack, stack)
-        run.stack.destroy(**run.options)
+        _destroy(run)
     return _result("destroy", stack, run)
+
+
+def _destroy(run: _Run) -> None:
+    """Delete all resources; retry where Volcano's webhook still has a deleted child queue in its cache."""
+    from pulumi.automation.errors import CommandError
+
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            run.stack.destroy(**run.options)
+        except CommandError:
+            findings = run.events.findings
+            if not findings or not all(_STALE_CHILDREN.search(finding.message) for finding in findings):
+                raise
+            run.events.retry()
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
+    run.stack.destroy(**run.options)
 
 
 @contextmanager
