@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults simulate-controller mutation lock help
+.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults simulate-controller mutation lock upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,9 @@ simulate-controller: $(READY)  ## run the controller on 100,000 random histories
 
 mutation: $(READY)  ## mutate every admission rule and check that a case fails
 	@TRAINYARD_MUTANTS=all $(BIN)/pytest -m "cluster or not cluster" -s tests/policy/test_rego_mutation.py
+
+upstream-lock: $(READY)  ## update components/upstream.lock from the pinned modules; review the diff
+	@$(BIN)/python -m components.upstream_lock
 
 lock: $(READY)  ## update requirements.lock, and controller.lock for the image, from pyproject.toml
 	@$(BIN)/pip install --quiet uv

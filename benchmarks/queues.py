@@ -19,10 +19,10 @@ from trainyard.queues import (
     VOLCANO_VERSIONS,
     Plugin,
     Scheduling,
+    capacity_of,
     check_queues,
     compile_queues,
     queue_objects,
-    supply_of,
 )
 from trainyard.settings import StackSettings, parse_stack
 
@@ -40,7 +40,7 @@ def main() -> None:
     results: dict[str, Any] = {"queues": options.queues}
     for units in ("quantities", "percentages"):
         settings = _stack(options.queues, percent=units == "percentages", faulty=False)
-        compiled = _best(options.runs, lambda settings=settings: compile_queues(settings.queues, supply_of(settings)))
+        compiled = _best(options.runs, lambda settings=settings: compile_queues(settings.queues, capacity_of(settings)))
         results[f"compile_{units}_seconds"] = compiled
         results[f"proof_{units}_seconds"] = _proof(options.runs, settings, None, expected=units == "percentages")
     settings = _stack(options.queues, percent=False, faulty=False)

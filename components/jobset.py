@@ -12,8 +12,8 @@ from typing import Any
 import pulumi
 import yaml
 
-from components.objects import Component, KubernetesObject
-from components.rbac import (
+from components.common.objects import Component, KubernetesObject
+from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
     role,
@@ -21,9 +21,9 @@ from components.rbac import (
     service_account,
     service_account_subject,
 )
-from components.target import Target
-from components.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
-from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.common.target import Target
+from components.common.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 from trainyard import upstream
 from trainyard.settings.platform import JobSetSettings
 from trainyard.settings.versions import component_release

@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from components.objects import Component
+from components.common.objects import Component
 from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
 from trainyard.policy.stack_objects import platform_object
 from trainyard.settings import StackSettings

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pulumi
 
-from components.objects import Component, KubernetesObject
+from components.common.objects import Component, KubernetesObject
 from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.check.report_kinds import report_definitions

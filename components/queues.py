@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pulumi
 
+from components.common.objects import Component, KubernetesObject, waiting_for
 from components.hooks.queues import QueueMigration, QueuePatchHook
-from components.objects import Component, KubernetesObject, waiting_for
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects
 

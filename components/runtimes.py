@@ -12,8 +12,8 @@ from typing import Any
 
 import pulumi
 
-from components.objects import Component, declare
-from components.webhooks import WebhookReadinessHook
+from components.common.objects import Component, declare
+from components.hooks.webhooks import WebhookReadinessHook
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard.data import data_folder, project_root

@@ -11,12 +11,12 @@ import pulumi
 import pulumi_kubernetes
 
 from components import jobset, volcano
+from components.common.objects import Conventions, conventions
+from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
+from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
+from components.common.pulumi_internals import Engine
+from components.common.target import Target
 from components.hooks.queues import QueueMigration, live_queues, reject_changes
-from components.objects import Conventions, conventions
-from components.offline import OFFLINE_KUBECONFIG, access_or_offline
-from components.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
-from components.pulumi_internals import Engine
-from components.target import Target
 from components.trainer import certificate
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider

@@ -11,8 +11,8 @@ from typing import Any
 
 import pulumi
 
-from components.objects import FORCED_ANNOTATION, Component, KubernetesObject
-from components.rbac import (
+from components.common.objects import FORCED_ANNOTATION, Component, KubernetesObject
+from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
     group,
@@ -20,8 +20,8 @@ from components.rbac import (
     role_binding,
     service_account_subject,
 )
-from components.trainer import TRAINER_SERVICE
-from components.workload import namespace
+from components.common.workload import namespace
+from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.controller.permissions import KEYS_ROLE
 from trainyard.policy.facts import tenant_facts
 from trainyard.policy.stack_objects import default_queue, namespace_labels, tenant_policy
@@ -69,7 +69,7 @@ class Tenants(Component):
         home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
         objects = [tenant_policy(tenant, settings)]
         if trainer.install is True:
-            controller = service_account_subject(TRAINER_SERVICE, trainer.namespace)
+            controller = service_account_subject(CONTROLLER_SERVICE, trainer.namespace)
             objects.append(role_binding(KEYS_ROLE, tenant, [controller], kind="ClusterRole"))
         if settings.object_quota:
             objects.append(_quota(tenant, settings))

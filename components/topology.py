@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 
 import pulumi
 
+from components.common.objects import Component, KubernetesObject
 from components.hooks.hypernodes import HyperNodeMigration
-from components.objects import Component, KubernetesObject
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.errors import TrainyardError

@@ -14,10 +14,10 @@ from typing import Any
 import pulumi
 
 import trainyard
-from components.flow_control import flow_schemas, priority_levels
-from components.objects import Component, KubernetesObject
-from components.policy_server import PolicyServerParts
-from components.rbac import (
+from components.common.flow_control import flow_schemas, priority_levels
+from components.common.objects import Component, KubernetesObject
+from components.common.policy_server import PolicyServerParts
+from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
     group,
@@ -26,9 +26,9 @@ from components.rbac import (
     service_account,
     service_account_subject,
 )
-from components.target import Target
-from components.webhooks import wait_for_ca_bundles
-from components.workload import ConfigVolume, Workload, deployment, namespace, service
+from components.common.target import Target
+from components.common.workload import ConfigVolume, Workload, deployment, namespace, service
+from components.hooks.webhooks import wait_for_ca_bundles
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
 from trainyard.controller.configuration import (
@@ -40,9 +40,8 @@ from trainyard.controller.configuration import (
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.settings.platform import TrainerSettings
 
-__all__ = ["DEFAULTER", "TRAINER_SERVICE", "VALIDATOR", "Trainer", "TrainerArgs", "certificate"]
+__all__ = ["DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs", "certificate"]
 
-TRAINER_SERVICE = CONTROLLER_SERVICE
 VALIDATOR = "validator.trainer.kubeflow.org"
 DEFAULTER = "defaulter.trainer.kubeflow.org"
 
@@ -120,14 +119,16 @@ class Trainer(Component):
         self.crds = [self.child(definition) for definition in build(args.jobset_definition)]
         permissions = self._permissions(configuration, {settings.namespace: home, **homes})
         levels = [self.child(level) for level in priority_levels()]
-        flows = [self.child(schema, depends_on=levels) for schema in flow_schemas(TRAINER_SERVICE, settings.namespace)]
+        flows = [
+            self.child(schema, depends_on=levels) for schema in flow_schemas(CONTROLLER_SERVICE, settings.namespace)
+        ]
         file = self.child(
             _config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
             depends_on=[home],
         )
         rules = self.child(args.policies.rules, depends_on=[home])
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
-        webhook_service = self.child(service(workload, TRAINER_SERVICE, ports), depends_on=[home])
+        webhook_service = self.child(service(workload, CONTROLLER_SERVICE, ports), depends_on=[home])
         if settings.replicas > 1:
             self.child(_disruption_budget(workload), depends_on=[home])
         self._publish_version(settings.namespace, home)
@@ -141,19 +142,21 @@ class Trainer(Component):
 
     def _permissions(self, configuration: Configuration, homes: Mapping[str, pulumi.Resource]) -> list[pulumi.Resource]:
         own = configuration.namespace
-        subject = service_account_subject(TRAINER_SERVICE, own)
-        account = self.child(service_account(TRAINER_SERVICE, own), depends_on=[homes[own]])
-        granted = self.child(cluster_role(TRAINER_SERVICE, cluster_rules(configuration)))
+        subject = service_account_subject(CONTROLLER_SERVICE, own)
+        account = self.child(service_account(CONTROLLER_SERVICE, own), depends_on=[homes[own]])
+        granted = self.child(cluster_role(CONTROLLER_SERVICE, cluster_rules(configuration)))
         keys = self.child(cluster_role(KEYS_ROLE, key_rules()))
         bindings: list[pulumi.Resource] = [
-            self.child(cluster_role_binding(TRAINER_SERVICE, TRAINER_SERVICE, [subject]), depends_on=[granted, account])
+            self.child(
+                cluster_role_binding(CONTROLLER_SERVICE, CONTROLLER_SERVICE, [subject]), depends_on=[granted, account]
+            )
         ]
         for name, home in homes.items():
             rules = namespaced_rules(name, configuration)
             if rules:
-                allowed = self.child(role(TRAINER_SERVICE, name, rules), depends_on=[home])
+                allowed = self.child(role(CONTROLLER_SERVICE, name, rules), depends_on=[home])
                 bindings.append(
-                    self.child(role_binding(TRAINER_SERVICE, name, [subject]), depends_on=[allowed, account])
+                    self.child(role_binding(CONTROLLER_SERVICE, name, [subject]), depends_on=[allowed, account])
                 )
         return [account, keys, *bindings]
 
@@ -203,7 +206,7 @@ def _configuration(args: TrainerArgs) -> Configuration:
     own = certificate(
         SERVING_SECRET,
         args.settings.namespace,
-        TRAINER_SERVICE,
+        CONTROLLER_SERVICE,
         args.target,
         mutating=(DEFAULTER,),
         validating=(VALIDATOR,),
@@ -220,7 +223,7 @@ def _configuration(args: TrainerArgs) -> Configuration:
 def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
     settings, target = args.settings, args.target
     return Workload(
-        name=TRAINER_SERVICE,
+        name=CONTROLLER_SERVICE,
         namespace=settings.namespace,
         program="trainyard-controller",
         image=target.images.reference("trainyard-controller", f"v{trainyard.__version__}"),
@@ -273,7 +276,7 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
     first, _, rest = configuration.partition(".")
     client_config = args.target.access.client_config(
         "trainyard-controller",
-        service=TRAINER_SERVICE,
+        service=CONTROLLER_SERVICE,
         namespace=args.settings.namespace,
         path=f"/{verb}-{_PATH}-{kind}",
     )

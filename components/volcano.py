@@ -14,11 +14,11 @@ from typing import Any
 
 import pulumi
 
-from components.objects import Component, KubernetesObject
-from components.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
-from components.target import Target
-from components.webhooks import excluding_namespaces, with_client_configs
-from components.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.common.objects import Component, KubernetesObject
+from components.common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
+from components.common.target import Target
+from components.common.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.hooks.webhooks import excluding_namespaces, with_client_configs
 from trainyard import upstream
 from trainyard.settings.platform import VolcanoSettings
 from trainyard.settings.versions import component_release

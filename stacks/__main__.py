@@ -1,9 +1,9 @@
 """What a cluster gets. Settings are in Pulumi.<stack>.yaml; how each part is installed is in components/."""
 
+from components.common.policy_server import policy_server
 from components.jobset import JobSet, JobSetArgs, custom_resource_definition
 from components.platform import Platform
 from components.policies import Policies
-from components.policy_server import policy_server
 from components.queues import Queues
 from components.runtimes import Runtimes
 from components.stack import open_stack

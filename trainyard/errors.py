@@ -1,4 +1,4 @@
-"""Error with a text for the user, and the findings behind it."""
+"""User-facing error, with the findings that caused it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["TrainyardError"]
 
 
 class TrainyardError(Exception):
-    """A failure whose text is written for the user: what failed, where, and the fix.
+    """User-facing error: what failed, where, and the fix.
 
     Parameters
     ----------
     message
-        One sentence: what failed.
+        What failed, in one sentence.
     fix
-        What the user can do about it.
+        What to do, in the imperative.
     findings
-        Findings behind the failure, if there are several.
+        Findings that caused the error, one line each.
     """
 
     def __init__(self, message: str, *, fix: str = "", findings: Sequence[Finding] = ()) -> None:

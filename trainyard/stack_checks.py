@@ -21,12 +21,12 @@ from trainyard.queues import (
     Plugin,
     QueueObjects,
     Scheduling,
+    capacity_of,
     check_queues,
     check_tree,
     is_manifest,
     prove_queues,
     read_manifests,
-    supply_of,
 )
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalog
@@ -109,13 +109,13 @@ def check_files(texts: Mapping[str, str], options: CheckOptions, fabric: StackSe
             findings += [replace(finding, file=name) for finding in found]
     if manifests:
         read = read_manifests(manifests)
-        supply = supply_of(fabric) if fabric else None
+        capacity = capacity_of(fabric) if fabric else None
         scheduling = stack_scheduling(fabric) if fabric else Scheduling()
         found = check_tree(
             read.queues,
             root=read.root,
-            capacity=supply.total if supply else None,
-            node_groups=supply.node_groups if supply else None,
+            capacity=capacity.total if capacity else None,
+            node_groups=capacity.node_groups if capacity else None,
             scheduling=options.apply_to(scheduling),
             paths=ManifestPaths(),
         )

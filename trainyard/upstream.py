@@ -64,7 +64,7 @@ def read(component: str, version: str, path: str, *, lock: Path | None = None) -
     if expected is None:
         raise TrainyardError(
             f"{path} of {component} {version} has no SHA-256 in {lock or lock_file()}",
-            fix="run `python -m components.relock` and review the change",
+            fix="run `make upstream-lock` and review the diff",
         )
     content = _fetch(component, release, path)
     found = hashlib.sha256(content).hexdigest()

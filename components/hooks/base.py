@@ -10,7 +10,7 @@ from typing import Any
 
 import pulumi
 
-from components.objects import FIELD_MANAGER
+from components.common.objects import FIELD_MANAGER
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Object, Resource
 

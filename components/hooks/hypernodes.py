@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from components.common.objects import FIELD_MANAGER
+from components.common.ownership import STACK_LABEL
 from components.hooks.base import BeforeChangeHook, with_spec
-from components.objects import FIELD_MANAGER
-from components.ownership import STACK_LABEL
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import HYPER_NODES

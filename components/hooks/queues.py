@@ -12,16 +12,16 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from components.common.objects import FIELD_MANAGER
+from components.common.threads import run_in_thread
 from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, BeforeChangeHook, apply_with_retries, with_spec
-from components.objects import FIELD_MANAGER
-from components.threads import run_in_thread
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object
 from trainyard.live.queues import LiveQueues, read_queues
 from trainyard.queues import ROOT
-from trainyard.queues.builtin_queues import made_room
+from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.change_effects import change_findings
 from trainyard.queues.transition import transition
 
@@ -118,7 +118,7 @@ class QueuePatchHook(BeforeChangeHook):
             Volcano does not create it.
         """
         live = await self._wait_for_queue(client)
-        room = made_room(live.get("spec") or {}, self._spec["capability"]) if self._name == ROOT else None
+        room = root_preparation(live.get("spec") or {}, self._spec["capability"]) if self._name == ROOT else None
         if room is not None:
             await client.merge_patch(QUEUES, self._name, {"spec": room}, field_manager=ROOM_MANAGER)
 

@@ -3,17 +3,17 @@ package trainyard
 import data.trainyard.lib.request
 import rego.v1
 
-# The answer about one request. Which rules judge it is said by their rule.yaml, in data.trainyard.catalog: the same
-# kinds, namespaces and conditions from which the API server's policies are generated.
+# Decision about one request. data.trainyard.catalog, from the rule.yaml files, determines the rules to evaluate, by the
+# same kinds, namespaces and conditions from which the API server's policies are generated.
 
 decision := verdict if {
 	settings_well_formed
 } else := unjudged
 
-# The answers about several requests with the same settings, in their order. Each is judged by an input of its own:
-# what replaces a part of the whole input copies all of it. A request names its params by their place in a list, and
-# brings no settings; nothing of the whole input counts as a request's own, for union would merge the two. There is no
-# answer where there are no such params; whoever asks counts them.
+# Decisions about several requests with the same settings, in order. Each is evaluated with its own input: replacing a
+# part of the whole input would copy all of it. A request references its params by their index in a list, and has no
+# settings; request fields of the whole input are dropped, because union would merge them with the request's own. If the
+# params do not exist, the decision is undefined; the client compares the number of decisions.
 decisions := [answer |
 	some one in input.requests
 	own := object.union(object.filter(one, ["request", "unknown", "mute"]), {"params": input.params[one.params]})
@@ -51,7 +51,7 @@ unjudged := {
 	"warnings": [], "audits": [], "undecided": [], "exempted": [],
 }
 
-# A field that is absent would make conditions undefined, and rules silent.
+# A missing field would make conditions undefined, and disable rules silently.
 request_well_formed if {
 	input.request.operation in ["CREATE", "UPDATE", "DELETE"]
 	is_object(request.object)
@@ -89,8 +89,8 @@ findings contains finding_of(id, violation) if {
 	some violation in data.trainyard.rules[name].violation
 }
 
-# What is created is refused where the object a rule reads does not exist; never an update, and never in a namespace of
-# the platform. Pods and Jobs are refused in namespaces labelled as a tenant's only.
+# Creations are rejected if the parameter object of a rule does not exist; updates and the platform's namespaces are
+# exempt. Pods and Jobs are rejected only in namespaces labeled as a tenant's.
 findings contains finding_of(id, violation) if {
 	request.operation == "CREATE"
 	not exempt_namespace
@@ -116,8 +116,8 @@ state(id, _) := value if {
 	value := input.states[id]
 } else := data.trainyard.catalog[id].state
 
-# The rules that concern the request, {id: package}: those that can judge, and those that lack the object that they read.
-# The index holds them by what does not change from request to request, so that no other rule is even looked at.
+# Rules to evaluate for the request, {id: package}: those with all parameters, and those whose parameters are missing.
+# The index contains them by the static properties of requests, so that no other rule is visited.
 judging := object.remove(object.remove(concerned[readable], silent), mute) if not being_deleted
 
 lacking := object.remove(object.remove(concerned.all, concerned[readable]), silent) if {
@@ -127,7 +127,7 @@ lacking := object.remove(object.remove(concerned.all, concerned[readable]), sile
 
 concerned := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation][bound]
 
-# Rules that are switched off, not asked for, or passed by.
+# Rules that are off, not selected, or whose conditions exclude the request.
 silent contains id if {
 	some id, value in input.states
 	value == "off"
@@ -150,12 +150,12 @@ silent contains id if {
 	passes_by(data.trainyard.catalog[id])
 }
 
-# Rules that have nothing to find in this request, as whoever asks has seen.
+# Rules that the client's prefilter excludes for this request.
 default mute := {}
 
 mute := input.mute
 
-# Whom the request concerns: the reaches of rules that bind it.
+# Reaches that apply to the request.
 bound := "tenants and labelled" if {
 	not exempt_namespace
 	labelled
@@ -163,7 +163,7 @@ bound := "tenants and labelled" if {
 	not exempt_namespace
 } else := "everywhere"
 
-# Rules of reach labelled bind what lies in no namespace too.
+# Rules of reach labelled also apply to cluster-scoped objects.
 labelled if request.namespace == ""
 
 labelled if "trainyard.dev/tenant" in object.keys(request.namespace_labels)
@@ -172,7 +172,7 @@ exempt_namespace if request.namespace in input.exemptNamespaces
 
 being_deleted if input.request.object.metadata.deletionTimestamp
 
-# An update of neither spec nor labels nor annotations, unless the rule judges these too.
+# An update of neither spec nor labels nor annotations, unless the rule evaluates these too.
 passes_by(rule) if {
 	nothing_touched
 	not rule.unchanged
@@ -183,7 +183,7 @@ passes_by(rule) if {
 	not rule.stopping
 }
 
-# An update of none of the parts that the rule judges of this kind.
+# An update of none of the parts that the rule evaluates for this kind.
 passes_by(rule) if {
 	every part in rule.touching[request.api_group][request.kind] {
 		untouched(part)
@@ -206,7 +206,7 @@ untouched(part) if {
 
 suspending if request.spec.suspend == true
 
-# What the rules may read of the objects beside the request.
+# Parameter objects that rules may read.
 readable := "all" if {
 	is_object(input.params.platform)
 	is_object(input.params.tenantPolicy)
@@ -222,7 +222,7 @@ ordinary(rule) if {
 	not request.namespace_labels["trainyard.dev/tenant"]
 }
 
-# A value that is not known yet decides nothing.
+# Findings about unknown values are undecided.
 undecidable(finding) if {
 	some path in input.unknown
 	within(finding.path, path)

@@ -2,8 +2,8 @@ package trainyard.lib.environment
 
 import rego.v1
 
-# The names among these that one of a runtime's frameworks sets itself. Reserved are entries framework=NAME; a final *
-# stands for any text.
+# Names that a framework of the runtime sets itself. Reserved names are entries framework=NAME; a trailing * matches any
+# text.
 taken(names, policy, reserved) := {name |
 	some pattern in of_frameworks(policy, reserved)
 	some name in names

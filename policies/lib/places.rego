@@ -3,11 +3,11 @@ package trainyard.lib.places
 import data.trainyard.lib.request
 import rego.v1
 
-# Where the kinds of this platform hold Job templates, pod templates and metadata: entries {path, ...} with the field
-# path people write. The first step of a path is empty for the object itself. They are lists, because to compare whole
-# templates, as sets do, takes longer than most rules.
+# Locations of Job templates, pod templates and metadata in the platform's kinds: entries {path, ...} with the path as
+# in manifests. The first segment of a path is empty for the object itself. They are lists, because comparing complete
+# templates, as sets do, is slower than most rules.
 
-# Lists of replicatedJobs: of a JobSet, of a runtime, of each patch of a TrainJob.
+# Lists of replicatedJobs: of a JobSet, a runtime, and each patch of a TrainJob.
 replicated_jobs := array.flatten([of_job_set, of_runtime, of_patches])
 
 of_job_set := [{"path": sprintf("spec.replicatedJobs[%d]", [i]), "job": job} |
@@ -32,8 +32,8 @@ of_patches := [{"path": path, "job": job} |
 
 patches := request.list(request.spec, "runtimePatches")
 
-# Pod templates, and what changes pod templates: entries {specPath, spec}; of what lies deeper {path, metadata} too, and of
-# what pods are made of {counts}, whose product is their number at a time; what is no number counts for nothing.
+# Pod templates and their patches: entries {specPath, spec}; nested ones also have {path, metadata}, and templates of
+# pods have {counts}, whose product is the number of concurrent pods; a value that is not a number counts as nothing.
 pods := array.flatten([own, of_tasks, of_replicated_jobs, of_overrides, of_spec_overrides])
 
 default own := []
@@ -125,7 +125,7 @@ containers := [{"path": path, "field": field, "container": container, "pod": pod
 	path := sprintf("%s.%s[%d]", [pod.specPath, field, i])
 ]
 
-# Security contexts of pods and of containers that have one: entries {path, context}.
+# Existing security contexts of pods and containers: entries {path, context}.
 security_contexts := array.concat(
 	[{"path": sprintf("%s.securityContext", [pod.specPath]), "context": pod.spec.securityContext} | some pod in pods],
 	[{"path": sprintf("%s.securityContext", [entry.path]), "context": entry.container.securityContext} |

@@ -2,7 +2,7 @@ package trainyard.lib.quantities
 
 import rego.v1
 
-# Quantities as Kubernetes reads them: 8, "8", "8 ", "8000m", "8e0", "1Ki". What is none has no amount.
+# Quantities as parsed by Kubernetes: 8, "8", "8 ", "8000m", "8e0", "1Ki"; undefined if invalid.
 
 form := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$`
 

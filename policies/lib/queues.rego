@@ -6,8 +6,8 @@ import rego.v1
 
 annotation := "scheduling.volcano.sh/queue-name"
 
-# Every place that names a Volcano queue: entries {path, queue}. The annotation counts at every depth, because a pod's own
-# annotation wins over what its owners say. The API server drops what is null.
+# All references to a Volcano queue: entries {path, queue}. The annotation is read at every depth, because a pod's own
+# annotation takes precedence over its owners'. The API server drops null values.
 named contains {"path": sprintf("%s.annotations[%s]", [entry.path, annotation]), "queue": queue} if {
 	some entry in places.metadatas
 	queue := request.map(entry.metadata, "annotations")[annotation]
@@ -19,7 +19,7 @@ named contains {"path": "spec.queue", "queue": queue} if {
 	queue != null
 }
 
-# A PodGroup or a Volcano Job without queue is in the default one.
+# A PodGroup or a Volcano Job without a queue uses the default queue.
 named contains {"path": "spec.queue", "queue": "default"} if {
 	request.api_group in ["scheduling.volcano.sh", "batch.volcano.sh"]
 	request.object_get(request.spec, "queue", null) == null

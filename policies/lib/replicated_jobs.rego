@@ -6,15 +6,15 @@ import rego.v1
 
 label := "trainer.kubeflow.org/trainjob-ancestor-step"
 
-# The replicatedJobs of a runtime or of a JobSet: entries {path, job}, patches of a TrainJob left out.
+# The replicatedJobs of a runtime or of a JobSet: entries {path, job}, without patches of a TrainJob.
 all := array.concat(places.of_job_set, places.of_runtime)
 
-# In their order.
+# In order.
 names := [request.text(entry.job, "name") | some entry in all]
 
 job_spec(job) := request.map(request.map(job, "template"), "spec")
 
 pod_spec(job) := request.map(request.map(job_spec(job), "template"), "spec")
 
-# The step of a TrainJob that a replicatedJob takes; undefined for none.
+# The TrainJob step of a replicatedJob; undefined if unset.
 step(job) := request.map(request.map(request.map(job, "template"), "metadata"), "labels")[label]

@@ -2,7 +2,7 @@ package trainyard.lib.request
 
 import rego.v1
 
-# What a request is about: the object it leaves behind, or, for a deletion, the one it removes.
+# Object of the request: the new object, or for a deletion, the old one.
 
 object := input.request.object if {
 	is_object(input.request.object)
@@ -12,12 +12,12 @@ old_object := input.request.oldObject if is_object(input.request.oldObject)
 
 operation := input.request.operation
 
-# The part of the object that is written; empty for the object itself.
+# Subresource that is written; empty for the object itself.
 default subresource := ""
 
 subresource := input.request.subResource if input.request.subResource != null
 
-# The runtime a TrainJob names; null or undefined where it is not known.
+# The runtime that a TrainJob references; null or undefined if unknown.
 runtime := input.request.runtime
 
 namespace := input.request.namespace
@@ -33,7 +33,7 @@ api_group := parts[0] if {
 	count(parts) == 2
 } else := ""
 
-# No map is no spec; a cluster's schema refuses it.
+# A value that is not a map is ignored; the cluster's schema rejects it.
 default spec := {}
 
 spec := object.spec if is_object(object.spec)
@@ -44,31 +44,31 @@ platform := input.params.platform
 
 tenant_policy := input.params.tenantPolicy
 
-# A stack's value of a rule's parameter, else its default.
+# A rule's parameter: the stack's value, or the default.
 parameter(id, name) := value if {
 	value := input.parameters[id][name]
 } else := data.trainyard.catalog[id].parameters[name]
 
-# The value of a field, or the given one where the field is absent or null.
+# The value of a field, or the default if it is unset or null.
 object_get(subject, name, otherwise) := value if {
 	value := subject[name]
 	value != null
 } else := otherwise
 
-# What a field says, as text; empty where it is absent or null. A number or a list where text belongs is no error of the
-# rule: a cluster's schema refuses it, and the rule judges what it says.
+# The value of a field as text; empty if it is unset or null. A number or a list instead of text is not an error of the
+# rule: the cluster's schema rejects it, and the rule evaluates its text.
 text(subject, name) := sprintf("%v", [object_get(subject, name, "")])
 
-# The number of pods or Jobs a field asks for: one where it is absent, null or something else.
+# The number of pods or Jobs in a field: one if it is unset, null or invalid.
 copies(subject, name) := number(subject, name, 1)
 
-# The number that a field says; the given one where it is absent, null or something else.
+# The number in a field; the default if it is unset, null or invalid.
 number(subject, name, otherwise) := value if {
 	value := subject[name]
 	is_number(value)
 } else := otherwise
 
-# The items of a list field; nothing where it is absent, null or something else.
+# The items of a list field; empty if it is unset, null or invalid.
 list(subject, name) := value if {
 	value := subject[name]
 	is_array(value)
@@ -77,7 +77,7 @@ list(subject, name) := value if {
 # The items of a list field, as text.
 texts(subject, name) := [sprintf("%v", [item]) | some item in list(subject, name)]
 
-# The entries of a map field; nothing where it is absent, null or something else.
+# The entries of a map field; empty if it is unset, null or invalid.
 map(subject, name) := value if {
 	value := subject[name]
 	is_object(value)

@@ -3,8 +3,8 @@ package trainyard.lib.users
 import data.trainyard.lib.request
 import rego.v1
 
-# Who writes what tenants must not: the platform's service accounts, users a rule names, and those who may change
-# admission policies anyway; outside a cluster nobody is known to be one of these.
+# Users that may write what tenants must not: the platform's service accounts, users in a rule's parameter, and users
+# that may change admission policies. Outside a cluster, no user is known to be one of them.
 
 of_the_platform(id) if request.user.name in request.parameter(id, "users")
 

@@ -4,11 +4,11 @@ import data.trainyard.lib.places
 import data.trainyard.lib.request
 import rego.v1
 
-# What the containers of an object say, together with what a TrainJob says of its trainer.
+# Container settings of an object, including those of a TrainJob's trainer.
 
 trainer := request.map(request.spec, "trainer")
 
-# Images by their paths; a field that is absent or empty names no image.
+# Images by path; unset and empty fields are ignored.
 images[path] := sprintf("%v", [entry.container.image]) if {
 	some entry in places.containers
 	not entry.container.image in ["", null]
@@ -30,7 +30,7 @@ resource_entry(path, resources) := {
 	"requests": amounts(resources, "requests"),
 }
 
-# The API server drops what is null.
+# The API server drops null values.
 amounts(resources, kind) := {name: amount |
 	some name, amount in request.map(resources, kind)
 	amount != null
@@ -49,7 +49,7 @@ environment := array.concat(
 	],
 )
 
-# Whether the platform, or the name itself, says that a resource is an accelerator.
+# Whether a resource is an accelerator, according to the platform or to its name.
 accelerator(name) if name in request.list(request.platform, "acceleratorResources")
 
 accelerator(name) if regex.match(`/(gpu|mig-.*)$`, name)

@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 import yaml
 
-from components.flow_control import flow_schemas, priority_levels
-from components.rbac import cluster_role, cluster_role_binding, role, role_binding, service_account_subject
+from components.common.flow_control import flow_schemas, priority_levels
+from components.common.rbac import cluster_role, cluster_role_binding, role, role_binding, service_account_subject
 from tests.compatibility import servers
 from tests.kube.fake_api import eventually
 from trainyard.controller.certificate_controller import CertificateController

@@ -156,12 +156,12 @@ def test_a_queue_is_closed_drained_retired_and_removed(changing: LiveCluster) ->
     require(changing.apply(gang))
 
     message = refused(changing, gone)
-    assert "queue 'old' would be removed, but 1 job is in it: volcano-system/waits (" in message
-    assert "queue 'old' would get queues below it (new)" in refused(changing, with_child)
+    assert "queue 'old' would be removed, but it has 1 job: volcano-system/waits (" in message
+    assert "queue 'old' would get child queues (new)" in refused(changing, with_child)
 
     up(changing, state("closed"))
     in_state(changing, "old", "Closing")
-    assert "is closing, and Volcano refuses to change it" in refused(
+    assert "is closing, and Volcano rejects changes" in refused(
         changing, lambda queues: queues.update(old=amounts(4, state="closed"))
     )
     up(changing, state("open"))

@@ -114,7 +114,7 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: Live
     told = platform.apply(train_job("warned", "vision", f"{NAME}-1.0", suspend=True))
     assert "deprecated" in told.stderr, told
     require(told)
-    assert "promised until 2099-12-31" in team.refused("retire", NAME, "1.0", *kubeconfig)
+    assert "guaranteed until 2099-12-31" in team.refused("retire", NAME, "1.0", *kubeconfig)
 
     team.let_years_pass()
     assert "vision/warned" in team.refused("retire", NAME, "1.0", *kubeconfig)

@@ -17,7 +17,7 @@ from trainyard.api.crds import build
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.data import data_folder
 from trainyard.manifests.documents import objects
-from trainyard.render.rendered_documents import Answer, render_documents
+from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 
 pytestmark = pytest.mark.cluster
 
@@ -44,7 +44,7 @@ class Platform:
 
         return asyncio.run(read())
 
-    def rendered(self, name: str) -> tuple[Body, Answer]:
+    def rendered(self, name: str) -> tuple[Body, RenderedTrainJob]:
         """Return a TrainJob and what we make of it."""
         job = self.stored(name)
         runtime = self.runtimes[job["spec"]["runtimeRef"]["name"]]
@@ -95,7 +95,7 @@ def training(epochs: int = 1) -> None:
     print("training", epochs)
 
 
-def node(answer: Answer) -> Body:
+def node(answer: RenderedTrainJob) -> Body:
     """Return the container that trains."""
     job_set = next(body for body in answer.objects if body["kind"] == "JobSet")
     jobs = {job["name"]: job for job in job_set["spec"]["replicatedJobs"]}

@@ -15,7 +15,7 @@ from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.proto.source_pb2 import StackTrace
 
-from components.objects import KubernetesObject
+from components.common.objects import KubernetesObject
 from trainyard.cluster import ClusterAccess
 from trainyard.live.queues import LiveQueues
 
@@ -181,11 +181,11 @@ def record(
     live
         The objects that exist already; None when the cluster is not looked at.
     """
-    import components.objects
+    import components.common.objects
     import components.stack
 
     recording = Recording()
-    monkeypatch.setattr(components.objects, "KubernetesObject", _WithoutSchemas)
+    monkeypatch.setattr(components.common.objects, "KubernetesObject", _WithoutSchemas)
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))

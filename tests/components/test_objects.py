@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from components import volcano
+from components.common.objects import declare
+from components.common.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 from components.jobset import custom_resource_definition
-from components.objects import declare
-from components.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 from tests.components.recording import PORTS, Recording
 from trainyard.errors import TrainyardError
 from trainyard.policy.opa import verify_bundle
@@ -218,7 +218,7 @@ def test_ownership_knows_every_kind_that_is_declared(services: Recording) -> Non
 
 
 def test_an_unknown_image_is_refused() -> None:
-    from components.images import ImageTable
+    from components.common.images import ImageTable
     from trainyard.settings.platform import ImageSettings
 
     with pytest.raises(TrainyardError, match=r"images\.vc-schedular"):

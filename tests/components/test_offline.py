@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.offline import OFFLINE_KUBECONFIG, access_or_offline
+from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError
 from trainyard.kube.credentials import kubeconfig

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
-from components.pulumi_internals import Engine
+from components.common.pulumi_internals import Engine
 
 
 class Sides:

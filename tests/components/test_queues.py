@@ -23,7 +23,7 @@ STANDING = ("root", "default")
 
 @pytest.fixture(scope="module")
 def patched(monkeypatch_module) -> Recording:
-    from components.ownership import LiveObjects
+    from components.common.ownership import LiveObjects
 
     config = stack_config(protect=True)
     config["queues"] |= {"default": {"weight": 2, "state": "closed"}, "root": {"capability": gpus(64)}}

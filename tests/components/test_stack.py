@@ -10,7 +10,7 @@ import pulumi
 import pytest
 import yaml
 
-from components.ownership import LiveObjects
+from components.common.ownership import LiveObjects
 from tests.components.recording import Recording, record, stack_config
 from tests.golden import assert_golden_objects
 
@@ -108,7 +108,7 @@ def test_a_queue_tree_that_cannot_work_stops_everything_before_it_is_declared(mo
     config["queues"]["vision"]["deserved"] = {**config["queues"]["vision"]["deserved"], "nvidia.com/gpu": "640"}
     recorded: list[Recording] = []
     monkeypatch.setattr("tests.components.recording.Recording", lambda: recorded.append(Recording()) or recorded[-1])
-    with pytest.raises(pulumi.RunError, match="The queue tree has faults"):
+    with pytest.raises(pulumi.RunError, match="The queue tree is invalid"):
         record(config, monkeypatch)
     assert not recorded[0].resources
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from components.hooks import base
-from components.webhooks import WebhookReadinessHook
+from components.hooks.webhooks import WebhookReadinessHook
 from tests.kube.fake_api import FakeApi, error, serving
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES

@@ -101,7 +101,7 @@ async def test_a_topology_that_the_scheduler_ignores_is_rejected_until_it_is_on(
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
-        assert "network-topology-aware is off" in api.of("events")[0]["message"]
+        assert "network-topology-aware is disabled" in api.of("events")[0]["message"]
         assert not api.of("jobsets")
         api.put(PLATFORMS, platform("network-topology-aware"))
         await eventually(lambda: api.find("jobsets", "job", "team"))

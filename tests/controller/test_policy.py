@@ -51,7 +51,7 @@ class Decisions:
     async def decide_all(self, documents: Body) -> list[Body]:
         if self.away:
             self.refusals += 1
-            raise DecisionUnavailableError("the policy server took too long")
+            raise DecisionUnavailableError("the policy server timed out")
         self.asked += [{**each, "params": documents["params"][each["params"]]} for each in documents["requests"]]
         return [self._answer(request["request"]) for request in documents["requests"]]
 
@@ -72,7 +72,7 @@ class Decisions:
 
 
 def gate(decisions: Decisions, *told: str) -> Gate:
-    return Gate(decisions, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system", told=told)
+    return Gate(decisions, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system", reported=told)
 
 
 def messages(api: FakeApi) -> list[tuple[str, str]]:
@@ -155,7 +155,7 @@ async def test_without_a_decision_the_request_is_rejected(api: FakeApi, kind: st
         answer = await server.review(f"{VALIDATE_PREFIX}{kind}", train_job() if kind == "trainjob" else runtime("new"))
     assert not answer["allowed"]
     assert answer["status"]["code"] == 503
-    assert "POL-000 No policy decision: the policy server took too long" in answer["status"]["message"]
+    assert "POL-000 No policy decision: the policy server timed out" in answer["status"]["message"]
 
 
 async def test_what_frees_an_object_needs_no_decision(api: FakeApi) -> None:
@@ -252,7 +252,7 @@ def test_a_controller_does_not_start_beside_other_rules_than_it_was_given(tmp_pa
     bundle.write(tmp_path / "rules.tar.gz")
     server = PolicyServer(socket=Path("/s"), bundle=tmp_path / "rules.tar.gz", revision=bundle.revision)
     assert policy_client(Configuration(policy=server)) is not None
-    with pytest.raises(TrainyardError, match="holds other rules"):
+    with pytest.raises(TrainyardError, match="rules of another revision"):
         policy_client(Configuration(policy=server.model_copy(update={"revision": "f" * 64})))
 
 

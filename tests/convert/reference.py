@@ -20,7 +20,7 @@ _KEYS = {
     re.compile(r"^spec\.rayClusterSpec\."): "(cluster).",
 }
 _OF_ONE_JOB = re.compile(
-    r"^(names [A-Z/]|names the |runs on the|not \d)|is not known here|refused|is not done|named after the job"
+    r"^(names [A-Z/]|names the |runs on the|not \d)|is not known here|are rejected|is not done|named after the job"
 )
 _RUN_POLICY = "runPolicy"
 _EVERY = "every kind"

@@ -18,7 +18,7 @@ from trainyard.convert import Conversion, Fidelity, convert_documents
 from trainyard.convert.conversion_report import as_yaml
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.render.rendered_documents import Answer, render_documents
+from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 
 EXAMPLES = 10
 JUNK = st.sampled_from((None, True, -1, 10**12, "", "x", [], {}, ["x"], {"x": 1}, [{}], [1], 1.5))
@@ -115,7 +115,7 @@ def test_a_spoilt_job_is_converted_or_refused_in_words(kind: str, data: st.DataO
         return
     assert set(unaccounted(body, conversion)) <= IDENTITY
     lost = {note.message for note in conversion.lost}
-    assert not rendered(conversion).errors or any("are refused" in message for message in lost)
+    assert not rendered(conversion).errors or any("are rejected" in message for message in lost)
 
 
 def spoil(body: Body, data: st.DataObject) -> None:
@@ -131,14 +131,14 @@ def spoil(body: Body, data: st.DataObject) -> None:
         value, key = inner, data.draw(st.sampled_from(keys))
 
 
-def rendered(conversion: Conversion) -> Answer:
+def rendered(conversion: Conversion) -> RenderedTrainJob:
     used = [
         catalog()[body["spec"]["runtimeRef"]["name"]]
         for body in conversion.objects
         if body["kind"] == "TrainJob" and body["spec"]["runtimeRef"]["kind"] == "ClusterTrainingRuntime"
     ]
     answers = render_documents({"generated": as_yaml([*used, *conversion.objects])})
-    return answers[0] if answers else Answer("")
+    return answers[0] if answers else RenderedTrainJob("")
 
 
 def essence(container: Body) -> str:
@@ -158,7 +158,7 @@ def pod_of(template: Body) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
 
 
-def new_pods(answer: Answer) -> Counter[Any]:
+def new_pods(answer: RenderedTrainJob) -> Counter[Any]:
     jobs = next(body for body in answer.objects if body["kind"] == "JobSet")["spec"]["replicatedJobs"]
     found: Counter[Any] = Counter()
     for job in jobs:

@@ -71,7 +71,7 @@ def of_train_job(body: dict[str, Any], others: list[Manifest] | None = None) -> 
     became = resolved(_manifest(body), world)
     found = [*became.errors, *became.warnings]
     if became.objects and became.runtime is not None:
-        found += lint_train_job(became.body, became.runtime.body, became.objects, lambda: world.rooms)
+        found += lint_train_job(became.body, became.runtime.body, became.objects, lambda: world.capacities)
     return became, found
 
 

@@ -49,7 +49,7 @@ def test_files_below_the_working_folder_have_relative_names(tmp_path: Path, monk
 @pytest.mark.parametrize("path", ["missing.yaml", "nothing-*.yaml", "empty"])
 def test_a_path_that_names_nothing_is_an_error(tmp_path: Path, path: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TrainyardError, match=r"does not exist|holds no"):
+    with pytest.raises(TrainyardError, match=r"does not exist|contains no"):
         names(tmp_path / path)
 
 
@@ -58,14 +58,14 @@ def test_standard_input_is_text_in_utf_8_with_or_without_byte_order_mark(monkeyp
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="ascii"))
         assert read_text("-") == "a: \u00e9"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="ascii"))
-    with pytest.raises(TrainyardError, match="standard input is not text in UTF-8"):
+    with pytest.raises(TrainyardError, match="standard input is not UTF-8 text"):
         read_text("-")
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
-    for path, message in ((binary, "is not text in UTF-8"), (tmp_path / "none", "cannot be read: No such file")):
+    for path, message in ((binary, "is not UTF-8 text"), (tmp_path / "none", "cannot be read: No such file")):
         with pytest.raises(TrainyardError, match=message) as caught:
             read_text(path)
         assert str(path) in caught.value.message

@@ -101,9 +101,9 @@ def test_merge_keys_are_applied_where_they_stand() -> None:
         ("a:\n\tb: 2\n", "found character that cannot start any token (line 2)"),
         ("a: 1\nb: .nan\n", ".nan is not a number in JSON (line 2)"),
         ("a: -.inf\n", "-.inf is not a number in JSON (line 1)"),
-        ("a: &a [*a]\n", "an alias stands for what it is in (line 1)"),
+        ("a: &a [*a]\n", "an alias refers to a collection that contains it (line 1)"),
         ("a: *a\n", "undefined alias (line 1)"),
-        ("? [a]\n: b\n", "a key is a mapping or a list (line 1)"),
+        ("? [a]\n: b\n", "a key must be a scalar, not a mapping or a list (line 1)"),
         ("null: b\n", "key 'null' needs quotes (line 1)"),
         ("18446744073709551615: b\n", "key '18446744073709551615' needs quotes (line 1)"),
         ("a: !!set {x}\n", "tag !!set is not supported (line 1)"),
@@ -125,7 +125,7 @@ def test_what_kubernetes_rejects_is_an_error_with_its_line(text: str, reason: st
 def test_aliases_that_grow_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    with pytest.raises(InvalidYamlError, match="aliases grow to more than 1,000,000 values"):
+    with pytest.raises(InvalidYamlError, match="aliases expand to more than 1,000,000 values"):
         value("\n".join(lines))
 
 

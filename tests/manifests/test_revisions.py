@@ -78,5 +78,5 @@ def test_a_folder_that_was_not_there_has_no_texts(repository: Path) -> None:
 
 
 def test_errors_name_the_option_that_asks_for_git(tmp_path: Path) -> None:
-    with pytest.raises(TrainyardError, match="leave --against out"):
+    with pytest.raises(TrainyardError, match="omit --against"):
         texts_at("main", tmp_path, lambda _: True)

@@ -36,7 +36,7 @@ def read(catalog: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = N
 
 
 def findings(catalog: Path, *cases: dict[str, Any], bases: dict[str, Any] | None = None) -> list[str]:
-    with pytest.raises(TrainyardError, match=r"cases\.yaml is wrong") as caught:
+    with pytest.raises(TrainyardError, match=r"cases\.yaml is invalid") as caught:
         read(catalog, *cases, bases=bases)
     return [str(finding) for finding in caught.value.findings]
 
@@ -99,11 +99,11 @@ def test_cases_keep_the_order_of_the_file(catalog: Path) -> None:
         (
             {"set": {"spec.nodNam": "b"}},
             "cases[a].set[spec.nodNam]: spec has no field 'nodNam'; it has nodeName "
-            "(correct the path, or write it under add)",
+            "(correct the path, or move it to add)",
         ),
         (
             {"set": {"spec.nodeName": "a"}},
-            "cases[a].set[spec.nodeName]: the value is 'a' already (leave it out, or correct the path)",
+            "cases[a].set[spec.nodeName]: the value is already 'a' (remove the change, or correct the path)",
         ),
         (
             {"update": {"remove": ["spec.hostNetwork"]}},
@@ -115,16 +115,22 @@ def test_cases_keep_the_order_of_the_file(catalog: Path) -> None:
             "cases[a].runtime.remove[spec.podGroupPolicy]: spec has no field 'podGroupPolicy'; it has mlPolicy "
             "(correct the path)",
         ),
-        ({"verdict": "deny"}, "cases[a]: a violation has paths, an allowed object has none; correct paths or verdict"),
-        ({"paths": ["x"]}, "cases[a]: a violation has paths, an allowed object has none; correct paths or verdict"),
+        (
+            {"verdict": "deny"},
+            "cases[a]: a violation requires paths, and an allowed object must not have any; correct paths or verdict",
+        ),
+        (
+            {"paths": ["x"]},
+            "cases[a]: a violation requires paths, and an allowed object must not have any; correct paths or verdict",
+        ),
         ({"verdict": None}, "cases[a].verdict: Field required"),
-        ({"update": {}}, "cases[a]: the update changes nothing; name a field under update"),
+        ({"update": {}}, "cases[a]: the update is empty; add a change under update"),
         (
             {"delete": True, "update": {"remove": ["spec"]}},
-            "cases[a]: a request updates or deletes an object, not both; keep one of update and delete",
+            "cases[a]: update and delete are mutually exclusive; keep one of them",
         ),
         ({"oldObject": POD}, "cases[a].oldObject: Extra inputs are not permitted"),
-        ({"object": POD}, "cases[a]: name a base or write out the object, one of the two"),
+        ({"object": POD}, "cases[a]: set either base or object"),
     ],
 )
 def test_a_mistake_in_a_case_is_named(catalog: Path, wrong: dict[str, Any], message: str) -> None:
@@ -133,14 +139,14 @@ def test_a_mistake_in_a_case_is_named(catalog: Path, wrong: dict[str, Any], mess
 
 def test_an_unknown_base_is_named_with_those_that_exist(catalog: Path) -> None:
     (found,) = findings(catalog, case(base="own"), case(name="b", base="podd"))
-    assert found.startswith("cases[b].base: there is no base 'podd' (use one of ")
+    assert found.startswith("cases[b].base: base 'podd' does not exist (use one of ")
     assert " own, " in found
     assert " trainjob, " in found
 
 
 def test_an_object_that_is_written_out_takes_no_changes(catalog: Path) -> None:
     found = findings(catalog, case(base=None, object=POD, remove=["spec"]), bases={})
-    assert found == ["cases[a]: set, remove and add change a base; write the object as it is meant"]
+    assert found == ["cases[a]: set, remove and add change a base; edit the object itself"]
 
 
 def test_two_cases_of_one_name_are_named(catalog: Path) -> None:
@@ -151,11 +157,11 @@ def test_two_cases_of_one_name_are_named(catalog: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "message"),
     [
-        ({"object": POD}, "bases[other]: no case uses this base (delete it, or correct the base of a case)"),
-        ({"base": "own"}, "bases[other]: it is equal to base 'own' (use that one, or name a change)"),
+        ({"object": POD}, "bases[other]: is not used by any case (delete it, or correct the base of a case)"),
+        ({"base": "own"}, "bases[other]: is equal to base 'own' (use that base, or add a change)"),
         (
             {"base": "own", "set": {"kind": "Pod"}},
-            "bases[other].set[kind]: the value is 'Pod' already (leave it out, or correct the path)",
+            "bases[other].set[kind]: the value is already 'Pod' (remove the change, or correct the path)",
         ),
     ],
 )
@@ -165,13 +171,13 @@ def test_a_mistake_in_a_base_is_named(catalog: Path, base: dict[str, Any], messa
 
 def test_a_base_may_not_take_the_name_of_a_shared_one(catalog: Path) -> None:
     found = findings(catalog, case(base="pod"), bases={"pod": {"object": POD}})
-    assert found == ["bases[pod]: lib/bases.yaml has a base of this name (take another name)"]
+    assert found == ["bases[pod]: lib/bases.yaml has a base of this name (use another name)"]
 
 
 def test_a_base_builds_on_earlier_ones_only(catalog: Path) -> None:
     bases = {"own": {"base": "later", "remove": ["spec"]}, "later": {"object": POD}}
     (found,) = findings(catalog, case(), bases=bases)
-    assert found.startswith("bases[own].base: there is no base 'later' (")
+    assert found.startswith("bases[own].base: base 'later' does not exist (")
 
 
 def test_a_key_that_is_given_twice_is_an_error(catalog: Path) -> None:

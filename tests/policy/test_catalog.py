@@ -41,7 +41,7 @@ def test_an_id_is_never_given_twice(catalog: Path) -> None:
     ("rule_id", "slug", "family"), [("abc-1", "x", "y"), ("ABC-002", "A B", "y"), ("ABC-002", "x", "../y")]
 )
 def test_a_new_rule_needs_proper_names(tmp_path: Path, rule_id: str, slug: str, family: str) -> None:
-    with pytest.raises(TrainyardError, match="cannot be used here"):
+    with pytest.raises(TrainyardError, match="is invalid"):
         new_rule(tmp_path, rule_id, slug, family)
     assert not list(tmp_path.rglob("*.yaml"))
 
@@ -50,13 +50,13 @@ def test_an_unknown_field_is_named(catalog: Path) -> None:
     changed(catalog, sevrity="error")
     with pytest.raises(TrainyardError) as caught:
         load_rules(catalog)
-    assert "rule.yaml is wrong" in caught.value.message
+    assert "rule.yaml is invalid" in caught.value.message
     assert [finding.path for finding in caught.value.findings] == ["sevrity"]
 
 
 def test_the_folder_name_must_fit_the_id(catalog: Path) -> None:
     changed(catalog, id="ABC-002")
-    with pytest.raises(TrainyardError, match="does not fit the folder name"):
+    with pytest.raises(TrainyardError, match="does not match the folder name"):
         load_rules(catalog)
 
 
@@ -72,7 +72,7 @@ def test_a_rule_that_reads_a_tenant_policy_cannot_judge_cluster_scoped_kinds(cat
     changed(catalog, source="TenantPolicy", matches=[match])
     with pytest.raises(TrainyardError) as caught:
         load_rules(catalog)
-    assert "a TenantPolicy lies in a namespace" in str(caught.value)
+    assert "a TenantPolicy is namespaced" in str(caught.value)
 
 
 def test_a_rule_that_reads_parameters_cannot_judge_deletions(catalog: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_rule_that_reads_parameters_cannot_judge_deletions(catalog: Path) -> N
     changed(catalog, source="Platform", matches=[match])
     with pytest.raises(TrainyardError) as caught:
         load_rules(catalog)
-    assert "would hold a namespace for ever" in str(caught.value)
+    assert "would block namespace deletion" in str(caught.value)
 
 
 def test_a_message_may_only_name_values_it_has(catalog: Path) -> None:

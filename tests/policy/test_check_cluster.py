@@ -138,7 +138,7 @@ async def test_a_cluster_without_the_kind_says_how_to_get_it() -> None:
 
     api.fault = discovery
     async with serving(api), api.client() as client:
-        with pytest.raises(TrainyardError, match="does not have wgpolicyk8s") as caught:
+        with pytest.raises(TrainyardError, match="does not serve wgpolicyk8s") as caught:
             await write_reports(client, [])
     assert "policies.reports" in caught.value.fix
 

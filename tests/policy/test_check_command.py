@@ -65,9 +65,9 @@ def refused(tmp_path: Path) -> Path:
         (["--cluster", "x.yaml"], "cannot be combined with files"),
         (["--report", "x.yaml"], "requires --cluster"),
         (["--write-baseline", "--baseline", "b.yaml", "x.yaml"], "requires a file, a reason and an expiry"),
-        (["--rule", "QUE-999", "x.yaml"], "There is no rule QUE-999"),
-        (["--opa-url", "http://example.com:8181", "x.yaml"], "in the clear"),
-        (["--opa-url", "example.com", "x.yaml"], "no URL"),
+        (["--rule", "QUE-999", "x.yaml"], "Rule QUE-999 does not exist"),
+        (["--opa-url", "http://example.com:8181", "x.yaml"], "unencrypted"),
+        (["--opa-url", "example.com", "x.yaml"], "is not a valid policy server URL"),
         (["--opa-url", "https://localhost", "--opa-ca", "/nowhere", "x.yaml"], "does not exist"),
     ],
 )

@@ -51,8 +51,8 @@ def test_other_yaml_is_passed_over_in_a_folder_and_an_error_where_it_is_named(tm
     written(tmp_path, POD)
     sources = read(tmp_path)
     assert names(sources) == ["p"]
-    assert [note.endswith("holds no Kubernetes object: passed over") for note in sources.notes] == [True]
-    with pytest.raises(TrainyardError, match="holds no Kubernetes object"):
+    assert [note.endswith("contains no Kubernetes object: skipped") for note in sources.notes] == [True]
+    with pytest.raises(TrainyardError, match="contains no Kubernetes object"):
         read(values)
     assert names(read(values, allow_no_objects=True)) == []
 
@@ -68,7 +68,7 @@ def test_a_template_is_passed_over_with_a_note(tmp_path: Path) -> None:
     ("text", "finding"),
     [
         ("kind: [\n", "is not valid YAML"),
-        ("a: &a [*a]\nkind: Pod\n", "an alias stands for what it is in"),
+        ("a: &a [*a]\nkind: Pod\n", "an alias refers to a collection that contains it"),
         ("a: .nan\n", "is not a number in JSON"),
         ("a: !!set {x}\n", "tag !!set is not supported"),
         ("? [a]\n: b\n", "is not valid YAML"),

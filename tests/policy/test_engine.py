@@ -1,4 +1,4 @@
-"""Comparing judgements, reading what an API server answers, and the command without a cluster."""
+"""Comparing evaluations, reading what an API server answers, and the command without a cluster."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.api_session import Answer
-from trainyard.policy.apiserver import _judgement
-from trainyard.policy.cases import Case, CaseContent, Judgement, Verdict, compare
+from trainyard.policy.apiserver import _evaluation
+from trainyard.policy.cases import Case, CaseContent, Evaluation, Verdict, compare
 from trainyard.policy.scratch import Scratch
 from trainyard.policy.testing import EngineReport, run_cases
 from trainyard.settings.platform import PolicyState
@@ -40,18 +40,18 @@ def denial(text: str) -> dict[str, Any]:
 
 def test_every_violation_is_read_from_the_warnings() -> None:
     answer = Answer(422, denial("QUE-001 a: x"), (warning("QUE-001 a, b[c/d]: x"), warning("QUE-001 e: y"), "other"))
-    judgement = _judgement(case(), answer)
-    assert (judgement.verdict, judgement.paths) == (Verdict.DENY, {"a", "b[c/d]", "e"})
+    evaluation = _evaluation(case(), answer)
+    assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"a", "b[c/d]", "e"})
 
 
 def test_a_warning_without_denial_is_a_warning() -> None:
-    assert _judgement(case(), Answer(201, {}, (warning("QUE-001 a: x"),))).verdict is Verdict.WARN
+    assert _evaluation(case(), Answer(201, {}, (warning("QUE-001 a: x"),))).verdict is Verdict.WARN
 
 
 def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
     text = "QUE-001 parameters: there is no Platform to judge by; name a queue"
-    judgement = _judgement(case(), Answer(422, denial(text), (warning(text),)))
-    assert (judgement.verdict, judgement.paths) == (Verdict.DENY, {"parameters"})
+    evaluation = _evaluation(case(), Answer(422, denial(text), (warning(text),)))
+    assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"parameters"})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
     ],
 )
 def test_an_answer_that_is_not_the_rules_is_no_judgement(answer: Answer) -> None:
-    assert _judgement(case(), answer).verdict is None
+    assert _evaluation(case(), answer).verdict is None
 
 
 def test_a_shape_rule_is_read_from_the_causes() -> None:
@@ -73,24 +73,24 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         {"message": "Required", "field": "spec"},
     ]
     answer = Answer(422, {"message": "invalid", "details": {"causes": causes}}, ())
-    assert _judgement(case("MLP-001"), answer) == Judgement(Verdict.DENY, frozenset({"spec.mlPolicy"}))
+    assert _evaluation(case("MLP-001"), answer) == Evaluation(Verdict.DENY, frozenset({"spec.mlPolicy"}))
 
 
 @pytest.mark.parametrize(
-    ("judgement", "fault"),
+    ("evaluation", "fault"),
     [
-        (Judgement(Verdict.DENY, frozenset({"a"})), ""),
-        (Judgement(Verdict.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
-        (Judgement(Verdict.ALLOW), "expected deny, got allow []"),
-        (Judgement(None, problem="no answer"), "not judged: no answer"),
+        (Evaluation(Verdict.DENY, frozenset({"a"})), ""),
+        (Evaluation(Verdict.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
+        (Evaluation(Verdict.ALLOW), "expected deny, got allow []"),
+        (Evaluation(None, problem="no answer"), "not evaluated: no answer"),
     ],
 )
-def test_a_judgement_is_compared_by_verdict_and_paths(judgement: Judgement, fault: str) -> None:
-    assert compare(case("QUE-001", Verdict.DENY, "a"), judgement).fault == fault
+def test_a_judgement_is_compared_by_verdict_and_paths(evaluation: Evaluation, fault: str) -> None:
+    assert compare(case("QUE-001", Verdict.DENY, "a"), evaluation).fault == fault
 
 
 def test_a_report_names_the_file_and_the_fault() -> None:
-    result = compare(case("QUE-001", Verdict.DENY, "a"), Judgement(Verdict.ALLOW))
+    result = compare(case("QUE-001", Verdict.DENY, "a"), Evaluation(Verdict.ALLOW))
     lines = EngineReport("API server", (result,), 1.2).lines()
     assert lines[0] == "API server: 0 of 1 cases as expected (1.2 s)"
     assert lines[1].startswith("  ✗ QUE-001    0/1")
@@ -128,7 +128,7 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_rule_is_named() -> None:
-    with pytest.raises(TrainyardError, match="There is no rule XYZ-999"):
+    with pytest.raises(TrainyardError, match="Rule XYZ-999 does not exist"):
         run_cases(program=None, only=["XYZ-999"])
 
 

@@ -55,11 +55,11 @@ def test_a_value_of_a_patch_is_not_shared() -> None:
     [
         (
             Patch(set={"spec.queu": "vision"}),
-            "set[spec.queu]: spec has no field 'queu'; it has queue, tasks (correct the path, or write it under add)",
+            "set[spec.queu]: spec has no field 'queu'; it has queue, tasks (correct the path, or move it to add)",
         ),
         (
             Patch(set={"metadata.labels[example.com/team]": "a"}),
-            "set[metadata.labels[example.com/team]]: the value is 'a' already (leave it out, or correct the path)",
+            "set[metadata.labels[example.com/team]]: the value is already 'a' (remove the change, or correct the path)",
         ),
         (
             Patch(remove=("spec.tasks[2]",)),
@@ -72,7 +72,7 @@ def test_a_value_of_a_patch_is_not_shared() -> None:
         ),
         (
             Patch(add={"spec.queue": "vision"}),
-            "add[spec.queue]: the field exists and is None (write it under set, or correct the path)",
+            "add[spec.queue]: the field exists and is None (move it to set, or correct the path)",
         ),
         (
             Patch(add={"spec.tasks[3]": {}}),
@@ -89,8 +89,8 @@ def test_a_value_of_a_patch_is_not_shared() -> None:
         *(
             (
                 Patch(remove=(path,)),
-                f"remove[{path}]: this is no field path "
-                "(write it like spec.tasks[0].template.metadata.labels[example.com/team])",
+                f"remove[{path}]: is not a valid field path "
+                "(use the format spec.tasks[0].template.metadata.labels[example.com/team])",
             )
             for path in ("", ".spec", "spec.", "spec..queue", "spec[0", "spec]")
         ),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.gate import NO_DECISION, Gate, Ruling
+from trainyard.policy.gate import NO_DECISION, Gate, GateDecision
 from trainyard.policy.opa import OpaAddress, OpaClient, OpaServer, build_bundle
 from trainyard.policy.review import DecisionUnavailableError, Review
 from trainyard.settings.platform import PolicySettings
@@ -59,7 +59,7 @@ TRAIN_JOB = {
 }
 
 
-async def ruled(address: OpaAddress, *made: dict[str, Any], **changes: Any) -> Ruling:
+async def ruled(address: OpaAddress, *made: dict[str, Any], **changes: Any) -> GateDecision:
     facts: dict[str, Any] = {
         "namespace": "vision",
         "namespace_labels": {"trainyard.dev/tenant": "vision"},

@@ -73,14 +73,14 @@ def test_whole_decisions_are_returned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ({"result": [WHOLE]}, "for another number of requests"),
-        ({"result": {}}, "for another number of requests"),
-        ({"result": [WHOLE, {**WHOLE, "allowed": "yes"}]}, "no whole decision"),
-        ({}, "has no such decision"),
-        ([], "has no such decision"),
-        (500, "answered 500"),
+        ({"result": [WHOLE]}, "a wrong number of decisions"),
+        ({"result": {}}, "a wrong number of decisions"),
+        ({"result": [WHOLE, {**WHOLE, "allowed": "yes"}]}, "malformed decision"),
+        ({}, "has no such rule"),
+        ([], "has no such rule"),
+        (500, "returned status 500"),
         (b"<html>", "unexpected"),
-        (0.2, "took too long"),
+        (0.2, "timed out"),
     ],
 )
 def test_anything_else_is_a_refusal(tmp_path: Path, answer: Any, reason: str) -> None:
@@ -91,7 +91,7 @@ def test_anything_else_is_a_refusal(tmp_path: Path, answer: Any, reason: str) ->
 def test_other_rules_are_a_refusal(tmp_path: Path) -> None:
     with (
         answering(tmp_path / "s", {"result": [WHOLE, WHOLE], "provenance": PROVENANCE}),
-        pytest.raises(DecisionUnavailableError, match="other rules"),
+        pytest.raises(DecisionUnavailableError, match="another revision of the rules"),
     ):
         ask(tmp_path / "s", "r2")
 

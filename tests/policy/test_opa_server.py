@@ -16,7 +16,7 @@ from trainyard.policy.opa.local_server import OpaServer
     [
         ("error: a.rego:5: unexpected else keyword\n\telse := null\n\t^\n", "error: a.rego:5: unexpected else keyword"),
         ("first\nno room\n", "no room"),
-        ("", "it said nothing"),
+        ("", "its log is empty"),
     ],
 )
 def test_a_server_that_ends_says_why(tmp_path: Path, said: str, shown: str) -> None:

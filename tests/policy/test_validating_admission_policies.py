@@ -196,8 +196,8 @@ def test_a_parameter_of_the_stack_replaces_the_default() -> None:
 @pytest.mark.parametrize(
     ("settings", "path", "text"),
     [
-        ({"states": {"NOP-001": "warn"}}, "policies.states.NOP-001", "there is no such rule"),
-        ({"states": {"MLP-001": "warn"}}, "policies.states.MLP-001", "the CRD itself carries this rule"),
+        ({"states": {"NOP-001": "warn"}}, "policies.states.NOP-001", "this rule does not exist"),
+        ({"states": {"MLP-001": "warn"}}, "policies.states.MLP-001", "this rule is part of the CRD"),
         (
             {"parameters": {"LBL-002": {"frameworks": "torch"}}},
             "policies.parameters.LBL-002",

@@ -1,6 +1,6 @@
-"""Random sequences of changes to queues, as manifests: plausible trees with mistakes of every kind among them.
+"""Random sequences of changes to queues, as manifests: plausible trees with errors of every kind.
 
-The same seed always gives the same sequence. Names are unique to a sequence, so that all can be sent at once.
+Sequences are deterministic by seed. Names are unique to a sequence, so that all can be sent at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.queues import DEFAULT, Queue, refusals
+from trainyard.queues import DEFAULT, Queue, rejections
 from trainyard.queues.queue_manifests import read_queue
 from trainyard.queues.rules import RULES
 
@@ -78,7 +78,7 @@ class Change:
     name
         The queue.
     spec
-        Its spec; None without one.
+        Its spec; None: missing.
     deletes
         Whether the queue is deleted instead.
     """
@@ -94,7 +94,7 @@ class Change:
 
 
 class Model:
-    """What our rules know of a cluster: the queues that were accepted so far.
+    """State of a cluster for the rules: the queues accepted so far.
 
     Parameters
     ----------
@@ -106,16 +106,16 @@ class Model:
         self.version = version
         self.queues: dict[str, Queue] = {DEFAULT: Queue()}
 
-    def refusals(self, change: Change) -> list[Finding]:
-        """Return why a change would be refused."""
+    def rejections(self, change: Change) -> list[Finding]:
+        """Return why a change would be rejected."""
         if change.deletes:
-            return refusals(self.queues, change.name, None, self.version)
+            return rejections(self.queues, change.name, None, self.version)
         name, queue, findings = read_queue(change.body())
-        refused = [finding for finding in findings if self.version in RULES[finding.rule or ""].refused_by]
-        return [*refused, *refusals(self.queues, name, queue, self.version)]
+        refused = [finding for finding in findings if self.version in RULES[finding.rule or ""].rejected_by]
+        return [*refused, *rejections(self.queues, name, queue, self.version)]
 
     def accept(self, change: Change) -> None:
-        """Take over a change that the real cluster accepted."""
+        """Apply a change that the real cluster accepted."""
         if change.deletes:
             self.queues.pop(change.name, None)
         else:
@@ -132,7 +132,7 @@ class _Author:
         self.random = Random(seed)
         self.prefix = f"c{seed}"
         self.specs: dict[str, dict[str, Any]] = {}
-        # Some sequences are nearly right, so that the deep rules are reached; some are full of mistakes.
+        # Some sequences are nearly valid, so that the deep rules are reached; others have many errors.
         self.wrong = self.random.choice((0.0, 0.03, 0.1, 0.3))
         self.resources = self.random.sample(_RESOURCES, self.random.randint(1, 3))
 
@@ -161,7 +161,7 @@ class _Author:
     def spec(self, name: str, parent: str) -> dict[str, Any]:
         spec: dict[str, Any] = {"parent": parent, "weight": 1, "reclaimable": True}
         for kind in KINDS:
-            # A queue below one without a capability must have none, and so on: mostly this is heeded.
+            # Mostly valid: a child of a queue without a capability must have none, and so on.
             bounded = kind != "capability" or parent == "root" or "capability" in self.specs.get(parent, {})
             wanted = bounded and (kind != "guarantee" or "deserved" in spec)
             if self.random.random() < (0.6 if wanted else 0.08):
@@ -175,15 +175,15 @@ class _Author:
         return {"resource": amounts} if kind == "guarantee" else amounts
 
     def amounts(self, kind: str, spec: Mapping[str, Any], parent: str) -> dict[str, Any]:
-        """Return amounts of one kind, mostly within what the queue itself and its parent already say."""
+        """Return amounts of one kind, mostly within those of the queue and its parent."""
         above = self.specs.get(parent, {})
         uppers = [
             upper
             for upper in (
-                {} if kind == "capability" else self.said(spec, "capability"),
-                self.said(spec, "deserved") if kind == "guarantee" else {},
-                self.said(above, "capability") if kind == "capability" else {},
-                (self.said(above, kind) or self.said(above, "capability")) if kind != "capability" else {},
+                {} if kind == "capability" else self.amounts_of(spec, "capability"),
+                self.amounts_of(spec, "deserved") if kind == "guarantee" else {},
+                self.amounts_of(above, "capability") if kind == "capability" else {},
+                (self.amounts_of(above, kind) or self.amounts_of(above, "capability")) if kind != "capability" else {},
             )
             if upper
         ]
@@ -193,7 +193,7 @@ class _Author:
         for resource in self.random.sample(names, self.random.randint(min(1, len(names)), len(names))):
             bounds = [upper[resource] for upper in uppers if isinstance(upper.get(resource), int)]
             top = max(0, min([*bounds, 16]))
-            # Siblings share what the parent has, so a part of it is asked for rather than all.
+            # Siblings share the parent's amount, so each gets a part of it.
             most = top if kind == "capability" or not heeds else min(top, max(1, top // 2))
             result[resource] = self.random.randint(0, most) if heeds else self.random.randint(top, top + 4)
         if self.lapse():
@@ -213,7 +213,7 @@ class _Author:
         return self.random.choice((str(amount), f"{amount}000m", f"{amount}.0", f"{amount}e0"))
 
     @staticmethod
-    def said(spec: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    def amounts_of(spec: Mapping[str, Any], kind: str) -> dict[str, Any]:
         value = spec.get(kind) or {}
         value = value.get("resource", {}) if kind == "guarantee" and isinstance(value, dict) else value
         return dict(value) if isinstance(value, dict) else {}

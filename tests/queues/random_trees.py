@@ -19,7 +19,7 @@ _KINDS = ("guarantee", "deserved", "capability")
 
 
 def spec(parent: str = "root", **amounts: Mapping[str, str]) -> Spec:
-    """Return the spec of a Queue; amounts are left out where they are empty."""
+    """Return the spec of a Queue without empty amounts."""
     guarantee = amounts.pop("guarantee", None)
     given = {kind: dict(amount) for kind, amount in amounts.items() if amount}
     return {
@@ -31,7 +31,7 @@ def spec(parent: str = "root", **amounts: Mapping[str, str]) -> Spec:
 
 
 def accepted(tree: Mapping[str, Spec]) -> bool:
-    """Return whether the webhook accepts every queue of a tree as it stands."""
+    """Return whether the webhook accepts every queue of a tree."""
     queues = {
         name: QueueSettings.model_construct(
             parent=each["parent"],
@@ -45,7 +45,7 @@ def accepted(tree: Mapping[str, Spec]) -> bool:
 
 
 def random_tree(random: Random, names: tuple[str, ...] = tuple("abcdef")) -> Tree:
-    """Return a valid tree of some of the names: drawn freely, then stripped of what is refused."""
+    """Return a valid tree of some of the names: drawn at random, without what is rejected."""
     tree: Tree = {}
     chosen = random.sample(names, random.randint(0, len(names)))
     for number, name in enumerate(chosen):

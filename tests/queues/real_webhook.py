@@ -1,4 +1,4 @@
-"""The queue webhooks of Volcano on a control plane without anything else, and sequences of changes sent to them."""
+"""The queue webhooks of Volcano on an otherwise empty control plane, and sequences of changes sent to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server said to one change; no message where it agreed."""
+    """Response of the API server to one change; no message if it is accepted."""
 
     change: Change
     refused: str | None
@@ -41,7 +41,7 @@ class Answer:
 
 @asynccontextmanager
 async def queue_webhooks(cluster: LiveCluster, folder: Path) -> AsyncIterator[Client]:
-    """Run the webhook manager against a cluster, with the kind Queue and the queue ``default``; take all away again."""
+    """Run the webhook manager against a cluster with the kind Queue and the queue ``default``; then remove all."""
     port, pair, authority = _certificate(folder)
     crd = "config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml"
     assert crd in MANIFESTS
@@ -67,10 +67,10 @@ async def queue_webhooks(cluster: LiveCluster, folder: Path) -> AsyncIterator[Cl
 
 
 async def send(client: Client, sequences: Sequence[Sequence[Change]]) -> list[list[Answer]]:
-    """Send the changes of each sequence one after the other, all sequences side by side.
+    """Send the changes of each sequence one after the other, all sequences concurrently.
 
-    Between two rounds the webhook's view of the queues is brought up to date: it follows a watch, which keeps the
-    order of changes, so once it knows a queue that was made after a round it knows all of the round.
+    The webhook's cache is synchronized between two rounds: it follows a watch, which keeps the
+    order of changes, so once it has a queue that was created after a round it has all of the round.
     """
     answers: list[list[Answer]] = [[] for _ in sequences]
     for number in range(max(map(len, sequences), default=0)):
@@ -116,7 +116,7 @@ async def _caught_up(client: Client, name: str) -> None:
             return False
         return True
 
-    await _awaited(f"the webhook's sight of {name}", known)
+    await _awaited(f"the webhook to see {name}", known)
 
 
 async def _awaited(what: str, probe: Any) -> None:
@@ -138,7 +138,7 @@ async def _served(client: Client) -> bool:
 
 
 async def _answering(client: Client, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "the webhook manager ended"
+    assert process.poll() is None, "the webhook manager exited"
     try:
         await client.create(QUEUES, Change("default", {"parent": "root"}).body())
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""``root`` and ``default``: what a stack may say about the queues that Volcano makes, and what becomes of it."""
+"""``root`` and ``default``: supported settings of the queues that Volcano creates, and their effects."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import pytest
 from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from trainyard.errors import TrainyardError
 from trainyard.queues import Queue, Scheduling, check_queues, check_tree, draw, prove_queues
-from trainyard.queues.builtin_queues import made_room
+from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.plan import plan
-from trainyard.queues.snapshot import settings_side
+from trainyard.queues.snapshot import snapshot_of_settings
 
 OWNED = {"team": {"deserved": gpus(32)}}
 
 
 @pytest.mark.parametrize(
-    ("queues", "path", "says"),
+    ("queues", "path", "message"),
     [
-        ({"root": {"parent": "team"}}, "root.parent", "above all others"),
+        ({"root": {"parent": "team"}}, "root.parent", "top of the tree"),
         ({"root": {"deserved": gpus(8)}}, "root.deserved", "the scheduler writes it"),
         ({"root": {"guarantee": gpus(8)}}, "root.guarantee", "the scheduler writes it"),
         ({"root": {"state": "closed"}}, "root.state", "never closes root"),
-        ({"root": {"weight": 2}}, "root.weight", "no jobs are in root"),
-        ({"root": {"affinity": {}}}, "root.affinity", "no jobs are in root"),
-        ({"default": {"parent": "team"}}, "default.parent", "cannot be put below 'team'"),
+        ({"root": {"weight": 2}}, "root.weight", "root has no jobs"),
+        ({"root": {"affinity": {}}}, "root.affinity", "root has no jobs"),
+        ({"default": {"parent": "team"}}, "default.parent", "cannot be a child of 'team'"),
         ({"default": {"state": "retired"}}, "default.state", "cannot be retired"),
     ],
 )
-def test_what_cannot_be_set_is_told(queues: dict[str, Any], path: str, says: str) -> None:
+def test_unsupported_fields_of_builtin_queues_are_findings(queues: dict[str, Any], path: str, message: str) -> None:
     (finding,) = [each for each in check_queues(stack({**OWNED, **queues})) if each.rule == "queue-name-reserved"]
     assert finding.path == f"trainyard:queues.{path}"
-    assert says in finding.message
+    assert message in finding.message
     assert finding.fix
 
 
-def test_only_what_is_said_is_patched_and_nothing_of_them_is_owned() -> None:
+def test_builtin_queues_are_patched_in_set_fields_and_not_owned() -> None:
     default = {"weight": 1, "capability": {"gpu": 8}, "reclaimable": False, "state": "closed"}
     proved = prove_queues(stack({**OWNED, "default": default, "root": {"capability": "50%"}}))
     assert [each["metadata"]["name"] for each in proved.own] == ["team"]
@@ -46,18 +46,18 @@ def test_only_what_is_said_is_patched_and_nothing_of_them_is_owned() -> None:
     }
 
 
-@pytest.mark.parametrize("said", [{}, {"state": "closed"}, {"parent": "root"}])
-def test_where_no_field_is_said_nothing_is_patched(said: dict[str, Any]) -> None:
-    assert prove_queues(stack({**OWNED, "default": said})).patches == ()
+@pytest.mark.parametrize("fields", [{}, {"state": "closed"}, {"parent": "root"}])
+def test_without_set_fields_nothing_is_patched(fields: dict[str, Any]) -> None:
+    assert prove_queues(stack({**OWNED, "default": fields})).patches == ()
 
 
-def test_default_is_proved_like_any_other_queue() -> None:
+def test_default_is_checked_like_any_other_queue() -> None:
     with pytest.raises(TrainyardError) as raised:
         prove_queues(stack({"default": {"deserved": gpus(8), "capability": gpus(4)}}))
     assert rules(raised.value.findings) == {"queue-deserved-capability"}
 
 
-def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:
+def test_a_tenant_may_use_default_if_declared_but_never_root() -> None:
     tenants = {"t": {"queues": ["default"]}}
     assert stack({"default": {"deserved": gpus(8)}}, tenants).leaf_queues == ("default",)
     with pytest.raises(TrainyardError, match="cannot have jobs") as raised:
@@ -66,7 +66,7 @@ def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queues", "rule", "says"),
+    ("queues", "rule", "message"),
     [
         (tree(a={"capability": gpus(64)}), "queue-root-capability", "64 nvidia.com/gpu, more than the 32 of root"),
         (
@@ -77,22 +77,22 @@ def test_a_tenant_may_use_default_once_it_is_declared_and_root_never() -> None:
         (
             tree(a={"deserved": {"cpu": "4"}, "guarantee": {"cpu": "4"}}),
             "queue-root-guarantee",
-            "but the capability of root does not name it",
+            "but the capability of root does not set it",
         ),
     ],
 )
-def test_what_a_capability_of_root_does_not_mean_is_told(queues: dict[str, Queue], rule: str, says: str) -> None:
+def test_amounts_of_root_without_effect_are_findings(queues: dict[str, Queue], rule: str, message: str) -> None:
     found = check_tree(queues, root=Queue(capability=gpus(32)), capacity=CAPACITY)
     (finding,) = [each for each in found if each.rule == rule]
-    assert says in finding.message
+    assert message in finding.message
 
 
-def test_a_capability_of_root_is_the_limit_of_every_queue_that_names_none() -> None:
+def test_a_capability_of_root_limits_every_queue_without_its_own() -> None:
     settings = stack({**OWNED, "root": {"capability": {"gpu": 16}}})
     assert rules(check_queues(settings)) == set()
     assert draw(settings).splitlines()[0] == f"root: each queue at most {GPU} 16"
-    after = settings_side(settings, "new")
-    before = settings_side(stack(OWNED), "old")
+    after = snapshot_of_settings(settings, "new")
+    before = snapshot_of_settings(stack(OWNED), "old")
     changes = {each.queue: [str(share) for share in each.shares] for each in plan(before.tree, after.tree).queues}
     assert changes["root"] == [f"capability {GPU} no limit → 16"]
 
@@ -131,7 +131,7 @@ WRITTEN = {"deserved": {"cpu": "832", "memory": "8Ti", GPU: "64", "pods": "990"}
         ),
     ],
 )
-def test_room_is_made_in_root_without_emptying_it(
+def test_amounts_of_root_are_lowered_but_not_emptied(
     live: dict[str, Any], capability: dict[str, str], patch: dict[str, Any] | None
 ) -> None:
-    assert made_room(live, capability) == patch
+    assert root_preparation(live, capability) == patch

@@ -1,4 +1,4 @@
-"""A change of the queue tree that would hurt jobs is refused, with the jobs."""
+"""A change of the queue tree that would harm jobs is rejected, with the jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def found(live: list[dict[str, Any]], wanted: dict[str, Any], *gangs: dict[str, 
     return [(finding.rule, finding.path, finding.message) for finding in findings]
 
 
-def test_nothing_is_said_of_a_tree_that_stays() -> None:
+def test_an_unchanged_tree_has_no_findings() -> None:
     assert found([queue("vision")], {"vision": {"parent": "root"}}, gang("a", "vision")) == []
 
 
@@ -36,7 +36,7 @@ def test_a_queue_with_jobs_is_not_removed() -> None:
         (
             "queue-removed-in-use",
             "trainyard:queues.vision",
-            "queue 'vision' would be removed, but 1 job is in it: vision/a (Running)",
+            "queue 'vision' would be removed, but it has 1 job: vision/a (Running)",
         )
     ]
 
@@ -44,10 +44,10 @@ def test_a_queue_with_jobs_is_not_removed() -> None:
 @pytest.mark.parametrize(
     ("state", "retired", "words"),
     [
-        ("Open", "", "it is open and may get jobs"),
+        ("Open", "", "it is open, so new jobs may be created"),
         ("Closed", "", "it is closed, not retired"),
         ("Closing", "vision", "it is still closing"),
-        ("Open", "vision", "it is open and may get jobs"),
+        ("Open", "vision", "it is open, so new jobs may be created"),
     ],
 )
 def test_an_empty_queue_is_removed_only_once_it_is_retired_and_closed(state: str, retired: str, words: str) -> None:
@@ -56,11 +56,11 @@ def test_an_empty_queue_is_removed_only_once_it_is_retired_and_closed(state: str
     assert words in message
 
 
-def test_a_retired_closed_empty_queue_may_go() -> None:
+def test_a_retired_closed_empty_queue_may_be_removed() -> None:
     assert found([queue("vision", state="Closed")], {}, gang("a", "language"), retired="vision") == []
 
 
-def test_queues_of_others_are_left_alone() -> None:
+def test_queues_of_others_are_ignored() -> None:
     assert change_findings([queue("theirs")], {}, owned=(), retired=(), pod_groups=[gang("a", "theirs")]) == []
 
 
@@ -69,7 +69,7 @@ def test_root_and_default_are_never_removed() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Inqueue", "Running", "Completed"])
-def test_a_leaf_with_a_gang_of_any_phase_gets_no_queue_below_it(phase: str) -> None:
+def test_a_leaf_with_a_gang_of_any_phase_gets_no_child_queue(phase: str) -> None:
     live = [queue("vision")]
     wanted = {"vision": {"parent": "root"}, "small": {"parent": "vision"}}
     ((rule, path, message),) = found(live, wanted, gang("a", "vision", phase))
@@ -77,12 +77,12 @@ def test_a_leaf_with_a_gang_of_any_phase_gets_no_queue_below_it(phase: str) -> N
     assert f"vision/a ({phase})" in message
 
 
-def test_jobs_that_name_no_queue_are_in_default() -> None:
+def test_jobs_without_a_queue_are_in_default() -> None:
     ((rule, *_),) = found([queue("default")], {"small": {"parent": "default"}}, gang("a", None))
     assert rule == "queue-parent-in-use"
 
 
-def test_a_queue_that_has_queues_below_it_may_get_more() -> None:
+def test_a_queue_with_child_queues_may_get_more() -> None:
     live = [queue("vision"), queue("small", "vision")]
     wanted = {"vision": {"parent": "root"}, "small": {"parent": "vision"}, "large": {"parent": "vision"}}
     assert found(live, wanted, gang("a", "small")) == []
@@ -100,4 +100,4 @@ def test_many_jobs_are_counted() -> None:
     gangs = [gang(f"job-{number}", "vision") for number in range(9)]
     ((_, _, message),) = found([queue("vision")], {}, *gangs)
     assert message.endswith("vision/job-4 (Running) and 4 more")
-    assert "9 jobs are in it" in message
+    assert "it has 9 jobs" in message

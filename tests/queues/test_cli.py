@@ -44,11 +44,11 @@ def manifests(folder: Path, *specs: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("stack", ["local", "kind", "production"])
-def test_shipped_stacks_are_sound(stack: str) -> None:
+def test_shipped_stacks_have_no_errors(stack: str) -> None:
     code, output = check(str(ROOT / "stacks" / f"Pulumi.{stack}.yaml"), "-o", "json")
     answer = json.loads(output)
     assert (code, answer["ok"]) == (0, True)
-    # A laptop's queues are smaller than what a gang of the largest runtime asks for.
+    # A laptop's queues are smaller than a gang of the largest runtime.
     assert {each["rule"] for each in answer["results"]} <= ({"queue-capability-gang"} if stack == "kind" else set())
 
 
@@ -70,7 +70,7 @@ def test_findings_have_the_shape_of_the_contract(tmp_path: Path) -> None:
     }
 
 
-def test_warnings_do_not_fail_unless_they_are_to(tmp_path: Path) -> None:
+def test_warnings_fail_only_on_request(tmp_path: Path) -> None:
     path = manifests(tmp_path, {"deserved": {}})
     code, output = check(path)
     assert (code, output.splitlines()[-1]) == (0, "0 errors, 1 warning")
@@ -78,7 +78,7 @@ def test_warnings_do_not_fail_unless_they_are_to(tmp_path: Path) -> None:
     assert json.loads(check(path, "--strict", "-o", "json")[1])["ok"] is False
 
 
-def test_manifests_may_come_from_standard_input_and_be_held_against_a_fabric(tmp_path: Path) -> None:
+def test_manifests_from_standard_input_are_compared_with_a_fabric(tmp_path: Path) -> None:
     text = Path(manifests(tmp_path, {"deserved": {GPU: 65}})).read_text()
     assert json.loads(check("-", "-o", "json", stdin=text)[1])["results"] == []
     code, output = check("-", "--fabric", LOCAL, stdin=text)
@@ -86,14 +86,14 @@ def test_manifests_may_come_from_standard_input_and_be_held_against_a_fabric(tmp
     assert "the fabric has 64" in output
 
 
-def test_version_and_plugins_decide(tmp_path: Path) -> None:
+def test_version_and_plugins_select_rules(tmp_path: Path) -> None:
     path = manifests(tmp_path, {"deserved": {}}, {"parent": "q0"})
     assert check(path)[0] == 0
     assert "queue-deserved-sum" in check(path, "--volcano-version", "1.15.1")[1]
     assert "queue-deserved-ignored" in check(path, "--plugin", "proportion")[1]
 
 
-def test_a_scheduler_configuration_decides_too(tmp_path: Path) -> None:
+def test_a_scheduler_configuration_selects_rules(tmp_path: Path) -> None:
     conf = tmp_path / "volcano-scheduler.conf"
     conf.write_text(
         'actions: "enqueue, allocate, reclaim"\ntiers:\n- plugins:\n  - {name: capacity, enableHierarchy: true}\n'
@@ -107,7 +107,7 @@ def test_a_scheduler_configuration_decides_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["no-such-file.yaml"], "cannot be read"),
         ([LOCAL, "--volcano-version", "0.1"], "Volcano 0.1 is not supported"),
@@ -115,6 +115,6 @@ def test_a_scheduler_configuration_decides_too(tmp_path: Path) -> None:
         ([LOCAL, "--scheduler", LOCAL], "scheduler configuration is invalid"),
     ],
 )
-def test_what_cannot_be_asked_is_an_error(arguments: list[str], says: str) -> None:
-    with pytest.raises(TrainyardError, match=says):
+def test_invalid_arguments_are_errors(arguments: list[str], message: str) -> None:
+    with pytest.raises(TrainyardError, match=message):
         check(*arguments)

@@ -1,4 +1,4 @@
-"""What the webhook accepts and the scheduler then mishandles, for the scheduler and the version in force."""
+"""Trees that the webhook accepts and the scheduler mishandles, by scheduler and version."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def chain(depth: int) -> dict[str, Queue]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "queues", "more", "says"),
+    ("rule", "queues", "more", "message"),
     [
         (
             "queue-deserved-overcommit",
             tree(a={"capability": gpus(8)}, m={"parent": "a"}, b={"parent": "m", "deserved": gpus(9)}),
             {},
-            "deserve 9 of nvidia.com/gpu, but m can never have more than 8",
+            "have deserved 9 of nvidia.com/gpu, but the limit of m is 8",
         ),
         (
             "queue-guarantee-silent",
             tree(a={"deserved": gpus(8)}, b={"parent": "a", "deserved": gpus(8), "guarantee": gpus(4)}),
             {},
-            "4 of nvidia.com/gpu are guaranteed below it, to b (4), but it guarantees none itself",
+            "4 of nvidia.com/gpu are guaranteed below it, to b (4), but its own guarantee is unset",
         ),
         (
             "queue-reclaim-unreachable",
@@ -57,15 +57,15 @@ def chain(depth: int) -> dict[str, Queue]:
                 c={"deserved": gpus(24)},
             ),
             {},
-            "but b may borrow until 0 are left, and is not reclaimable",
+            "but b may borrow until only 0 remain, and is not reclaimable",
         ),
         (
             "queue-deserved-device",
             tree(a={"deserved": gpus(32)}, b={"deserved": {"cpu": 96}}),
             {},
-            "'b' deserves none of nvidia.com/gpu, of which others have shares",
+            "'b' has no share of nvidia.com/gpu, but other queues have one",
         ),
-        ("queue-reclaim-enqueue", SHARED, {"scheduling": Scheduling(enqueue=True)}, "keeps a, b from taking back"),
+        ("queue-reclaim-enqueue", SHARED, {"scheduling": Scheduling(enqueue=True)}, "prevents a, b from reclaiming"),
         ("queue-reclaim-off", SHARED, {"scheduling": Scheduling(reclaim=False)}, "action reclaim is off"),
         ("queue-deserved-ignored", SHARED, {"scheduling": PROPORTION}, "which plug-in proportion ignores"),
         (
@@ -78,13 +78,13 @@ def chain(depth: int) -> dict[str, Queue]:
             "queue-plugins-both",
             tree(a={"deserved": gpus(48)}, b={"deserved": gpus(16)}),
             {"scheduling": BOTH},
-            "'a' deserves 48 of nvidia.com/gpu; while all queues ask, its weight of 1 of 2 leaves it 32",
+            "'a' has deserved 48 of nvidia.com/gpu; if all queues have demand, its weight of 1 of 2 gives it 32",
         ),
         (
             "queue-tree-ignored",
             tree(a={"capability": gpus(8)}, b={"parent": "a", "deserved": gpus(8)}),
             {"scheduling": FLAT},
-            "a bound the queues below them, but the scheduler does not read the tree",
+            "a limit their child queues, but the scheduler ignores the tree",
         ),
         (
             "queue-affinity-ignored",
@@ -96,31 +96,31 @@ def chain(depth: int) -> dict[str, Queue]:
             "queue-affinity-groups",
             tree(a={"deserved": gpus(8), "affinity": {"nodeGroupAffinity": {"required": ["x"]}}}),
             {"node_groups": ["h100"]},
-            "runs in node group x, which no node carries",
+            "runs in node group x, which no node has",
         ),
         (
             "queue-affinity-nowhere",
             tree(a={"deserved": gpus(8), "affinity": {"nodeGroupAntiAffinity": {"required": ["x"]}}}),
             {},
-            "leaves no node group",
+            "excludes every node group",
         ),
-        ("queue-state-parent", tree(a={"state": "closed"}, b={"parent": "a"}), {}, "'a' above it is closed"),
+        ("queue-state-parent", tree(a={"state": "closed"}, b={"parent": "a"}), {}, "its parent 'a' is closed"),
         (
             "queue-closed-guarantee",
             tree(a={"state": "retired", "deserved": gpus(8), "guarantee": gpus(8)}),
             {},
-            "is retired and still guaranteed 8 nvidia.com/gpu",
+            "is retired but has a guarantee of 8 nvidia.com/gpu",
         ),
         ("queue-root-amounts", SHARED, {"root": Queue(deserved=gpus(32))}, "root has deserved, which the scheduler"),
-        ("queue-depth", chain(6), {"scheduling": NEWER}, "'q5' is on level 6 below root, 5 are allowed"),
+        ("queue-depth", chain(6), {"scheduling": NEWER}, "'q5' is on level 6 below root, the maximum is 5"),
     ],
 )
-def test_a_failure_mode_is_told_with_its_numbers(
-    rule: str, queues: dict[str, Queue], more: dict[str, Any], says: str
+def test_a_failure_mode_is_reported_with_its_numbers(
+    rule: str, queues: dict[str, Queue], more: dict[str, Any], message: str
 ) -> None:
     finding, *others = of(rule, check_tree(queues, **{"capacity": CAPACITY, **more}))
     assert len(others) <= 1
-    assert says in finding.message
+    assert message in finding.message
     assert finding.fix
     assert finding.severity is RULES[rule].severity
 
@@ -155,7 +155,7 @@ def test_a_failure_mode_is_told_with_its_numbers(
         ),
     ],
 )
-def test_a_rule_is_silent_where_it_does_not_hold(rule: str, queues: dict[str, Queue], scheduling: Scheduling) -> None:
+def test_a_rule_is_silent_where_it_does_not_apply(rule: str, queues: dict[str, Queue], scheduling: Scheduling) -> None:
     assert rule not in rules(found(queues, scheduling))
 
 
@@ -190,10 +190,10 @@ def test_a_rule_is_silent_where_it_does_not_hold(rule: str, queues: dict[str, Qu
         (tree(a={"guarantee": {"gpu": 1}}), None, "queue-guarantee-deserved"),
     ],
 )
-def test_versions_refuse_different_things(queues: dict[str, Queue], older: str | None, newer: str | None) -> None:
+def test_versions_reject_different_trees(queues: dict[str, Queue], older: str | None, newer: str | None) -> None:
     for version, expected in zip(VOLCANO_VERSIONS, (older, newer), strict=True):
         findings = check_tree(queues, scheduling=Scheduling(version=version))
-        refused = {each.rule for each in findings if version in RULES[each.rule or ""].refused_by}
+        refused = {each.rule for each in findings if version in RULES[each.rule or ""].rejected_by}
         assert refused == ({expected} if expected else set()), version
 
 
@@ -204,10 +204,10 @@ def test_without_the_tree_guarantees_of_inner_queues_count_too() -> None:
     )
     assert "queue-guarantee-fabric" not in rules(found(queues))
     (finding,) = of("queue-guarantee-fabric", found(queues, FLAT))
-    assert "80 of nvidia.com/gpu are guaranteed to queues, the fabric has 64" in finding.message
+    assert "80 of nvidia.com/gpu are guaranteed to queues, but the fabric has 64" in finding.message
 
 
-def test_default_is_told_when_nothing_is_left_for_it() -> None:
+def test_default_is_reported_when_nothing_remains_for_it() -> None:
     queues = tree(a={"deserved": gpus(64), "guarantee": gpus(64)})
     (finding,) = of("queue-starved", found(queues))
     assert finding.object == "default"
@@ -225,7 +225,7 @@ def test_a_queue_with_a_guarantee_of_its_own_is_not_starved_by_others() -> None:
     assert of("queue-starved", found(queues)) == []
 
 
-def test_gangs_that_fit_in_no_queue_of_a_tenant_are_told() -> None:
+def test_gangs_that_fit_in_no_queue_of_a_tenant_are_reported() -> None:
     queues = {"small": {"deserved": gpus(8), "capability": gpus(8)}, "large": {"deserved": gpus(32)}}
     gangs = {"llm": {GPU: "16", "pods": "4000"}, "toy": {GPU: "1"}}
     both = stack(queues, {"t": {"queues": ["small", "large"]}})
@@ -233,15 +233,15 @@ def test_gangs_that_fit_in_no_queue_of_a_tenant_are_told() -> None:
     one = stack(queues, {"t": {"queues": ["small"], "runtimes": ["llm", "toy"]}})
     (finding,) = of("queue-capability-gang", check_queues(one, gangs=gangs))
     assert finding.path == f"trainyard:queues.small.capability[{GPU}]"
-    assert "can have at most 8 of nvidia.com/gpu, but a gang of llm" in finding.message
+    assert "is 8 of nvidia.com/gpu, but a gang of llm" in finding.message
     other = stack(queues, {"t": {"queues": ["small"], "runtimes": ["toy"]}})
     assert of("queue-capability-gang", check_queues(other, gangs=gangs)) == []
 
 
-def test_the_fabric_bounds_gangs_too() -> None:
+def test_the_fabric_limits_gangs_too() -> None:
     settings = stack({"a": {"deserved": gpus(8)}}, {"t": {"queues": ["a"]}}, nodes=1)
     (finding,) = of("queue-capability-gang", check_queues(settings, gangs={"llm": {GPU: "16"}}))
-    assert "at most 8" in finding.message
+    assert "is 8 of" in finding.message
 
 
 TOPOLOGY = Scheduling(topology=True)
@@ -249,12 +249,12 @@ PATIENT = {"priorityClasses": {"patient": {"value": 1, "preempts": False}, "urge
 OWNERS = {"a": {"deserved": gpus(8)}, "b": {"deserved": gpus(8)}}
 
 
-def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_told() -> None:
+def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_reported() -> None:
     tenants = {"t": {"queues": ["a"]}, "u": {"queues": ["b"], "priorityClasses": ["patient"]}}
     settings = stack(OWNERS, tenants, **PATIENT)
     (finding,) = of("queue-reclaim-topology", check_queues(settings, scheduling=TOPOLOGY, strict={"gang"}))
     assert finding.path == "trainyard:tenants.t.priorityClasses"
-    assert "a gang of gang that tenant 't' runs must stay in one domain" in finding.message
+    assert "a gang of gang of tenant 't' must stay in one domain" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_tenant_whose_gangs_cannot_wait_for_a_whole_domain_is_told() -> None:
         ({"a": {"deserved": gpus(8)}, "b": {"deserved": gpus(8), "reclaimable": False}}, {}, TOPOLOGY, {"gang"}),
     ],
 )
-def test_where_no_gang_takes_nodes_back_across_domains_nobody_is_told(
+def test_without_reclaim_across_domains_there_is_no_finding(
     queues: dict[str, Any], tenant: dict[str, Any], scheduling: Scheduling, strict: set[str]
 ) -> None:
     settings = stack(queues, {"t": {"queues": ["a"], **tenant}}, **PATIENT)
@@ -277,7 +277,7 @@ def test_where_no_gang_takes_nodes_back_across_domains_nobody_is_told(
     assert of("queue-reclaim-topology", found) == []
 
 
-def test_states_are_told_to_the_tenants_that_use_them() -> None:
+def test_states_are_reported_for_the_tenants_that_use_them() -> None:
     queues = {
         "open": {"deserved": gpus(8)},
         "closed": {"deserved": gpus(8), "state": "closed"},
@@ -298,12 +298,12 @@ def test_a_tenant_in_an_inner_queue_is_harmless_without_the_tree() -> None:
     assert "queue-not-leaf" not in rules(check_queues(settings, scheduling=PROPORTION))
 
 
-def test_every_rule_says_what_it_means() -> None:
+def test_every_rule_is_complete() -> None:
     for rule in RULES.values():
         assert rule.title.endswith(rule.title.rstrip("."))
         assert rule.effect.endswith(".")
-        assert set(rule.refused_by) <= set(rule.versions) <= set(VOLCANO_VERSIONS)
-        assert rule.severity is Severity.ERROR or not rule.refused_by
+        assert set(rule.rejected_by) <= set(rule.versions) <= set(VOLCANO_VERSIONS)
+        assert rule.severity is Severity.ERROR or not rule.rejected_by
 
 
 @pytest.mark.parametrize(
@@ -324,6 +324,6 @@ def test_the_scheduler_is_read_from_its_configuration(
     assert Scheduling.of(actions, plugins) == expected
 
 
-def test_the_documentation_has_the_rules_as_they_are() -> None:
+def test_the_documentation_has_the_current_rules() -> None:
     documentation = (Path(__file__).resolve().parents[2] / "docs" / "queues.md").read_text()
     assert rule_table() in documentation

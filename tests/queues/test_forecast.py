@@ -1,4 +1,4 @@
-"""Who runs, starts, waits and is taken under a queue tree: the scheduler's rules on totals."""
+"""Jobs that run, start, wait and are evicted under a queue tree: the scheduler's rules on totals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.queues.amounts import units
-from trainyard.queues.forecast import Fate, forecast
+from trainyard.queues.forecast import Outcome, forecast
 from trainyard.queues.queue import Queue
 from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.tree import QueueTree
@@ -26,86 +26,86 @@ def job(name: str, queue: str, count: int, *, running: bool = False, priority: i
     return Job(name, queue, units(gpus(count)), running, priority, name)
 
 
-def fates(tree: Mapping[str, Queue], jobs: list[Job], capacity: int = 64) -> dict[str, str]:
+def outcomes(tree: Mapping[str, Queue], jobs: list[Job], capacity: int = 64) -> dict[str, str]:
     found = forecast(QueueTree(tree), jobs, units(gpus(capacity))).jobs
-    return {name: outlook.fate.value for name, outlook in found.items()}
+    return {name: each.outcome.value for name, each in found.items()}
 
 
 SHARED = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32))}
 
 
 def test_what_fits_starts() -> None:
-    assert fates(SHARED, [job("one", "a", 32), job("two", "b", 32)]) == {"one": "starts", "two": "starts"}
+    assert outcomes(SHARED, [job("one", "a", 32), job("two", "b", 32)]) == {"one": "starts", "two": "starts"}
 
 
 def test_a_queue_borrows_what_others_leave() -> None:
-    assert fates(SHARED, [job("one", "a", 32), job("two", "a", 32)]) == {"one": "starts", "two": "starts"}
+    assert outcomes(SHARED, [job("one", "a", 32), job("two", "a", 32)]) == {"one": "starts", "two": "starts"}
 
 
-def test_the_owner_takes_back_what_was_borrowed_the_youngest_first() -> None:
+def test_the_owner_reclaims_borrowed_resources_from_the_youngest_first() -> None:
     running = [job("old", "a", 32, running=True), job("young", "a", 32, running=True)]
-    assert fates(SHARED, [*running, job("mine", "b", 32)]) == {"old": "runs", "young": "taken", "mine": "starts"}
+    assert outcomes(SHARED, [*running, job("mine", "b", 32)]) == {"old": "runs", "young": "taken", "mine": "starts"}
 
 
-def test_the_lowest_priority_is_taken_before_the_youngest() -> None:
+def test_the_lowest_priority_is_evicted_before_the_youngest() -> None:
     running = [job("low", "a", 32, running=True), job("urgent", "a", 32, running=True, priority=5)]
-    assert fates(SHARED, [*running, job("mine", "b", 32)])["low"] == "taken"
+    assert outcomes(SHARED, [*running, job("mine", "b", 32)])["low"] == "taken"
 
 
-def test_nothing_is_taken_of_a_queue_that_does_not_lend() -> None:
+def test_nothing_is_reclaimed_from_a_queue_that_is_not_reclaimable() -> None:
     tree = {"a": Queue(deserved=gpus(32), reclaimable=False), "b": Queue(deserved=gpus(32))}
     running = [job("old", "a", 64, running=True)]
-    assert fates(tree, [*running, job("mine", "b", 32)]) == {"old": "runs", "mine": "waits"}
+    assert outcomes(tree, [*running, job("mine", "b", 32)]) == {"old": "runs", "mine": "waits"}
 
 
-def test_a_queue_without_a_share_takes_nothing_back() -> None:
+def test_a_queue_without_a_share_reclaims_nothing() -> None:
     tree = {"a": Queue(deserved=gpus(32)), "b": Queue()}
-    assert fates(tree, [job("old", "a", 64, running=True), job("mine", "b", 8)])["mine"] == "waits"
+    assert outcomes(tree, [job("old", "a", 64, running=True), job("mine", "b", 8)])["mine"] == "waits"
 
 
-def test_a_closed_queue_takes_nothing_back() -> None:
+def test_a_closed_queue_reclaims_nothing() -> None:
     tree = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32), state=QueueState.CLOSED)}
-    assert fates(tree, [job("old", "a", 64, running=True), job("mine", "b", 8)])["mine"] == "waits"
+    assert outcomes(tree, [job("old", "a", 64, running=True), job("mine", "b", 8)])["mine"] == "waits"
 
 
-def test_nobody_is_evicted_in_vain() -> None:
+def test_no_job_is_evicted_in_vain() -> None:
     tree = {**SHARED, "c": Queue(guarantee=gpus(8), deserved=gpus(8))}
     running = [job("old", "a", 60, running=True)]
-    assert fates(tree, [*running, job("mine", "c", 65)])["old"] == "runs"
+    assert outcomes(tree, [*running, job("mine", "c", 65)])["old"] == "runs"
 
 
 def test_a_guarantee_is_kept() -> None:
     tree = {"a": Queue(deserved=gpus(16), guarantee=gpus(16)), "b": Queue(deserved=gpus(48))}
     running = [job("one", "a", 48, running=True)]
-    assert fates(tree, [*running, job("mine", "b", 48)]) == {"one": "runs", "mine": "waits"}
+    assert outcomes(tree, [*running, job("mine", "b", 48)]) == {"one": "runs", "mine": "waits"}
 
 
-def test_a_job_above_the_limit_of_any_queue_above_it_waits_and_says_which() -> None:
+def test_a_job_above_the_limit_of_any_ancestor_waits_with_its_name() -> None:
     tree = QueueTree({"team": Queue(capability=gpus(16)), "a": Queue("team", deserved=gpus(8))})
-    outlook = forecast(tree, [job("large", "a", 24), job("small", "a", 8)], units(gpus(64))).jobs
-    assert outlook["large"].reason == f"team may use 16 {GPU}, 16 of it free"
-    assert outlook["small"].fate is Fate.STARTS
+    found = forecast(tree, [job("large", "a", 24), job("small", "a", 8)], units(gpus(64))).jobs
+    assert found["large"].reason == f"the limit of team is 16 {GPU}, of which 16 are free"
+    assert found["small"].outcome is Outcome.STARTS
 
 
-def test_a_full_cluster_says_what_is_short() -> None:
-    outlook = forecast(QueueTree(SHARED), [job("large", "a", 65)], units(gpus(64))).jobs["large"]
-    assert outlook.reason == f"a may use 64 {GPU}, 64 of it free"
+def test_a_full_cluster_reports_what_is_missing() -> None:
+    found = forecast(QueueTree(SHARED), [job("large", "a", 65)], units(gpus(64))).jobs["large"]
+    assert found.reason == f"the limit of a is 64 {GPU}, of which 64 are free"
     running = [job("one", "a", 32, running=True), job("two", "b", 32, running=True)]
-    outlook = forecast(QueueTree(SHARED), [*running, job("late", "b", 8)], units(gpus(64))).jobs["late"]
-    assert outlook.reason == f"the cluster is full: 8 {GPU} short"
+    found = forecast(QueueTree(SHARED), [*running, job("late", "b", 8)], units(gpus(64))).jobs["late"]
+    assert found.reason == f"the cluster is full: 8 {GPU} short"
 
 
 def test_the_queue_that_used_least_of_its_share_is_served_first() -> None:
     tree = {"a": Queue(deserved=gpus(48)), "b": Queue(deserved=gpus(16))}
     running = [job("a0", "a", 24, running=True), job("b0", "b", 16, running=True)]
-    assert fates(tree, [*running, job("b1", "b", 24), job("a1", "a", 24)]) == {
+    assert outcomes(tree, [*running, job("b1", "b", 24), job("a1", "a", 24)]) == {
         "a0": "runs", "b0": "runs", "b1": "waits", "a1": "starts"
     }  # fmt: skip
 
 
 def test_a_queue_of_higher_priority_is_served_before_all_others() -> None:
     tree = {"a": Queue(deserved=gpus(64)), "b": Queue(priority=1)}
-    assert fates(tree, [job("a1", "a", 64), job("b1", "b", 64)])["b1"] == "starts"
+    assert outcomes(tree, [job("a1", "a", 64), job("b1", "b", 64)])["b1"] == "starts"
 
 
 def test_shares_are_compared_level_by_level() -> None:
@@ -116,19 +116,22 @@ def test_shares_are_compared_level_by_level() -> None:
         "r": Queue("right", deserved=gpus(16)),
     }
     running = [job("l0", "l", 16, running=True), job("r0", "r", 8, running=True)]
-    assert fates(tree, [*running, job("r1", "r", 40), job("l1", "l", 40)])["l1"] == "starts"
+    assert outcomes(tree, [*running, job("r1", "r", 40), job("l1", "l", 40)])["l1"] == "starts"
 
 
 @pytest.mark.parametrize(
     ("queue", "reason"),
-    [("gone", "there is no queue gone"), ("team", "queue team has queues below it: nothing is scheduled for anybody")],
+    [
+        ("gone", "queue gone does not exist"),
+        ("team", "queue team has child queues: this stops scheduling for every tenant"),
+    ],
 )
 def test_a_job_in_no_leaf_waits(queue: str, reason: str) -> None:
     tree = QueueTree({"team": Queue(), "a": Queue("team")})
     assert forecast(tree, [job("lost", queue, 1)], None).jobs["lost"].reason == reason
 
 
-def test_what_runs_above_the_share_may_be_taken() -> None:
+def test_jobs_above_the_share_are_reclaimable() -> None:
     running = [job("old", "a", 32, running=True), job("young", "a", 8, running=True)]
     found = forecast(QueueTree(SHARED), running, units(gpus(64))).jobs
     assert (found["old"].reclaimable, found["young"].reclaimable) == (False, True)
@@ -175,13 +178,13 @@ def scenes(draw: st.DrawFn) -> tuple[dict[str, Queue], list[Job]]:
 
 
 @given(scenes())
-def test_no_start_exceeds_a_limit_or_the_cluster_and_nobody_is_taken_from_who_keeps_to_the_share(
+def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
     scene: tuple[dict[str, Queue], list[Job]],
 ) -> None:
     tree, jobs = scene
     found = forecast(QueueTree(tree), jobs, units(gpus(64)))
-    started = {each.name for each in jobs if found.jobs[each.name].fate is Fate.STARTS}
-    there = [each for each in jobs if found.jobs[each.name].fate in (Fate.STARTS, Fate.RUNS)]
+    started = {each.name for each in jobs if found.jobs[each.name].outcome is Outcome.STARTS}
+    there = [each for each in jobs if found.jobs[each.name].outcome in (Outcome.STARTS, Outcome.RUNS)]
     for name in tree:
         inside = [each for each in there if name in (each.queue, *QueueTree(tree).ancestors(each.queue))]
         if any(each.name in started for each in inside):
@@ -189,7 +192,7 @@ def test_no_start_exceeds_a_limit_or_the_cluster_and_nobody_is_taken_from_who_ke
     if started:
         assert sum(each.request[GPU] for each in there) <= 64000
     for each in jobs:
-        if found.jobs[each.name].fate is Fate.TAKEN:
+        if found.jobs[each.name].outcome is Outcome.TAKEN:
             own = sum(
                 other.request[GPU]
                 for other in jobs

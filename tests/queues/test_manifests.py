@@ -1,4 +1,4 @@
-"""Queue manifests are read as the API reads them, and what it would refuse or drop is told."""
+"""Queue manifests are parsed as by the API server, and what it would reject or drop is a finding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_documents_and_lists_make_one_tree() -> None:
     assert read.queues["c"] == Queue()
 
 
-def test_volcanos_own_queues_are_told_apart() -> None:
+def test_volcanos_own_queues_are_separate() -> None:
     read = read_manifests({"q": yaml.safe_dump_all([manifest("root", deserved={GPU: 8}), manifest("default")])})
     assert read.root == Queue(deserved={GPU: "8"})
     assert list(read.queues) == ["default"]
@@ -43,7 +43,7 @@ def test_volcanos_own_queues_are_told_apart() -> None:
     assert rules(found) == {"queue-root-amounts"}
 
 
-def test_everything_a_queue_says_is_read() -> None:
+def test_all_fields_of_a_queue_are_parsed() -> None:
     _, queue, findings = read_queue(
         manifest(
             parent="p",
@@ -95,7 +95,7 @@ def test_everything_a_queue_says_is_read() -> None:
         ),
     ],
 )
-def test_a_faulty_field_is_told_and_hides_nothing(spec: dict[str, Any], rule: str, path: str) -> None:
+def test_an_invalid_field_is_a_finding_and_hides_no_other(spec: dict[str, Any], rule: str, path: str) -> None:
     _, queue, findings = read_queue(manifest(**{"capability": {"memory": "1Gi"}, **spec}))
     assert [(each.rule, each.path, each.object) for each in findings] == [(rule, path, "a")]
     assert findings[0].fix
@@ -113,11 +113,11 @@ def test_a_faulty_field_is_told_and_hides_nothing(spec: dict[str, Any], rule: st
         ({"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": "a"}}, "queue-schema"),
     ],
 )
-def test_a_faulty_object_is_told(body: dict[str, Any], rule: str) -> None:
+def test_an_invalid_object_is_a_finding(body: dict[str, Any], rule: str) -> None:
     assert rules(read_manifests({"q": yaml.safe_dump(body)}).findings) == {rule}
 
 
-def test_one_name_twice_is_told_with_its_files() -> None:
+def test_a_duplicate_name_is_a_finding_with_its_files() -> None:
     text = yaml.safe_dump(manifest())
     (finding,) = read_manifests({"one": text, "two": text}).findings
     assert finding.rule == "queue-duplicate"
@@ -125,19 +125,19 @@ def test_one_name_twice_is_told_with_its_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("a: [", "not valid YAML"),
         ("kind: Queue\nspec:\n  weight: 1\n  weight: 2\n", r"duplicate key 'weight' \(line 4\)"),
-        ("- 1", "no Kubernetes object"),
-        ("kind: 3", "no Kubernetes object"),
-        ("", "no Queue"),
-        ("apiVersion: v1\nkind: Namespace", "no Queue"),
-        ("apiVersion: example.com/v1\nkind: Queue", "no Queue"),
+        ("- 1", "other than a Kubernetes object"),
+        ("kind: 3", "other than a Kubernetes object"),
+        ("", "No Queue"),
+        ("apiVersion: v1\nkind: Namespace", "No Queue"),
+        ("apiVersion: example.com/v1\nkind: Queue", "No Queue"),
     ],
 )
-def test_what_holds_no_queue_is_an_error(text: str, says: str) -> None:
-    with pytest.raises(TrainyardError, match=says):
+def test_input_without_queues_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(TrainyardError, match=message):
         read_manifests({"file": text})
 
 
@@ -147,5 +147,5 @@ def test_settings_are_not_manifests() -> None:
     assert is_manifest("apiVersion: v1\nkind: List\nitems: []", "f")
 
 
-def test_findings_of_the_reader_have_rules() -> None:
+def test_findings_of_the_parser_have_rules() -> None:
     assert {"queue-schema", "queue-field-unknown", "queue-duplicate", "queue-name"} <= set(RULES)

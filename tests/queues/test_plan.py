@@ -1,4 +1,4 @@
-"""What a change of the queue tree means, as people and programs read it."""
+"""Plan of a queue tree change, as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainyard.queues.amounts import units
 from trainyard.queues.plan import Effect, Plan, plan
 from trainyard.queues.plan_report import as_json, as_markdown, as_text
 from trainyard.queues.queue import Queue
-from trainyard.queues.snapshot import Side, file_side, live_side
+from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.usage import draw_occupancy, drawn_resources, occupancy
 
@@ -39,30 +39,30 @@ def changed() -> Plan:
     return plan(QueueTree(BEFORE), QueueTree(AFTER), jobs=JOBS, capacity=units(gpus(64)), tenants=TENANTS)
 
 
-def test_a_plan_reads_well_on_a_screen() -> None:
+def test_a_plan_as_text() -> None:
     assert_golden(GOLDEN / "plan.txt", as_text(changed()) + "\n")
 
 
-def test_a_plan_reads_well_in_a_pull_request() -> None:
+def test_a_plan_as_markdown() -> None:
     assert_golden(GOLDEN / "plan.md", as_markdown(changed()) + "\n")
 
 
-def test_a_plan_is_read_by_programs() -> None:
+def test_a_plan_as_json() -> None:
     assert_golden(GOLDEN / "plan.json", json.dumps(as_json(changed()), indent=2) + "\n")
 
 
-def test_the_job_that_loses_its_place_is_told_who_takes_it() -> None:
+def test_an_evicted_job_names_the_job_that_reclaims() -> None:
     effects = {change.job.name: change for change in changed().jobs}
     assert effects["vision/1"].effect is Effect.TAKEN
     assert effects["vision/1"].reason == "by language/1 of b"
     assert effects["language/1"].effect is Effect.STARTS
-    assert effects["lost/0"].reason == "there is no queue old"
+    assert effects["lost/0"].reason == "queue old does not exist"
 
 
-def test_no_change_has_no_consequences() -> None:
+def test_no_change_has_no_effects() -> None:
     found = plan(QueueTree(BEFORE), QueueTree(BEFORE), jobs=JOBS, capacity=units(gpus(64)))
     assert (found.queues, found.jobs) == ((), ())
-    assert as_text(found) == as_markdown(found) == "Nothing changes for any queue."
+    assert as_text(found) == as_markdown(found) == "No queue changes."
 
 
 def test_the_queue_that_volcano_makes_is_neither_added_nor_removed() -> None:
@@ -71,7 +71,7 @@ def test_the_queue_that_volcano_makes_is_neither_added_nor_removed() -> None:
     assert plan(QueueTree(BEFORE), QueueTree(with_it)).queues == ()
 
 
-def test_what_an_ancestor_leaves_is_a_change_for_the_queue_below_it() -> None:
+def test_the_effective_limit_below_an_ancestor_is_a_change() -> None:
     tree = {"team": Queue(capability=gpus(32)), "a": Queue("team", deserved=gpus(8))}
     smaller = {**tree, "team": Queue(capability=gpus(16))}
     found = plan(QueueTree(tree), QueueTree(smaller), capacity=units(gpus(64)))
@@ -79,7 +79,7 @@ def test_what_an_ancestor_leaves_is_a_change_for_the_queue_below_it() -> None:
     assert [str(share) for share in inner.shares] == ["limit nvidia.com/gpu 32 → 16"]
 
 
-def test_many_jobs_of_a_kind_are_counted() -> None:
+def test_many_jobs_of_an_effect_are_counted() -> None:
     jobs = [job(f"vision/{number:03}", "a", 1) for number in range(60)]
     closed = {"a": Queue(capability=gpus(0))}
     found = plan(QueueTree({"a": Queue()}), QueueTree(closed), jobs=jobs, capacity=units(gpus(64)))
@@ -87,7 +87,7 @@ def test_many_jobs_of_a_kind_are_counted() -> None:
     assert "| 10 more | | | waits |" in as_markdown(found)
 
 
-def test_a_cell_of_a_table_stays_a_cell() -> None:
+def test_table_cells_are_escaped() -> None:
     found = plan(QueueTree({}), QueueTree({"a": Queue()}), tenants={"x|y": ["a"]})
     assert "x\\|y" in as_markdown(found)
 
@@ -104,34 +104,34 @@ def manifest(name: str, **spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("queues", "words"),
     [
-        ([manifest("a", parent="b"), manifest("b", parent="a")], "queues are above each other: a → b → a"),
-        ([manifest("a", parent="gone")], "queue 'a' is below 'gone', which is not there"),
+        ([manifest("a", parent="b"), manifest("b", parent="a")], "queues form a cycle: a → b → a"),
+        ([manifest("a", parent="gone")], "the parent 'gone' of queue 'a' does not exist"),
     ],
 )
-def test_what_is_no_tree_has_no_plan(queues: list[dict[str, Any]], words: str) -> None:
+def test_an_invalid_tree_has_no_plan(queues: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(TrainyardError, match=words):
-        file_side(yaml.safe_dump_all(queues), "queues.yaml")
+        snapshot_of_file(yaml.safe_dump_all(queues), "queues.yaml")
 
 
-def test_a_cluster_shares_out_what_its_nodes_offer() -> None:
+def test_the_capacity_of_a_cluster_is_that_of_its_schedulable_nodes() -> None:
     nodes = [
         {"status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "8"}}},
         {"status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "8"}}, "spec": {"unschedulable": True}},
     ]
     written_by_the_scheduler = manifest("root", deserved={"cpu": "16"})
-    side = live_side([written_by_the_scheduler, manifest("a", deserved={"cpu": "4"})], nodes)
-    assert side.capacity == {"cpu": 8000, "nvidia.com/gpu": 8000}
-    assert sorted(side.tree.queues) == ["a"]
+    snapshot = snapshot_of_cluster([written_by_the_scheduler, manifest("a", deserved={"cpu": "4"})], nodes)
+    assert snapshot.capacity == {"cpu": 8000, "nvidia.com/gpu": 8000}
+    assert sorted(snapshot.tree.queues) == ["a"]
 
 
-def test_what_is_used_of_each_queue_is_drawn() -> None:
+def test_usage_of_queues_is_drawn() -> None:
     tree = {
         "team": Queue(deserved=gpus(48)),
         "a": Queue("team", deserved=gpus(16), guarantee=gpus(8), capability=gpus(48)),
         "b": Queue("team", deserved=gpus(32)),
     }
     jobs = [job("one", "a", 24, running=True), job("two", "b", 16), job("three", "default", 4, running=True)]
-    found = occupancy(Side(QueueTree(tree), units(gpus(64))), jobs, {"b": "Closing"})
+    found = occupancy(Snapshot(QueueTree(tree), units(gpus(64))), jobs, {"b": "Closing"})
     assert drawn_resources(found) == ["nvidia.com/gpu"]
     assert_golden(GOLDEN / "occupancy.txt", draw_occupancy(found, "nvidia.com/gpu") + "\n")
     assert json.loads(json.dumps([each.as_json() for each in found]))[0]["used"] == {"nvidia.com/gpu": "28"}
@@ -150,7 +150,7 @@ def test_the_command_compares_files_with_recorded_jobs(tmp_path: Path) -> None:
             "job": "default/large",
             "queue": "a",
             "effect": "waits",
-            "reason": "a may use 8 nvidia.com/gpu, 8 of it free",
+            "reason": "the limit of a is 8 nvidia.com/gpu, of which 8 are free",
         }
     ]
 

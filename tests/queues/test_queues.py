@@ -1,4 +1,4 @@
-"""A queue tree is proved with exact numbers, and every finding says queue, resource, numbers and fix."""
+"""A queue tree is checked with exact numbers, and every finding has queue, resource, numbers and fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.queues.trees import CAPACITY, GPU, gpus, rules, stack, tree
 from tests.queues.webhook import refused, refused_by_1_15
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.queues import RULES, Queue, Scheduling, check_queues, check_tree, draw, queue_objects, refusals
+from trainyard.queues import RULES, Queue, Scheduling, check_queues, check_tree, draw, queue_objects, rejections
 from trainyard.queues.queue import KINDS
 from trainyard.settings import load_stack
 
@@ -30,7 +30,7 @@ def test_the_queues_of_a_shipped_stack(name: str) -> None:
     assert_golden(Path(__file__).parent / "golden" / f"{name}.yaml", text)
 
 
-def test_parents_come_before_children_and_say_all_that_volcano_would_write() -> None:
+def test_parents_come_before_children_and_set_the_fields_that_volcano_defaults() -> None:
     objects = queue_objects(stack({"a": {"parent": "c"}, "b": {}, "c": {"parent": "b"}}))
     assert [body["metadata"]["name"] for body in objects] == ["b", "c", "a"]
     assert objects[2] == {
@@ -47,16 +47,16 @@ def test_a_guarantee_is_written_under_resource() -> None:
     assert body["spec"]["priority"] == 3
 
 
-def test_a_finding_says_queue_resource_numbers_and_fix() -> None:
-    (problem,) = check_tree(tree(vision={"deserved": gpus(48), "capability": gpus(32)}))
-    assert problem.path == f"trainyard:queues.vision.deserved[{GPU}]"
-    assert problem.message == f"queue 'vision': deserved of {GPU} is 48, more than its capability of 32"
-    assert problem.fix == "raise the capability of vision to 48 or lower the deserved"
-    assert problem.rule == "queue-deserved-capability"
+def test_a_finding_has_queue_resource_numbers_and_fix() -> None:
+    (finding,) = check_tree(tree(vision={"deserved": gpus(48), "capability": gpus(32)}))
+    assert finding.path == f"trainyard:queues.vision.deserved[{GPU}]"
+    assert finding.message == f"queue 'vision': deserved of {GPU} is 48, more than its capability of 32"
+    assert finding.fix == "raise the capability of vision to 48 or lower the deserved"
+    assert finding.rule == "queue-deserved-capability"
 
 
 def test_a_sum_shows_its_parts() -> None:
-    problems = check_tree(
+    findings = check_tree(
         tree(
             p={"deserved": {"cpu": "1000.2m"}},
             a={"parent": "p", "deserved": {"cpu": "333.4m"}},
@@ -64,10 +64,10 @@ def test_a_sum_shows_its_parts() -> None:
             c={"parent": "p", "deserved": {"cpu": "333.4m"}},
         )
     )
-    (problem,) = [each for each in problems if each.severity is Severity.ERROR]
-    assert problem.rule == "queue-deserved-sum"
-    assert "334m (a) + 334m (b) + 334m (c) = 1002m of cpu" in problem.message
-    assert "1001m" in problem.message
+    (finding,) = [each for each in findings if each.severity is Severity.ERROR]
+    assert finding.rule == "queue-deserved-sum"
+    assert "334m (a) + 334m (b) + 334m (c) = 1002m of cpu" in finding.message
+    assert "1001m" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_a_sum_shows_its_parts() -> None:
     ],
 )
 def test_an_error_is_found(queues: dict[str, Queue], rule: str) -> None:
-    problems = check_tree(queues, capacity=CAPACITY)
-    assert rule in rules(problems)
+    findings = check_tree(queues, capacity=CAPACITY)
+    assert rule in rules(findings)
     assert RULES[rule].severity is Severity.ERROR
-    assert all(problem.fix and problem.path.startswith("trainyard:queues") for problem in problems)
+    assert all(finding.fix and finding.path.startswith("trainyard:queues") for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -132,43 +132,41 @@ def test_an_error_is_found(queues: dict[str, Queue], rule: str) -> None:
     ],
 )
 def test_a_warning_is_found(queues: dict[str, Queue], rule: str) -> None:
-    problems = check_tree(queues, capacity=CAPACITY)
-    assert rule in rules(problems)
-    assert {problem.severity for problem in problems} == {Severity.WARNING}
+    findings = check_tree(queues, capacity=CAPACITY)
+    assert rule in rules(findings)
+    assert {finding.severity for finding in findings} == {Severity.WARNING}
 
 
-def test_starvation_is_told_wherever_the_guarantees_are() -> None:
+def test_starvation_is_reported_wherever_the_guarantees_are() -> None:
     queues = tree(
         p={"deserved": gpus(32), "capability": gpus(32)},
         taker={"parent": "p", "deserved": gpus(32), "guarantee": gpus(32)},
         starved={"parent": "p", "deserved": gpus(0)},
     )
     starved = [each for each in check_tree(queues, capacity=CAPACITY) if each.rule == "queue-starved"]
-    assert [problem.path for problem in starved] == ["trainyard:queues.starved"]
+    assert [finding.path for finding in starved] == ["trainyard:queues.starved"]
     assert "taker (32)" in starved[0].message
 
 
-def test_a_cycle_is_told_once_and_stops_nothing_else() -> None:
+def test_a_cycle_is_reported_once_and_hides_no_other_finding() -> None:
     queues = tree(a={"parent": "b"}, b={"parent": "a"}, tail={"parent": "a"}, bad={"deserved": {"gpu": "1"}})
-    problems = check_tree(queues, capacity=CAPACITY)
-    cycles = [problem for problem in problems if problem.rule == "queue-cycle"]
-    assert [problem.message for problem in cycles] == [
-        "queues are above each other: a → b → a; the scheduler would crash"
-    ]
-    assert "queue-resource-name" in rules(problems)
+    findings = check_tree(queues, capacity=CAPACITY)
+    cycles = [finding for finding in findings if finding.rule == "queue-cycle"]
+    assert [finding.message for finding in cycles] == ["queues form a cycle: a → b → a; the scheduler would crash"]
+    assert "queue-resource-name" in rules(findings)
 
 
 def test_a_tenant_may_not_use_an_inner_queue() -> None:
     settings_ = stack({"p": {}, "c": {"parent": "p"}}, {"t": {"queues": ["p"]}})
-    (problem,) = [each for each in check_queues(settings_) if each.rule == "queue-not-leaf"]
-    assert problem.path == "trainyard:tenants.t.queues"
-    assert problem.fix == "use one of c"
+    (finding,) = [each for each in check_queues(settings_) if each.rule == "queue-not-leaf"]
+    assert finding.path == "trainyard:tenants.t.queues"
+    assert finding.fix == "use one of c"
 
 
-def test_objects_are_refused_for_errors_and_made_despite_warnings() -> None:
+def test_errors_prevent_objects_and_warnings_do_not() -> None:
     assert rules(check_queues(stack({"a": {}}))) == {"queue-deserved-absent"}
     assert len(queue_objects(stack({"a": {}}))) == 1
-    with pytest.raises(TrainyardError, match="queue tree has faults"):
+    with pytest.raises(TrainyardError, match="queue tree is invalid"):
         queue_objects(stack({"a": {"parent": "a"}}))
 
 
@@ -189,7 +187,7 @@ def test_the_tree_is_drawn_with_its_tenants() -> None:
         "root",
         f"├─ p: deserved {GPU} 8",
         "│  └─ c [t]: not reclaimable",
-        "└─ default: jobs that name no queue",
+        "└─ default: jobs without a queue",
     ]
 
 
@@ -212,30 +210,30 @@ def forests(draw_: st.DrawFn) -> dict[str, Queue]:
 
 @settings(max_examples=200, deadline=None)
 @given(forests())
-def test_the_verdict_is_the_webhooks(queues: dict[str, Queue]) -> None:
-    problems = check_tree(queues)
-    predicted = {problem.rule for problem in problems if problem.rule and RULES[problem.rule].refused_by}
+def test_the_checks_agree_with_the_webhook(queues: dict[str, Queue]) -> None:
+    findings = check_tree(queues)
+    predicted = {finding.rule for finding in findings if finding.rule and RULES[finding.rule].rejected_by}
     assert bool(predicted) is refused(queues), predicted
 
 
 @settings(max_examples=200, deadline=None)
 @given(forests())
-def test_the_verdict_is_that_of_the_newer_webhook(queues: dict[str, Queue]) -> None:
+def test_the_checks_agree_with_the_newer_webhook(queues: dict[str, Queue]) -> None:
     version = "1.15.1"
-    problems = check_tree(queues, scheduling=Scheduling(version))
-    predicted = {problem.rule for problem in problems if version in RULES[problem.rule or ""].refused_by}
+    findings = check_tree(queues, scheduling=Scheduling(version))
+    predicted = {finding.rule for finding in findings if version in RULES[finding.rule or ""].rejected_by}
     assert bool(predicted) is refused_by_1_15(queues), predicted
 
 
 @settings(max_examples=100, deadline=None)
 @given(forests(), forests())
-def test_a_change_is_refused_like_the_tree_it_leads_to(live: dict[str, Queue], wanted: dict[str, Queue]) -> None:
-    """A queue that is made or changed in all its amounts is judged with all that touches it."""
+def test_a_change_is_rejected_like_the_resulting_tree(live: dict[str, Queue], wanted: dict[str, Queue]) -> None:
+    """A queue that is created or changed in all its amounts is validated with all related queues."""
     name = "a"
     if refused(live):
         return
     changed = {**live, name: replace(wanted["a"], parent="root")}
-    step = refusals(live, name, changed[name])
+    step = rejections(live, name, changed[name])
     if step:
         assert refused(changed)
     elif live.get(name) and any(live[name].quantities(kind) != changed[name].quantities(kind) for kind in KINDS):
@@ -244,7 +242,7 @@ def test_a_change_is_refused_like_the_tree_it_leads_to(live: dict[str, Queue], w
 
 @settings(deadline=None)
 @given(forests())
-def test_a_proved_tree_gives_every_queue_once_after_its_parent(queues: dict[str, Queue]) -> None:
+def test_a_valid_tree_yields_every_queue_once_after_its_parent(queues: dict[str, Queue]) -> None:
     dumped = {
         name: {
             "parent": queue.parent,

@@ -1,4 +1,4 @@
-"""From any valid tree to any other one, every tree in between is one that the webhook accepts."""
+"""From any valid tree to any other one, the webhook accepts every tree in between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sound(tree: Mapping[str, Spec]) -> bool:
 
 
 @given(seeds)
-def test_every_tree_on_the_way_is_accepted(seed: int) -> None:
+def test_every_intermediate_tree_is_accepted(seed: int) -> None:
     random = Random(seed)
     live, wanted = random_tree(random), random_tree(random)
     assert sound(live)
@@ -46,7 +46,7 @@ def test_every_tree_on_the_way_is_accepted(seed: int) -> None:
 
 
 @given(seeds)
-def test_a_queue_that_does_not_change_is_not_touched(seed: int) -> None:
+def test_an_unchanged_queue_is_not_written(seed: int) -> None:
     random = Random(seed)
     live, wanted = random_tree(random), random_tree(random)
     unchanged = {name for name in live if live[name] == wanted.get(name)}
@@ -54,7 +54,7 @@ def test_a_queue_that_does_not_change_is_not_touched(seed: int) -> None:
 
 
 @given(seeds)
-def test_a_tree_that_stays_needs_no_step(seed: int) -> None:
+def test_an_unchanged_tree_needs_no_step(seed: int) -> None:
     tree = random_tree(Random(seed))
     assert transition(tree, tree) == ()
 
@@ -77,7 +77,7 @@ def test_queues_that_swap_places_pass_through_root() -> None:
     assert [(step.queue, step.spec["parent"]) for step in transition(live, wanted)] == [("b", "root")]
 
 
-def test_a_queue_that_goes_gives_its_share_back_first() -> None:
+def test_a_removed_queue_is_lowered_first() -> None:
     live = {
         "a": spec(deserved={"nvidia.com/gpu": "8"}),
         "old": spec("a", deserved={"nvidia.com/gpu": "8"}),

@@ -1,4 +1,4 @@
-"""Shares in people's units come to exact plain amounts, rounded down to whole devices."""
+"""Shares in units of settings become exact plain amounts, rounded down to whole devices."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from tests.queues.trees import GPU, NODE, rules, stack
 from trainyard import quantity
 from trainyard.errors import TrainyardError
-from trainyard.queues import Compiled, Supply, check_queues, compile_queues, queue_objects, queue_tree
+from trainyard.queues import Capacity, Compiled, check_queues, compile_queues, queue_objects, queue_tree
 from trainyard.settings.tenancy import QueueSettings
 
 TOTAL = {"cpu": "768", "memory": "8Ti", GPU: "64", "pods": "880"}
-SUPPLY = Supply(total=TOTAL, node=NODE, devices=(GPU,))
+CAPACITY = Capacity(total=TOTAL, node=NODE, devices=(GPU,))
 
 
-def compiled(supply: Supply = SUPPLY, /, **queues: dict[str, Any]) -> Compiled:
-    return compile_queues({name: QueueSettings.model_validate(each) for name, each in queues.items()}, supply)
+def compiled(capacity: Capacity = CAPACITY, /, **queues: dict[str, Any]) -> Compiled:
+    return compile_queues({name: QueueSettings.model_validate(each) for name, each in queues.items()}, capacity)
 
 
-def test_nodes_are_what_jobs_can_ask_of_them() -> None:
+def test_nodes_are_converted_to_their_allocatable_resources() -> None:
     (queue,) = compiled(a={"deserved": {"nodes": 4}}).queues.values()
     assert queue.deserved == {"cpu": "384", "memory": "4Ti", GPU: "32"}
 
 
-def test_a_named_resource_wins_over_nodes_and_over_all() -> None:
+def test_a_named_resource_takes_precedence_over_nodes_and_over_all() -> None:
     queues = compiled(
         a={"deserved": {"nodes": 2, "cpu": 10, "pods": 50}}, b={"deserved": {"all": "25%", "gpu": "3"}}
     ).queues
@@ -38,11 +38,11 @@ def test_a_named_resource_wins_over_nodes_and_over_all() -> None:
 
 def test_nodes_of_several_shapes_are_added() -> None:
     shapes = {"h100": {"cpu": "96", "example.com/h100": "8"}, "a100": {"cpu": "64", "example.com/a100": "4"}}
-    (queue,) = compiled(Supply(shapes=shapes), a={"deserved": {"nodes/h100": 2, "nodes/a100": 1}}).queues.values()
+    (queue,) = compiled(Capacity(shapes=shapes), a={"deserved": {"nodes/h100": 2, "nodes/a100": 1}}).queues.values()
     assert queue.deserved == {"cpu": "256", "example.com/h100": "16", "example.com/a100": "4"}
 
 
-def test_the_fabric_of_a_stack_says_what_its_shapes_are() -> None:
+def test_shapes_come_from_the_fabric_of_a_stack() -> None:
     shapes = {"h100": {"capacity": {"cpu": "96", "example.com/h100": "8"}}}
     domains = [{"name": "r", "nodes": 2}, {"name": "s", "nodes": 1, "shape": "h100"}]
     fabric = {"tierNames": ["rack"], "nodeShape": {"capacity": NODE}, "shapes": shapes, "domains": domains}
@@ -67,12 +67,12 @@ def test_percentages_are_of_the_parent_whatever_the_order_of_the_entries() -> No
     assert queues["leaf"].capability == {GPU: "48"}
 
 
-def test_plain_quantities_stay_as_they_are_written() -> None:
+def test_plain_quantities_are_unchanged() -> None:
     amounts = {"cpu": "1500m", "memory": "1024Mi", GPU: "8", "gpu.example.com/x": "08"}
     assert compiled(a={"deserved": amounts}).queues["a"].deserved == amounts
 
 
-def test_rounding_down_is_remembered_and_told_where_it_costs_a_device() -> None:
+def test_remainders_are_recorded_and_reported_from_one_device() -> None:
     result = compiled(
         p={"deserved": {"gpu": 7, "cpu": 1}},
         a={"parent": "p", "deserved": "50%"},
@@ -85,67 +85,79 @@ def test_rounding_down_is_remembered_and_told_where_it_costs_a_device() -> None:
     (finding,) = result.findings
     assert finding.rule == "queue-share-rounded"
     assert "a 3.5 → 3, b 3.5 → 3" in finding.message
-    assert "1 nvidia.com/gpu are left over" in finding.fix
+    assert "1 nvidia.com/gpu remain" in finding.fix
 
 
-def test_less_than_a_device_in_all_is_not_worth_a_word() -> None:
+def test_a_remainder_of_less_than_one_device_is_not_reported() -> None:
     thirds = {name: {"deserved": {"gpu": "33.3%"}} for name in "abc"}
     result = compiled(**thirds)
     assert len(result.remainders) == 3
     assert result.findings == ()
 
 
-def test_a_share_of_less_than_one_device_is_told() -> None:
+def test_a_share_of_less_than_one_device_is_reported() -> None:
     (finding,) = compiled(a={"deserved": {"gpu": "1%"}}).findings
     assert finding.rule == "queue-share-rounded"
     assert "a 0.64 → 0" in finding.message
 
 
 @pytest.mark.parametrize(
-    ("queues", "supply", "rule", "says"),
+    ("queues", "capacity", "rule", "message"),
     [
-        ({"a": {"deserved": "50%"}}, Supply(node=NODE), "queue-percent-base", "the fabric has no nodes"),
-        ({"a": {"deserved": {"x.com/y": "50%"}}}, SUPPLY, "queue-percent-base", "the fabric offers none"),
-        ({"p": {}, "a": {"parent": "p", "deserved": "50%"}}, SUPPLY, "queue-percent-base", "'p' above it has no"),
+        ({"a": {"deserved": "50%"}}, Capacity(node=NODE), "queue-percent-base", "the fabric has no nodes"),
+        ({"a": {"deserved": {"x.com/y": "50%"}}}, CAPACITY, "queue-percent-base", "the fabric has none"),
+        (
+            {"p": {}, "a": {"parent": "p", "deserved": "50%"}},
+            CAPACITY,
+            "queue-percent-base",
+            "deserved of its parent 'p' is unset",
+        ),
         (
             {"p": {"deserved": {"cpu": 1}}, "a": {"parent": "p", "deserved": {"gpu": "50%"}}},
-            SUPPLY,
+            CAPACITY,
             "queue-percent-base",
-            "does not name it",
+            "does not set it",
         ),
-        ({"a": {"deserved": {"nodes": "50%"}}}, SUPPLY, "queue-nodes-shape", "a percentage"),
-        ({"a": {"deserved": {"nodes": 2}}}, Supply(TOTAL, devices=(GPU,)), "queue-nodes-shape", "not all alike"),
-        ({"a": {"deserved": {"nodes/x": 2}}}, SUPPLY, "queue-nodes-shape", "has no shape 'x'"),
+        ({"a": {"deserved": {"nodes": "50%"}}}, CAPACITY, "queue-nodes-shape", "a percentage"),
+        (
+            {"a": {"deserved": {"nodes": 2}}},
+            Capacity(TOTAL, devices=(GPU,)),
+            "queue-nodes-shape",
+            "have different shapes",
+        ),
+        ({"a": {"deserved": {"nodes/x": 2}}}, CAPACITY, "queue-nodes-shape", "has no shape 'x'"),
         (
             {"a": {"deserved": {"gpu": 2}}},
-            Supply(devices=(GPU, "amd.com/gpu")),
+            Capacity(devices=(GPU, "amd.com/gpu")),
             "queue-resource-ambiguous",
             "nvidia.com/gpu or amd.com/gpu",
         ),
-        ({"a": {"deserved": {"gpu": 2, GPU: 3}}}, SUPPLY, "queue-resource-ambiguous", "named twice"),
+        ({"a": {"deserved": {"gpu": 2, GPU: 3}}}, CAPACITY, "queue-resource-ambiguous", "set twice"),
     ],
 )
-def test_what_cannot_be_computed_is_told(queues: dict[str, Any], supply: Supply, rule: str, says: str) -> None:
-    (finding,) = compiled(supply, **queues).findings
+def test_amounts_that_cannot_be_computed_are_findings(
+    queues: dict[str, Any], capacity: Capacity, rule: str, message: str
+) -> None:
+    (finding,) = compiled(capacity, **queues).findings
     assert finding.rule == rule
-    assert says in finding.message
+    assert message in finding.message
     assert finding.object == "a"
     assert finding.path.startswith("trainyard:queues.a.deserved")
     assert finding.fix
 
 
-def test_unknown_short_names_are_told_by_the_proof() -> None:
+def test_unknown_short_names_are_findings_of_the_check() -> None:
     assert "queue-resource-name" in rules(check_queues(stack({"a": {"deserved": {"tpus": 8}}})))
 
 
-def test_faulty_edges_do_not_stop_the_arithmetic() -> None:
+def test_invalid_edges_do_not_stop_the_arithmetic() -> None:
     queues = compiled(
         a={"parent": "b", "deserved": "50%"}, b={"parent": "a", "deserved": {"gpu": 2}}, c={"parent": "nobody"}
     ).queues
     assert queues["b"].deserved == {GPU: "2"}
 
 
-def test_objects_hold_what_the_proof_judged() -> None:
+def test_objects_contain_the_checked_amounts() -> None:
     settings = stack(
         {
             "team": {"deserved": {"nodes": 8}},

@@ -1,4 +1,4 @@
-"""The admission rules give the verdicts of the real webhook, on a random corpus of trees and changes."""
+"""The admission rules agree with the real webhook on a random corpus of trees and changes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FIRST = int(os.environ.get("TRAINYARD_QUEUE_SEED", "1"))
 
 
 def differing(answers: list[Answer]) -> list[str]:
-    """Return where our verdict on a sequence is another one than the webhook's."""
+    """Return the changes of a sequence on which the rules and the webhook disagree."""
     model, found = Model(), []
     for answer in answers:
-        ours = model.refusals(answer.change)
+        ours = model.rejections(answer.change)
         if bool(ours) is (answer.refused is None):
             found.append(f"{answer.change}\n  webhook: {answer.refused}\n  ours: {[str(each) for each in ours]}")
         if answer.refused is None:
@@ -39,7 +39,7 @@ def test_the_corpus_reaches_every_rule_that_the_webhook_enforces() -> None:
     for seed in range(FIRST, FIRST + SEQUENCES):
         model = Model()
         for change in sequence(seed):
-            findings = model.refusals(change)
+            findings = model.rejections(change)
             reached.update({finding.rule for finding in findings} or {"accepted"})
             if not findings:
                 model.accept(change)
@@ -63,7 +63,7 @@ def test_the_corpus_reaches_every_rule_that_the_webhook_enforces() -> None:
 
 
 @pytest.mark.cluster
-def test_our_verdicts_are_the_webhooks(cluster: LiveCluster, tmp_path: Path) -> None:
+def test_the_rules_agree_with_the_webhook(cluster: LiveCluster, tmp_path: Path) -> None:
     async def scenario() -> list[list[Answer]]:
         async with queue_webhooks(cluster, tmp_path) as client:
             return await send(client, [sequence(seed) for seed in range(FIRST, FIRST + SEQUENCES)])

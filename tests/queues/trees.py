@@ -1,4 +1,4 @@
-"""Small trees for tests, written as settings or as plain queues."""
+"""Small trees for tests, from settings or plain queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.queues import Queue, Supply, compile_queues
+from trainyard.queues import Capacity, Queue, compile_queues
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.tenancy import QueueSettings
 
@@ -18,19 +18,19 @@ NODE = {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}
 def tree(**queues: dict[str, Any]) -> dict[str, Queue]:
     """Return queues from settings whose amounts are plain."""
     settings = {name: QueueSettings.model_validate(values) for name, values in queues.items()}
-    return dict(compile_queues(settings, Supply()).queues)
+    return dict(compile_queues(settings, Capacity()).queues)
 
 
 def stack(queues: dict[str, Any], tenants: dict[str, Any] | None = None, nodes: int = 8, **more: Any) -> StackSettings:
-    """Return a stack with some nodes of eight GPUs."""
+    """Return a stack with nodes of eight GPUs."""
     fabric = {"tierNames": ["rack"], "domains": [{"name": "r", "nodes": nodes}], "nodeShape": {"capacity": NODE}}
     values = {"cluster": {"provider": "embedded"}, "queues": queues, "tenants": tenants or {}, "fabric": fabric}
     return parse_stack({**values, **more}, source="test")
 
 
-def rules(problems: Iterable[Finding]) -> set[str | None]:
-    """Return the rules of some findings."""
-    return {problem.rule for problem in problems}
+def rules(findings: Iterable[Finding]) -> set[str | None]:
+    """Return the rules of findings."""
+    return {finding.rule for finding in findings}
 
 
 def gpus(amount: str | int) -> dict[str, str]:

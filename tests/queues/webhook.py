@@ -1,4 +1,4 @@
-"""The admission webhook of Volcano as an oracle: its comparisons written a second time, in its own terms."""
+"""The admission webhook of Volcano as an oracle: an independent implementation of its comparisons."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def parent_refused(parent: QueueSettings, children: list[QueueSettings]) -> bool
 
 
 def refused(queues: Mapping[str, QueueSettings]) -> bool:
-    """Return whether the webhook refuses any queue of the tree, in whatever order they are created."""
+    """Return whether the webhook rejects any queue of the tree, in any order of creation."""
     for name, queue in queues.items():
         children = [child for child in queues.values() if child.parent == name]
         if own_refused(queue) or (children and parent_refused(queue, children)):
@@ -82,7 +82,7 @@ def refused(queues: Mapping[str, QueueSettings]) -> bool:
 
 
 def refused_by_1_15(queues: Mapping[str, QueueSettings]) -> bool:
-    """Return whether the webhook of Volcano 1.15.1 refuses any queue of a tree that is created parents first."""
+    """Return whether the webhook of Volcano 1.15.1 rejects any queue of a tree that is created parents first."""
     live: dict[str, QueueSettings] = {}
     waiting = dict(queues)
     while waiting:

@@ -12,7 +12,7 @@ from tests.golden import assert_golden
 from tests.render.builders import QUEUE, patch, pod_patch, runtime, torch, train_job, trainer
 from trainyard.api import KubernetesModel
 from trainyard.errors import TrainyardError
-from trainyard.render.rendered_documents import Answer, render_documents
+from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))
@@ -28,7 +28,7 @@ def text(*bodies: KubernetesModel | dict[str, object]) -> str:
     return yaml.safe_dump_all(kinds)
 
 
-def answer(*bodies: KubernetesModel | dict[str, object]) -> Answer:
+def answer(*bodies: KubernetesModel | dict[str, object]) -> RenderedTrainJob:
     (only,) = render_documents({"file": text(*bodies)})
     return only
 

@@ -54,14 +54,14 @@ def test_a_limit_becomes_the_pod_groups(topology: Any, context: Any, written: An
 @pytest.mark.parametrize(
     ("topology", "context", "message"),
     [
-        ({}, {"scheduler_features": frozenset({"gang"})}, "network-topology-aware is off"),
-        ({"highestTierName": "rack"}, {"scheduler_features": frozenset()}, "network-topology-aware is off"),
-        ({"highestTierAllowed": 4}, {"tiers": FABRIC}, "4 limits nothing: the highest tier is 3"),
+        ({}, {"scheduler_features": frozenset({"gang"})}, "network-topology-aware is disabled"),
+        ({"highestTierName": "rack"}, {"scheduler_features": frozenset()}, "network-topology-aware is disabled"),
+        ({"highestTierAllowed": 4}, {"tiers": FABRIC}, "4 is not a limit: the highest tier is 3"),
         ({}, {"tiers": {}}, "the fabric has no tiers"),
-        ({"highestTierAllowed": 0}, {"tiers": FABRIC}, "the lowest tier is 1"),
+        ({"highestTierAllowed": 0}, {"tiers": FABRIC}, "0 is below the lowest tier, 1"),
         ({"highestTierName": "row"}, {"tiers": FABRIC}, 'no tier "row"'),
         ({"mode": "soft", "highestTierName": "row"}, {"tiers": FABRIC}, 'no tier "row"'),
-        ({"highestTierName": "rack"}, {"volcano_version": "1.13.2"}, "by number only"),
+        ({"highestTierName": "rack"}, {"volcano_version": "1.13.2"}, "supports only tier numbers"),
     ],
 )
 def test_a_limit_that_volcano_would_drop_is_refused(topology: Any, context: Any, message: str) -> None:

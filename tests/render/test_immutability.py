@@ -116,7 +116,7 @@ def test_what_job_set_keeps_in_a_job_set_that_exists_is_warned_about(
     answer = verdict(train_job(**changed(field, **pod), suspend=True), of, old=train_job(suspend=True))
     assert answer.allowed
     assert [warning.message.split(" of ")[0] for warning in answer.warnings] == [f"changes {name}" for name in frozen]
-    assert all("created again" in warning.fix for warning in answer.warnings)
+    assert all("recreated" in warning.fix for warning in answer.warnings)
 
 
 def test_labels_of_pods_change_in_a_job_set_that_exists_and_those_of_jobs_do_not() -> None:

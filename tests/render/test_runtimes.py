@@ -96,10 +96,10 @@ def test_the_label_of_the_pod_template_counts_where_the_job_template_has_none() 
     labelled = {"pod_metadata": {"labels": {ANCESTOR: "trainer"}}}
     verdict = validate_runtime(runtime(replicated_job("node", **labelled)))
     assert verdict.allowed
-    assert "not for Kubeflow Trainer" in only(verdict.warnings).message
+    assert "Kubeflow Trainer ignores it" in only(verdict.warnings).message
     wins = validate_runtime(runtime(replicated_job("node", ancestor="postprocess", replicas=2, **labelled)))
     assert wins.allowed
-    assert "which wins" in only(wins.warnings).message
+    assert "takes precedence" in only(wins.warnings).message
     assert validate_runtime(runtime(replicated_job("node", ancestor="trainer", **labelled))).warnings == ()
     assert not validate_runtime(runtime(replicated_job("node", replicas=2, **labelled))).allowed
 

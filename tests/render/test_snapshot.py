@@ -89,7 +89,7 @@ def test_a_runtime_that_no_config_map_can_hold_is_refused(size: int, fits: bool)
     answer = verdict(train_job(), of)
     assert answer.allowed == fits
     if not fits:
-        assert "room for 1048576" in only(answer.errors).message
+        assert "at most 1048576" in only(answer.errors).message
 
 
 def test_a_snapshot_of_another_runtime_is_refused() -> None:

@@ -137,8 +137,8 @@ def test_reserved_variables(name: str) -> None:
 @pytest.mark.parametrize(
     ("jobs", "message"),
     [
-        ((trainer(), role("worker")), "2 replicatedJobs take the role worker of TensorFlow"),
-        ((trainer(), role("chief"), role("master")), "2 replicatedJobs take the role chief of TensorFlow"),
+        ((trainer(), role("worker")), "2 replicatedJobs have the TensorFlow role worker"),
+        ((trainer(), role("chief"), role("master")), "2 replicatedJobs have the TensorFlow role chief"),
         ((trainer(), role("ps", pods=2, replicas=2)), 'replicatedJob "ps" has 2 replicas of 2 pods'),
     ],
 )

@@ -61,10 +61,10 @@ def test_versions_are_in_order_and_deprecations_shown() -> None:
     [
         ({"owner": ""}, "owner"),
         ({"alias": "2.0"}, "alias 2.0 is not one of the versions 1.0"),
-        ({"versions": ()}, "there is no version"),
+        ({"versions": ()}, "has no version"),
         ({"versions": [AuthoredVersion("1", SPEC, "x")]}, "versions.1"),
-        ({"versions": [AuthoredVersion("1.0", SPEC, "x")] * 2}, "has a version twice"),
-        ({"retired": {"1.0": date(2026, 1, 1)}}, "take a number that is new"),
+        ({"versions": [AuthoredVersion("1.0", SPEC, "x")] * 2}, "has a duplicate version"),
+        ({"retired": {"1.0": date(2026, 1, 1)}}, "use a new number"),
     ],
 )
 def test_what_does_not_fit_is_refused(others: dict[str, Any], message: str) -> None:
@@ -75,8 +75,8 @@ def test_what_does_not_fit_is_refused(others: dict[str, Any], message: str) -> N
 def test_a_file_of_runtimes_is_run(tmp_path: Path) -> None:
     file = tmp_path / "ours.py"
     for text, message in (
-        ("x = 1", "has no RUNTIMES"),
-        ("RUNTIMES = ['a']", "has no RUNTIMES"),
+        ("x = 1", "does not define RUNTIMES"),
+        ("RUNTIMES = ['a']", "does not define RUNTIMES"),
         ("1 / 0", "cannot be run: ZeroDivisionError"),
         ("def", "cannot be run: SyntaxError"),
     ):

@@ -124,7 +124,7 @@ def test_a_teams_own_folder_is_read_beside_the_shipped_one(folder: Path, tmp_pat
     (own / "index.yaml").write_text(yaml.safe_dump({"runtimes": {"mine": entry}}))
     names = [runtime.name for runtime in load_catalog([SHIPPED, own]).runtimes]
     assert names == sorted([*NAMES, "mine"])
-    with pytest.raises(TrainyardError, match="give it another name"):
+    with pytest.raises(TrainyardError, match="use another name"):
         load_catalog([SHIPPED, folder])
 
 
@@ -132,7 +132,7 @@ def test_a_released_version_that_was_changed_is_refused(folder: Path) -> None:
     edit(folder / "plain" / "1.0.yaml", lambda body: body["spec"]["mlPolicy"].update(numNodes=2))
     text = faults(folder)
     assert "plain/1.0.yaml: metadata.annotations[trainyard.dev/released]" in text
-    assert "put the spec back and make the change in a new version" in text
+    assert "restore the spec and make the change in a new version" in text
 
 
 def test_formatting_and_comments_of_a_released_version_may_change(folder: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_file_that_is_not_what_it_must_be_is_refused(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda job: job["template"]["metadata"].pop("labels"), "no entry is the trainer"),
+        (lambda job: job["template"]["metadata"].pop("labels"), "no entry has the trainer step"),
         (
             lambda job: job["template"]["spec"]["template"]["spec"]["containers"][0].update(name="main"),
             "step trainer needs a container named 'node'",
@@ -232,11 +232,11 @@ def test_an_index_that_does_not_fit_is_refused(folder: Path, change: Callable[[A
 
 def test_a_file_that_is_not_yaml_is_refused(folder: Path) -> None:
     (folder / "plain" / "1.0.yaml").write_text("a: [")
-    assert "plain/1.0.yaml: is not one YAML document" in faults(folder)
+    assert "plain/1.0.yaml: is not a single YAML document" in faults(folder)
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    assert "there is no such folder" in faults(tmp_path / "none")
+    assert "this folder does not exist" in faults(tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,7 +17,7 @@ from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.check.runner import Rulebook
-from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes, refuse_faults
+from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes, require_valid
 from trainyard.policy.review import Surroundings
 from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.settings.platform import PolicySettings
@@ -57,8 +57,8 @@ def test_a_changed_release_a_stale_date_and_a_mistake_are_found(catalog: Catalog
     report = checked(catalog.with_texts({"mine/1.1.yaml": changed, "mine/1.2.yaml": draft}))
     found = "\n".join(lines(report))
     assert "error 1.1.yaml metadata.annotations[trainyard.dev/released]: records" in found
-    assert "warning index.yaml runtimes.mine.versions.1.0: was promised until 2027-06-30, which is over" in found
-    assert "containers[0].command[0]: names a program called 'python train.py'" in found
+    assert "warning index.yaml runtimes.mine.versions.1.0: was guaranteed until 2027-06-30, which has passed" in found
+    assert "containers[0].command[0]: is a program name with spaces, 'python train.py'" in found
     (error,) = report.errors
     assert error.line == catalog.texts["mine/1.1.yaml"].splitlines().index("  annotations:") + 2
 
@@ -74,7 +74,7 @@ def test_a_job_that_cannot_be_rendered_is_found(catalog: CatalogFolder) -> None:
     report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
     assert any(each.object == "TrainJob on mine-1.2" for each in report.errors)
     with pytest.raises(TrainyardError, match="mine cannot be released"):
-        refuse_faults(rulebook(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
+        require_valid(rulebook(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
 
 
 def test_what_the_rules_say_is_told_with_the_version(catalog: CatalogFolder) -> None:
@@ -90,13 +90,13 @@ def test_only_the_named_runtimes_are_judged(catalog: CatalogFolder) -> None:
     broken = catalog.with_texts({"mine/1.1.yaml": "a: b\n"})
     assert checked(broken, read_folder(SHIPPED), names=["plain"]).findings == ()
     assert checked(broken, read_folder(SHIPPED), names=["mine"]).errors
-    with pytest.raises(TrainyardError, match="There is no runtime 'nobody'"):
+    with pytest.raises(TrainyardError, match="Runtime 'nobody' does not exist"):
         checked(catalog, names=["nobody"])
 
 
 def test_an_alias_of_a_draft_is_an_error(catalog: CatalogFolder) -> None:
     index = catalog.texts["index.yaml"].replace('alias: "1.1"', 'alias: "1.2"')
-    assert "error index.yaml runtimes.mine.alias: stands for the draft 1.2, which may still change" in lines(
+    assert "error index.yaml runtimes.mine.alias: refers to the draft 1.2, which may still change" in lines(
         checked(catalog.with_texts({"index.yaml": index}))
     )
 
@@ -105,10 +105,10 @@ def test_images_of_the_lock_that_nothing_names_are_told(catalog: CatalogFolder) 
     digest = "sha256:" + "0" * 64
     lock = f"images:\n  gone/gone:1: {digest}\n"
     report = checked(catalog.with_texts({"images.lock": lock}))
-    assert "warning images.lock images[gone/gone:1]: no runtime names this image" in lines(report)
+    assert "warning images.lock images[gone/gone:1]: no runtime uses this image" in lines(report)
     assert any("1 of 1 images have no digest" in note for note in report.notes)
     broken = checked(catalog.with_texts({"images.lock": "images: {a: b}"}))
-    assert "error images.lock images[a]: 'b' is no digest" in lines(broken)
+    assert "error images.lock images[a]: 'b' is not a valid digest" in lines(broken)
 
 
 def test_a_change_is_compared_with_a_revision(catalog: CatalogFolder, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_change_is_compared_with_a_revision(catalog: CatalogFolder, tmp_path: 
     assert checked(catalog, against="main").errors == ()
     index = catalog.texts["index.yaml"].replace("removeAfter: 2027-06-30", "removeAfter: 2027-06-01")
     report = checked(catalog.with_texts({"index.yaml": index}), against="main")
-    assert [each.message for each in report.errors] == ["is 2027-06-01, users were promised 2027-06-30"]
+    assert [each.message for each in report.errors] == ["is 2027-06-01, but the version is guaranteed until 2027-06-30"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
     assert run("release", "ours", "1.0", "--alias", *folder)[0] == 0
     assert run("new", "ours", "--nodes", "2", *folder)[0] == 0
     code, text = run("release", "ours", "1.1", "--changes", "Two nodes", "--alias", "-o", "json", *folder)
-    assert (code, json.loads(text)["done"][1]) == (0, "ours stands for 1.1, and no longer for 1.0")
+    assert (code, json.loads(text)["done"][1]) == (0, "ours refers to 1.1 instead of 1.0")
     assert "nodes\n  node: completions: 1 → 2" in run("diff", "ours@1.0", "ours", *folder)[1]
     assert run("deprecate", "ours", "1.0", "--remove-after", "2999-01-01", *folder)[0] == 0
     index = root / "index.yaml"
@@ -85,20 +85,20 @@ def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.yaml"
     jobs.write_text(yaml.safe_dump({**JOB, "spec": {"runtimeRef": {"name": "ours-1.0"}}}))
     code, text = run("retire", "ours", "1.0", "--jobs", jobs, *folder)
-    assert (code, "vision/llm: names ours-1.0" in text) == (2, True)
+    assert (code, "vision/llm: references ours-1.0" in text) == (2, True)
     jobs.write_text("")
     assert run("retire", "ours", "1.0", "--jobs", jobs, *folder)[0] == 0
     assert sorted(path.name for path in root.rglob("*.yaml")) == ["1.1.yaml", "index.yaml"]
-    assert run("alias", "ours", "1.1", *folder)[1] == "ours stands for 1.1 already\n"
+    assert run("alias", "ours", "1.1", *folder)[1] == "ours already refers to 1.1\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "nobody"], "There is no runtime 'nobody'"),
+        (["show", "nobody"], "Runtime 'nobody' does not exist"),
         (["show", "mine@9.9"], "mine has no version '9.9'"),
         (["diff", "mine", "mine@2.0"], "use one of: 1.0, 1.1, 1.2"),
-        (["list", "--folder", "/nowhere"], "there is no such folder"),
+        (["list", "--folder", "/nowhere"], "this folder does not exist"),
         (["release", "mine", "1.0"], "was released on"),
         (["deprecate", "mine", "1.1"], "add either --remove-after or --withdraw"),
         (["deprecate", "mine", "1.1", "--withdraw", "--remove-after", "2999-01-01"], "add either"),

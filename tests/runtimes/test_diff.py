@@ -117,8 +117,8 @@ def test_the_comparison_can_be_for_a_job_of_ones_own() -> None:
     assert compare(before, after, mine) == []
     for wrong, message in (
         ("a: [", "not valid YAML"),
-        ("a: b", "holds 0 TrainJobs"),
-        (text.rstrip() + " {}\n---\n" + text + "{}", "holds 2"),
+        ("a: b", "contains 0 TrainJobs"),
+        (text.rstrip() + " {}\n---\n" + text + "{}", "contains 2"),
     ):
         with pytest.raises(TrainyardError, match=message):
             read_job(wrong, "job.yaml")

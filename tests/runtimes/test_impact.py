@@ -86,11 +86,11 @@ def test_reports_read_well() -> None:
     found = reached(read_recorded({"jobs.yaml": listed()}), ["mine"])
     assert as_text(["mine"], found).splitlines() == [
         "3 TrainJobs name mine: 1 not started, 1 started, 1 over",
-        "  vision/new (names mine): not started yet: gets the runtime as it is then",
-        "  vision/suspended (names mine): started: keeps the runtime it started with",
-        "  vision/done (names mine): over",
+        "  vision/new (runtime mine): not started yet: uses the runtime at its start",
+        "  vision/suspended (runtime mine): started: keeps its runtime",
+        "  vision/done (runtime mine): over",
     ]
-    assert "| vision/new | mine | not started yet: gets the runtime as it is then |" in as_markdown(["mine"], found)
+    assert "| vision/new | mine | not started yet: uses the runtime at its start |" in as_markdown(["mine"], found)
     assert as_json(["mine"], found)["jobs"][0] == {"job": "vision/new", "runtime": "mine", "effect": "changes"}
     assert as_text(["a", "b"], []) == "0 TrainJobs name a or b"
     assert as_text(["a"], found * 100).endswith("and 100 more")

@@ -40,7 +40,7 @@ def test_a_release_is_locked_by_its_hash_and_is_in_the_changelog(catalog: Catalo
     version = runtime.version("1.2")
     assert (version.released, version.changes, runtime.alias) == (TODAY, "Faster", "1.2")
     assert version.body["metadata"]["annotations"] == {"trainyard.dev/released": spec_hash(version.body["spec"])}
-    assert [line.split(",")[0] for line in step.said] == ["mine 1.2 is released", "mine stands for 1.2"]
+    assert [line.split(",")[0] for line in step.said] == ["mine 1.2 is released", "mine refers to 1.2 instead of 1.1"]
 
 
 def test_a_release_keeps_the_index_text_where_it_says_nothing_new(catalog: CatalogFolder) -> None:
@@ -50,7 +50,7 @@ def test_a_release_keeps_the_index_text_where_it_says_nothing_new(catalog: Catal
 def test_the_alias_moves_back_and_forth(catalog: CatalogFolder) -> None:
     folder = release(catalog, "mine", "1.2", today=TODAY, alias=True).after
     assert mine(move_alias(folder, "mine", "1.1").after).alias == "1.1"
-    assert move_alias(folder, "mine", "1.2").said == ("mine stands for 1.2 already",)
+    assert move_alias(folder, "mine", "1.2").said == ("mine already refers to 1.2",)
 
 
 def test_a_deprecation_can_last_longer_and_be_taken_back(catalog: CatalogFolder) -> None:
@@ -62,7 +62,7 @@ def test_a_deprecation_can_last_longer_and_be_taken_back(catalog: CatalogFolder)
 
 
 def test_deprecating_what_the_alias_stands_for_says_so(catalog: CatalogFolder) -> None:
-    assert "still stands for it" in deprecate(catalog, "mine", "1.1", remove_after=OVER, today=TODAY).said[1]
+    assert "still refers to it" in deprecate(catalog, "mine", "1.1", remove_after=OVER, today=TODAY).said[1]
 
 
 def test_a_retired_version_is_gone_and_its_number_taken(catalog: CatalogFolder) -> None:
@@ -95,24 +95,24 @@ def without(folder: CatalogFolder, version: str) -> str:
     [
         (lambda folder: release(folder, "mine", "1.1", today=TODAY), "was released on 2027-01-01"),
         (lambda folder: release(folder, "mine", "2.0", today=TODAY), "has no version '2.0'.*\n.*use one of: 1.0, 1.1"),
-        (lambda folder: release(folder, "yours", "1.0", today=TODAY), "There is no runtime 'yours'"),
+        (lambda folder: release(folder, "yours", "1.0", today=TODAY), "Runtime 'yours' does not exist"),
         (lambda folder: move_alias(folder, "mine", "1.2"), "is not released"),
-        (lambda folder: move_alias(folder, "mine", "1.0"), "is deprecated and goes after 2027-06-30"),
+        (lambda folder: move_alias(folder, "mine", "1.0"), "is deprecated and may be removed after 2027-06-30"),
         (lambda folder: deprecate(folder, "mine", "1.2", remove_after=OVER, today=TODAY), "is a draft"),
         (lambda folder: deprecate(folder, "mine", "1.1", remove_after=TODAY, today=TODAY), "not after today"),
         (
             lambda folder: deprecate(folder, "mine", "1.0", remove_after=date(2027, 3, 1), today=TODAY),
-            "was promised until 2027-06-30",
+            "is guaranteed until 2027-06-30",
         ),
         (lambda folder: withdraw(folder, "mine", "1.1"), "is not deprecated"),
         (lambda folder: retire(folder, "mine", "1.1", today=OVER, users=()), "its users were not warned"),
         (
             lambda folder: retire(folder, "mine", "1.0", today=date(2027, 6, 30), users=()),
-            "wait until that day is over",
+            "wait until that date has passed",
         ),
         (
             lambda folder: retire(folder, "mine", "1.0", today=OVER, users=["a/b"]),
-            "used by 1 TrainJob\n  a/b: names mine",
+            "used by 1 TrainJob\n  a/b: references mine",
         ),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_step_that_breaks_a_promise_is_refused(catalog: CatalogFolder, step: o
 
 def test_the_version_of_the_alias_is_not_retired_while_others_remain(catalog: CatalogFolder) -> None:
     folder = deprecate(catalog, "mine", "1.1", remove_after=date(2027, 2, 2), today=TODAY).after
-    with pytest.raises(TrainyardError, match="its users would be left with nothing"):
+    with pytest.raises(TrainyardError, match="its users would have no version"):
         retire(folder, "mine", "1.1", today=OVER, users=())
 
 

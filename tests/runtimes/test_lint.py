@@ -13,7 +13,7 @@ from tests.policy.decisions import STACK, checked
 from tests.runtimes.test_catalog import OBJECTS
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.render import RenderContext, Rendered, render
-from trainyard.runtimes.runtime_lint import Rooms, lint_runtime, lint_train_job
+from trainyard.runtimes.runtime_lint import DomainCapacities, lint_runtime, lint_train_job
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.stack_loader import load_stack
 from trainyard.topology import compile_fabric
@@ -30,10 +30,10 @@ FABRIC = compile_fabric(
         }
     )
 )
-ROOMS = Rooms.of(FABRIC)
+CAPACITIES = DomainCapacities.of(FABRIC)
 
 
-def linted(runtime: dict[str, Any], rooms: Rooms | None = ROOMS, **trainer: Any) -> list[str]:
+def linted(runtime: dict[str, Any], capacities: DomainCapacities | None = CAPACITIES, **trainer: Any) -> list[str]:
     """Return what is said about a TrainJob, as ``path: message (fix)``."""
     body: dict[str, Any] = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -44,7 +44,7 @@ def linted(runtime: dict[str, Any], rooms: Rooms | None = ROOMS, **trainer: Any)
     tiers = {"rack": 1, "spine": 2}
     outcome = render(parse(TrainJob, body), parse(ClusterTrainingRuntime, runtime), RenderContext(tiers=tiers))
     assert isinstance(outcome, Rendered), outcome
-    return [str(finding) for finding in lint_train_job(body, runtime, outcome.objects, lambda: rooms)]
+    return [str(finding) for finding in lint_train_job(body, runtime, outcome.objects, lambda: capacities)]
 
 
 def gpus(count: int, **others: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_the_fix_of_a_command_can_be_pasted() -> None:
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["torchrun train.py"]
     (said,) = lint_runtime(runtime)
-    assert said.message == "names a program called 'torchrun train.py', blanks included: no shell takes it apart"
+    assert said.message == "is a program name with spaces, 'torchrun train.py'; no shell splits it"
     assert said.fix == 'write ["torchrun", "train.py"], or ["sh", "-c", "…"]'
 
 
@@ -132,7 +132,7 @@ def test_a_gang_larger_than_a_rack_is_told(nodes: int, resources: dict[str, Any]
     said = linted(OBJECTS["torch-distributed-gang"], numNodes=nodes, resourcesPerNode=resources)
     assert len(said) == (room is not None)
     if room is not None:
-        assert f"{nodes} pods of replicatedJob 'node' must be in one rack; the largest has room for {room}" in said[0]
+        assert f"{nodes} pods of replicatedJob 'node' must be in one rack; the largest can run {room}" in said[0]
     assert linted(OBJECTS["torch-distributed-gang"], None, numNodes=nodes, resourcesPerNode=resources) == []
     assert linted(OBJECTS["torch-distributed"], numNodes=nodes, resourcesPerNode=resources) == []
 
@@ -158,7 +158,7 @@ def test_a_gang_that_starts_without_its_late_members_is_told() -> None:
     assert linted(runtime, numNodes=3) == []
     jobs[-1]["dependsOn"] = [{"name": jobs[0]["name"], "status": "Ready"}]
     (said,) = linted(runtime, numNodes=3)
-    assert said.startswith(f"spec.runtimeRef: the runtime's replicatedJob '{jobs[-1]['name']}' (3 pods) is made when")
+    assert said.startswith(f"spec.runtimeRef: the runtime's replicatedJob '{jobs[-1]['name']}' (3 pods) starts when")
     assert linted(runtime, numNodes=1) == []
 
 

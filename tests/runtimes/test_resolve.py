@@ -51,32 +51,32 @@ async def test_a_token_is_fetched_where_one_is_wanted() -> None:
 async def test_a_private_image_needs_the_login() -> None:
     registry = FakeRegistry(token="secret", login=("ann", "pass"))
     digest = registry.put("team/train:1.0", INDEX)
-    assert await ask(registry) == "REGISTRY wants a login"
+    assert await ask(registry) == "REGISTRY requires a login"
     async with served(registry) as address, Registry({address: ("ann", "pass")}) as client:
         assert await client.digest(parse_image(f"{address}/team/train:1.0")) == digest
     async with served(registry) as address, Registry({address: ("ann", "wrong")}) as client:
-        with pytest.raises(UnresolvedError, match="refuses the credentials"):
+        with pytest.raises(UnresolvedError, match="rejects the credentials"):
             await client.digest(parse_image(f"{address}/team/train:1.0"))
 
 
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        ({}, "REGISTRY does not have it"),
-        ({"statuses": [429] * 3}, "REGISTRY limits the rate of questions"),
-        ({"statuses": [503] * 3}, "REGISTRY answers 503"),
-        ({"statuses": [418]}, "REGISTRY answers 418"),
-        ({"statuses": [403]}, "REGISTRY wants a login"),
-        ({"token": "x", "challenge": "Digest realm"}, "REGISTRY wants a login of an unknown kind"),
+        ({}, "REGISTRY does not have the image"),
+        ({"statuses": [429] * 3}, "REGISTRY limits the request rate"),
+        ({"statuses": [503] * 3}, "REGISTRY returned status 503"),
+        ({"statuses": [418]}, "REGISTRY returned status 418"),
+        ({"statuses": [403]}, "REGISTRY requires a login"),
+        ({"token": "x", "challenge": "Digest realm"}, "REGISTRY requires an unsupported kind of login"),
         (
             {"token": "x", "challenge": 'Bearer realm="http://example.com/t"'},
-            "REGISTRY wants a login of an unknown kind",
+            "REGISTRY requires an unsupported kind of login",
         ),
-        ({"token": "x", "challenge": 'Basic realm="x"'}, "REGISTRY wants a login"),
-        ({"token": "x", "token_body": {}}, "REGISTRY gives no token"),
-        ({"token": "x", "token_body": {"token": "a\r\nX: y"}}, "REGISTRY gives no token"),
-        ({"token": "x", "token_body": b"not json"}, "REGISTRY does not speak the distribution API"),
-        ({"token": "x", "token_body": b" " * 300_000}, "127.0.0.1 answers with more than 262144 bytes"),
+        ({"token": "x", "challenge": 'Basic realm="x"'}, "REGISTRY requires a login"),
+        ({"token": "x", "token_body": {}}, "REGISTRY returned no token"),
+        ({"token": "x", "token_body": {"token": "a\r\nX: y"}}, "REGISTRY returned no token"),
+        ({"token": "x", "token_body": b"not json"}, "REGISTRY does not support the distribution API"),
+        ({"token": "x", "token_body": b" " * 300_000}, "127.0.0.1 returned more than 262144 bytes"),
     ],
 )
 async def test_what_a_registry_does_not_say_is_not_known(behaviour: dict[str, Any], reason: str) -> None:
@@ -94,19 +94,19 @@ async def test_a_registry_may_send_us_on_but_not_without_tls() -> None:
     digest = registry.put("other/train:1.0", INDEX)
     assert await ask(registry) == digest
     registry.redirect = "http://example.com/v2/"
-    assert await ask(registry) == "REGISTRY sends us to an address without TLS"
+    assert await ask(registry) == "REGISTRY redirects to an address without TLS"
 
 
 async def test_a_digest_that_is_none_is_refused() -> None:
     registry = FakeRegistry(digest="sha256:short")
     registry.put("team/train:1.0", INDEX)
-    assert await ask(registry) == "REGISTRY names a digest that is no SHA-256"
+    assert await ask(registry) == "REGISTRY returned a digest that is not SHA-256"
 
 
 async def test_a_manifest_has_a_bound() -> None:
     registry = FakeRegistry(named=False)
     registry.put("team/train:1.0", b" " * (4 * 1024 * 1024 + 1))
-    assert await ask(registry) == "127.0.0.1 answers with more than 4194304 bytes"
+    assert await ask(registry) == "127.0.0.1 returned more than 4194304 bytes"
 
 
 async def test_a_registry_that_is_not_there_is_named() -> None:
@@ -154,7 +154,7 @@ def test_a_lock_is_written_the_same_every_time_and_read_back() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("images: {a: latest}", r"c/images.lock: images\[a\]: 'latest' is no digest"),
+        ("images: {a: latest}", r"c/images.lock: images\[a\]: 'latest' is not a valid digest"),
         ("images: [a]", "is not a mapping of images"),
         ("other: {}", "is not a mapping of images"),
         ("- a", "is not a mapping of images"),
@@ -192,7 +192,7 @@ def test_references_have_a_long_form(text: str, expected: str) -> None:
     "text", ["", "A/b:1", "a//b:1", "a:", "a:b c", "a@sha256:1", "-x.io/a:1", "a/b:1:2", "ghcr.io/"]
 )
 def test_what_no_registry_accepts_is_refused(text: str) -> None:
-    with pytest.raises(TrainyardError, match="no image reference"):
+    with pytest.raises(TrainyardError, match="not a valid image reference"):
         parse_image(text)
 
 
@@ -225,7 +225,7 @@ def test_logins_are_those_of_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "h.example" not in docker_credentials()
     for text in ("{", "[]"):
         file.write_text(text)
-        with pytest.raises(TrainyardError, match="not what docker login writes"):
+        with pytest.raises(TrainyardError, match="not a valid Docker configuration"):
             docker_credentials()
     assert os.environ["DOCKER_CONFIG"] == str(tmp_path)
 

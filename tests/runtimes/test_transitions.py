@@ -54,7 +54,7 @@ def relocked(document: dict[str, Any]) -> None:
         (lambda each: release(each, "mine", "1.2", today=TODAY).after, ["mine 1.2 is released"]),
         (
             lambda each: release(each, "mine", "1.2", today=TODAY, alias=True).after,
-            ["mine 1.2 is released", "mine stands for 1.2 instead of 1.1"],
+            ["mine 1.2 is released", "mine refers to 1.2 instead of 1.1"],
         ),
         (
             lambda each: deprecate(each, "mine", "1.1", remove_after=OVER, today=TODAY).after,
@@ -62,7 +62,7 @@ def relocked(document: dict[str, Any]) -> None:
         ),
         (
             lambda each: deprecate(each, "mine", "1.0", remove_after=OVER, today=TODAY).after,
-            ["mine 1.0 stays until 2027-07-01"],
+            ["mine 1.0 is guaranteed until 2027-07-01"],
         ),
         (lambda each: withdraw(each, "mine", "1.0").after, ["mine 1.0 is no longer deprecated"]),
         (
@@ -73,11 +73,11 @@ def relocked(document: dict[str, Any]) -> None:
             lambda each: index(each, lambda all_: all_["mine"]["versions"].pop("1.2")).with_texts(
                 {"mine/1.2.yaml": None}
             ),
-            ["mine 1.2 is gone, it was never released"],
+            ["mine 1.2 was removed before its release"],
         ),
         (
             lambda each: index(each, lambda all_: all_["mine"].update(alsoNamed=["ours"])),
-            ["ours is another name of mine"],
+            ["ours is a synonym of mine"],
         ),
         (lambda each: index(each, lambda all_: all_["mine"].update(owner="others", summary="Words")), []),
         (lambda each: each.with_texts({"mine/1.0.yaml": "# A remark.\n" + each.texts["mine/1.0.yaml"]}), []),
@@ -100,7 +100,7 @@ def test_a_retirement_passes_after_its_day(catalog: CatalogFolder) -> None:
     after = retire(catalog, "mine", "1.0", today=OVER, users=()).after
     assert compared(catalog, after, OVER).said == ("mine 1.0 is retired",)
     (early,) = compared(catalog, after, TODAY).findings
-    assert "were promised 2027-06-30" in early.message
+    assert "is guaranteed until 2027-06-30" in early.message
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_a_retirement_passes_after_its_day(catalog: CatalogFolder) -> None:
         (
             lambda each: index(each, lambda all_: all_["mine"]["versions"]["1.1"].pop("released")),
             "versions.1.1.released",
-            "a release stays one",
+            "a release date is immutable",
         ),
         (
             lambda each: index(
                 each, lambda all_: all_["mine"]["versions"]["1.0"]["deprecated"].update(removeAfter=date(2027, 3, 1))
             ),
             "removeAfter",
-            "users were promised 2027-06-30",
+            "is guaranteed until 2027-06-30",
         ),
         (
             lambda each: index(
@@ -146,9 +146,9 @@ def test_a_retirement_passes_after_its_day(catalog: CatalogFolder) -> None:
         (
             lambda each: index(each, lambda all_: all_["mine"].pop("alias")),
             "alias",
-            "'mine' stands for nothing any more",
+            "'mine' no longer refers to a version",
         ),
-        (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.2")), "alias", "stands for the draft 1.2"),
+        (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.2")), "alias", "refers to the draft 1.2"),
         (lambda each: index(each, lambda all_: all_["mine"].update(alias="1.0")), "alias", "1.0, which is deprecated"),
         (lambda each: index(each, lambda all_: all_.pop("mine")), "runtimes.mine", "was removed"),
         (
@@ -209,4 +209,4 @@ def test_a_revision_that_is_not_there_is_one_clear_error(
 
 def test_an_alias_that_moves_is_told(catalog: CatalogFolder) -> None:
     released = release(catalog, "mine", "1.2", today=TODAY).after
-    assert compared(released, move_alias(released, "mine", "1.2").after).said == ("mine stands for 1.2 instead of 1.1",)
+    assert compared(released, move_alias(released, "mine", "1.2").after).said == ("mine refers to 1.2 instead of 1.1",)

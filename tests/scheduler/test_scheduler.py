@@ -1,4 +1,4 @@
-"""The scheduler's configuration has a reason for each line, and mistakes that Volcano hides are found."""
+"""The scheduler configuration has a reason for each line, and errors that Volcano ignores are found."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_configuration_of_the_local_stack() -> None:
     assert_golden(Path(__file__).parent / "golden" / "local.conf", text)
 
 
-def test_training_shares_queues_as_a_tree_and_leaves_enqueue_out() -> None:
+def test_training_has_a_queue_tree_and_no_enqueue() -> None:
     document = yaml.safe_load(TRAINING.text())
     assert document["actions"] == "allocate, backfill, reclaim"
     assert plugin(document, "capacity")["enableHierarchy"] is True
@@ -59,7 +59,7 @@ def test_every_action_and_plug_in_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize("accelerators", [(), ("nvidia.com/gpu", "amd.com/gpu")])
-def test_any_accelerators_give_a_sound_configuration(accelerators: tuple[str, ...]) -> None:
+def test_any_accelerators_give_a_valid_configuration(accelerators: tuple[str, ...]) -> None:
     assert lint(preset(SchedulerPreset.TRAINING, accelerators=accelerators).text()) == []
 
 
@@ -132,7 +132,7 @@ def test_a_mistake_is_found(text: str, rule: str) -> None:
     assert all(finding.fix for finding in findings)
 
 
-def test_a_misspelt_switch_is_answered_with_the_right_one() -> None:
+def test_the_fix_for_a_misspelled_switch_is_the_right_one() -> None:
     (finding,) = lint(changed(lambda d: plugin(d, "capacity").update(enablehierarchy=True)))
     assert finding.path == "tiers[1].plugins[1].enablehierarchy"
     assert finding.fix == "did you mean enableHierarchy?"
@@ -142,7 +142,7 @@ def test_the_last_of_two_equal_keys_counts_as_in_volcano() -> None:
     assert lint(f"actions: nothing\n{TRAINING.text()}") == []
 
 
-def test_the_config_map_can_be_checked_as_it_is() -> None:
+def test_the_config_map_can_be_checked() -> None:
     body = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": TRAINING.text()}}
     assert lint(yaml.safe_dump(body)) == []
     assert rules(yaml.safe_dump({"kind": "ConfigMap", "data": {}})) == {"scheduler-structure"}
@@ -162,11 +162,11 @@ JSON = st.recursive(
 
 @settings(deadline=None)
 @given(JSON)
-def test_whatever_the_file_holds_there_is_an_answer(document: Any) -> None:
+def test_lint_accepts_any_document(document: Any) -> None:
     assert isinstance(lint(yaml.safe_dump(document)), list)
 
 
-def test_the_command_answers_with_its_exit_code(tmp_path: Path) -> None:
+def test_the_command_returns_its_exit_code(tmp_path: Path) -> None:
     app = Typer()
     scheduler.register(app)
     good, bad = tmp_path / "good.conf", tmp_path / "bad.conf"

@@ -1,4 +1,4 @@
-"""A stack names a preset and what differs; the result is proved, and rules are told what it can do."""
+"""A stack sets a preset and changes; the result is checked, and the Platform lists its features."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refused(**scheduler: Any) -> str:
 
 
 @pytest.mark.parametrize("name", list(SchedulerPreset))
-def test_a_preset_is_sound_and_has_a_reason_for_each_line(name: SchedulerPreset) -> None:
+def test_a_preset_is_valid_and_has_a_reason_for_each_line(name: SchedulerPreset) -> None:
     chosen = preset(name, accelerators=("nvidia.com/gpu",))
     assert lint(chosen.text()) == []
     assert all(action.reason for action in chosen.actions)
@@ -71,11 +71,11 @@ def test_what_distinguishes_the_presets(name: str, actions: str, tree: bool, top
     assert (plugin(document, TOPOLOGY) is not None) is topology
 
 
-def test_every_plug_in_of_the_settings_has_its_grammar() -> None:
+def test_every_plug_in_of_the_settings_has_its_options() -> None:
     assert set(get_args(PluginName)) == set(PLUGINS)
 
 
-def test_settings_change_the_preset_and_leave_the_rest() -> None:
+def test_settings_change_only_their_part_of_the_preset() -> None:
     document = generated(
         actions=["allocate", "preempt", "backfill"],
         plugins={
@@ -111,7 +111,7 @@ def test_settings_change_the_preset_and_leave_the_rest() -> None:
         ({"plugins": {"gang": {"tier": True}}}, "trainyard:scheduler.plugins.gang.tier"),
     ],
 )
-def test_a_wrong_word_or_type_is_refused_when_settings_are_read(scheduler: dict[str, Any], path: str) -> None:
+def test_an_unknown_name_or_wrong_type_is_rejected_by_the_settings(scheduler: dict[str, Any], path: str) -> None:
     with pytest.raises(TrainyardError) as raised:
         stack(**scheduler)
     assert any(path in finding.path for finding in raised.value.findings), raised.value
@@ -130,12 +130,12 @@ def test_a_wrong_word_or_type_is_refused_when_settings_are_read(scheduler: dict[
         ),
         (
             {"plugins": {"resource-strategy-fit": {"arguments": {"resourceStrategyFitWeight": 1.5}}}},
-            "the scheduler would exit at once and again at each start",
+            "the scheduler would exit, again after each restart",
         ),
         ({"plugins": {"gang": {"enabled": False}}}, "trainyard:scheduler.plugins: no plug-in gang"),
-        ({"plugins": {"pdb": {"enabled": False}}}, "trainyard:scheduler.plugins.pdb: plug-in pdb is taken out"),
+        ({"plugins": {"pdb": {"enabled": False}}}, "trainyard:scheduler.plugins.pdb: plug-in pdb is turned off"),
         ({"plugins": {"proportion": {}}}, "capacity and proportion are both on"),
-        ({"plugins": {"overcommit": {}}}, "plug-in overcommit only speaks in action enqueue"),
+        ({"plugins": {"overcommit": {}}}, "plug-in overcommit only affects action enqueue"),
         (
             {"actions": ["enqueue", "allocate", "backfill", "reclaim"]},
             "trainyard:scheduler.actions: enqueue with a queue tree",
@@ -154,11 +154,11 @@ def test_a_wrong_word_or_type_is_refused_when_settings_are_read(scheduler: dict[
         ),
     ],
 )
-def test_what_volcano_would_hide_is_refused_by_setting(scheduler: dict[str, Any], message: str) -> None:
+def test_options_that_volcano_ignores_are_rejected_by_setting(scheduler: dict[str, Any], message: str) -> None:
     assert message in refused(**scheduler)
 
 
-def test_every_rule_of_the_linter_says_what_it_asks_for() -> None:
+def test_every_rule_of_the_linter_is_documented() -> None:
     page = (ROOT / "docs" / "scheduler.md").read_text()
     assert [rule for rule in RULES if f"`{rule}`" not in page] == []
 
@@ -175,7 +175,7 @@ def test_every_rule_of_the_linter_says_what_it_asks_for() -> None:
         ({"preset": "hierarchical", "plugins": {TOPOLOGY: {"arguments": {"weight": 5}}}}, True),
     ],
 )
-def test_rules_know_whether_the_scheduler_holds_a_topology(scheduler: dict[str, Any], topology: bool) -> None:
+def test_the_platform_lists_the_features_of_the_scheduler(scheduler: dict[str, Any], topology: bool) -> None:
     features = platform_object(stack(**scheduler))["spec"]["schedulerFeatures"]
     assert (TOPOLOGY in features) is topology
     assert features == in_force(stack(**scheduler)).features
@@ -199,5 +199,5 @@ def test_the_commands_take_the_settings_of_a_stack(tmp_path: Path) -> None:
     assert "trainyard:scheduler.plugins.binpack.arguments[binpack.cpu]" in result.output
 
 
-def test_a_sound_stack_has_no_findings() -> None:
+def test_a_valid_stack_has_no_findings() -> None:
     assert check_stack(stack()) == []

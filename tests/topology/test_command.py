@@ -24,13 +24,13 @@ def app() -> typer.Typer:
     return command
 
 
-def test_check_says_yes(app: typer.Typer) -> None:
+def test_check_without_findings(app: typer.Typer) -> None:
     result = CliRunner().invoke(app, ["topology", "check", LOCAL, "-o", "json"])
     assert result.exit_code == 0
     assert json.loads(result.output) == {"ok": True, "results": []}
 
 
-def test_check_says_no_with_the_findings(app: typer.Typer, tmp_path: Path) -> None:
+def test_check_with_findings(app: typer.Typer, tmp_path: Path) -> None:
     document = yaml.safe_load(Path(LOCAL).read_text())
     document["config"]["trainyard:fabric"]["tierNames"] = ["rack"]
     path = tmp_path / "Pulumi.bad.yaml"
@@ -60,7 +60,7 @@ def run(app: typer.Typer, *arguments: object, stdin: str | None = None) -> Resul
     return CliRunner().invoke(app, ["topology", *map(str, arguments)], input=stdin)
 
 
-def test_compiled_hyper_nodes_are_sound_beside_the_settings_they_come_from(app: typer.Typer, tmp_path: Path) -> None:
+def test_compiled_hyper_nodes_are_valid_with_their_settings(app: typer.Typer, tmp_path: Path) -> None:
     for output in ("yaml", "json"):
         path = tmp_path / f"hyper-nodes.{output}"
         path.write_text(run(app, "compile", LOCAL, "-o", output).output)
@@ -79,7 +79,7 @@ def test_nodes_are_compared_with_settings(app: typer.Typer, tmp_path: Path) -> N
     assert "2 warnings" in result.output
 
 
-def test_import_prints_settings_that_check_and_show_understand(app: typer.Typer, tmp_path: Path) -> None:
+def test_import_prints_settings_for_check_and_show(app: typer.Typer, tmp_path: Path) -> None:
     table = "node,rack,spine\nn0,r0,s\nn1,r1,s\n"
     printed = run(app, "import", "--from", "inventory", "-", stdin=table)
     assert printed.exit_code == 0
@@ -98,18 +98,18 @@ def test_show_writes_a_picture(app: typer.Typer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["check", "/nowhere"], "cannot be read"),
-        (["show", LOCAL, "--from", "guess"], "There is no source 'guess'"),
+        (["show", LOCAL, "--from", "guess"], "Source 'guess' does not exist"),
         (["import", "--from", "inventory"], "Neither a file nor a cluster is given"),
-        (["import", "--from", "nodes", LOCAL], "holds no nodes"),
+        (["import", "--from", "nodes", LOCAL], "contains no nodes"),
         (["import", "--from", "nodes", LOCAL, "--label", "rack"], "is not TIER=KEY"),
         (["show", LOCAL, "--svg", "/nowhere/x.svg"], "cannot be written"),
     ],
 )
-def test_a_mistake_is_one_message(app: typer.Typer, arguments: list[str], said: str) -> None:
+def test_a_mistake_is_one_message(app: typer.Typer, arguments: list[str], message: str) -> None:
     result = run(app, *arguments)
     assert isinstance(result.exception, TrainyardError)
-    assert said in str(result.exception)
+    assert message in str(result.exception)
     assert result.exception.fix

@@ -1,4 +1,4 @@
-"""The order of writes: at no moment does a HyperNode have two parents, or vanish while it is listed."""
+"""Order of writes: a HyperNode never has two parents, and is never deleted while it is listed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Manifest = Mapping[str, Any]
 
 
 def manifests(tree: Mapping[str, Mapping[str, list[str]]]) -> list[Manifest]:
-    """Return the HyperNodes of spines with their racks with their nodes."""
+    """Return the HyperNodes of spines, racks and nodes."""
     domains = [
         {"name": spine, "domains": [{"name": rack, "nodes": nodes} for rack, nodes in racks.items()]}
         for spine, racks in tree.items()
@@ -33,7 +33,7 @@ def members(spec: Manifest) -> set[str]:
 
 
 def replay(old: list[Manifest], new: list[Manifest]) -> None:
-    """Apply the steps one by one and assert that the scheduler is never shown what harms it."""
+    """Apply the steps one by one and assert that no intermediate state harms the scheduler."""
     state = {body["metadata"]["name"]: body["spec"] for body in old}
     for step in safe_order(old, new):
         if step.action == "delete":
@@ -51,25 +51,25 @@ def replay(old: list[Manifest], new: list[Manifest]) -> None:
     assert state == {body["metadata"]["name"]: body["spec"] for body in new}
 
 
-def test_nothing_is_done_where_nothing_changes() -> None:
+def test_no_change_needs_no_write() -> None:
     same = manifests({"s": {"r": ["n"]}})
     assert steps(same, same) == []
 
 
-def test_a_new_rack_is_made_before_it_is_listed() -> None:
+def test_a_new_rack_is_created_before_it_is_listed() -> None:
     old, new = manifests({"s": {"r": ["n"]}}), manifests({"s": {"r": ["n"], "q": ["m"]}})
     assert steps(old, new) == [("create", "q"), ("update", "s")]
     assert preparation(old, new) == []
 
 
-def test_a_rack_is_taken_from_its_spine_before_it_goes_and_before_another_spine_gets_it() -> None:
+def test_a_rack_is_removed_from_its_spine_before_its_deletion_or_move() -> None:
     one = manifests({"s": {"a": ["n"], "b": ["m"]}, "t": {"c": ["o"]}})
     assert steps(one, manifests({"s": {"a": ["n"]}, "t": {"c": ["o"]}})) == [("update", "s"), ("delete", "b")]
     moved = manifests({"s": {"a": ["n"]}, "t": {"c": ["o"], "b": ["m"]}})
     assert steps(one, moved) == [("update", "s"), ("update", "t")]
 
 
-def test_two_spines_that_swap_their_only_racks_are_empty_for_a_moment() -> None:
+def test_two_spines_that_swap_their_only_racks_are_temporarily_empty() -> None:
     old, new = manifests({"s": {"a": ["n"]}, "t": {"b": ["m"]}}), manifests({"s": {"b": ["m"]}, "t": {"a": ["n"]}})
     first = preparation(old, new)
     assert [step.name for step in first] == ["s", "t"]
@@ -79,12 +79,12 @@ def test_two_spines_that_swap_their_only_racks_are_empty_for_a_moment() -> None:
     replay(old, new)
 
 
-def test_a_spine_that_goes_lets_go_of_a_rack_that_stays() -> None:
+def test_a_deleted_spine_releases_its_remaining_rack() -> None:
     old, new = manifests({"s": {"a": ["n"]}, "t": {"b": ["m"]}}), manifests({"t": {"b": ["m"], "a": ["n"]}})
     assert steps(old, new) == [("update", "s"), ("update", "t"), ("delete", "s")]
 
 
-def test_a_tier_put_in_below_raises_the_others_from_the_top() -> None:
+def test_a_tier_inserted_below_raises_the_others_from_the_top() -> None:
     old = list(compile_fabric(fabric({"name": "s", "domains": [{"name": "r", "nodes": ["n"]}]})).hyper_nodes)
     deeper = {"name": "s", "domains": [{"name": "r", "domains": [{"name": "nvl", "nodes": ["n"]}]}]}
     new = list(compile_fabric(fabric(deeper, tierNames=["nvlink", "rack", "spine"])).hyper_nodes)
@@ -98,7 +98,7 @@ names = st.sampled_from
 
 @st.composite
 def layouts(draw: st.DrawFn) -> list[Manifest]:
-    """Racks of a fixed set spread over spines of a fixed set, one or two levels high."""
+    """Distribute fixed racks over fixed spines, in one or two levels."""
     racks = draw(st.lists(names([f"r{number}" for number in range(6)]), unique=True, min_size=1))
     spines = {rack: draw(names(["s0", "s1", "s2"])) for rack in racks}
     cores = {spine: draw(names(["k0", "k1"])) for spine in set(spines.values())}

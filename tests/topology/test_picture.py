@@ -1,4 +1,4 @@
-"""The picture of a fabric: the same for the same fabric, small whatever its size, and readable by screen readers."""
+"""Picture of a fabric: deterministic, small at any size, and readable by screen readers."""
 
 from __future__ import annotations
 
@@ -68,25 +68,25 @@ def test_the_picture(name: str, settings: FabricSettings) -> None:
     assert_golden(Path(__file__).parent / "golden" / f"{name}.svg", picture(compile_fabric(settings)))
 
 
-def test_a_small_fabric_is_drawn_as_it_is() -> None:
+def test_a_small_fabric_is_drawn_without_grouping() -> None:
     svg = picture(compile_fabric(load_stack(ROOT / "stacks" / "Pulumi.local.yaml").fabric))
-    said = [text.text for text in elements(svg, "text")]
-    assert {"spine-0", "rack-0", "rack-1"} <= set(said)
+    texts = [text.text for text in elements(svg, "text")]
+    assert {"spine-0", "rack-0", "rack-1"} <= set(texts)
 
 
-def test_what_repeats_is_drawn_once_and_what_differs_is_shown() -> None:
+def test_repeated_domains_are_drawn_once_and_different_ones_separately() -> None:
     assert MIXED.node_count == 8000
-    said = [text.text for text in elements(picture(compile_fabric(MIXED)), "text")]
-    assert {"6 × spine, each 800 nodes", "20 × rack, each 40 nodes", "half", "rack, 302 nodes"} <= set(said)
+    texts = [text.text for text in elements(picture(compile_fabric(MIXED)), "text")]
+    assert {"6 × spine, each 800 nodes", "20 × rack, each 40 nodes", "half", "rack, 302 nodes"} <= set(texts)
 
 
-def test_a_fabric_where_all_differ_is_counted() -> None:
+def test_a_fabric_of_different_domains_is_counted() -> None:
     svg = picture(compile_fabric(UNLIKE))
     assert len(svg) < 500_000
     assert any("other kinds" in (text.text or "") for text in elements(svg, "text"))
 
 
-def test_it_says_what_it_is() -> None:
+def test_the_picture_is_accessible() -> None:
     svg = picture(compile_fabric(MIXED), title="Hall <1> & 2")
     root = ElementTree.fromstring(svg)
     assert root.get("role") == "img"

@@ -1,4 +1,4 @@
-"""A fabric compiles to HyperNodes and labelled nodes, and its faults are found before Volcano meets them."""
+"""A fabric compiles to HyperNodes and labeled nodes, and its errors are found before they reach Volcano."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def found(settings: FabricSettings) -> list[tuple[str | None, str]]:
-    return [(problem.rule, problem.path.removeprefix("trainyard:fabric.")) for problem in check_fabric(settings)]
+    return [(finding.rule, finding.path.removeprefix("trainyard:fabric.")) for finding in check_fabric(settings)]
 
 
 TWO_RACKS = fabric({"name": "s", "domains": [{"name": "r0", "nodes": 2}, {"name": "r1", "nodes": ["x", "y.example"]}]})
@@ -57,7 +57,7 @@ def test_a_hyper_node_depends_on_its_members() -> None:
     assert compiled.tiers == (("rack", 1), ("spine", 2))
 
 
-def test_a_node_says_where_it_is() -> None:
+def test_a_node_is_labeled_with_its_domains() -> None:
     settings = fabric({"name": "r", "nodes": 1}, tierNames=["rack"], nodeShape={"labels": {"gpu": "h200"}})
     (node,) = compile_fabric(settings).nodes
     assert node.name == "r-node-0"
@@ -66,7 +66,7 @@ def test_a_node_says_where_it_is() -> None:
     assert node.capacity["nvidia.com/gpu"] == "8"
 
 
-def test_no_domains_is_no_fabric() -> None:
+def test_without_domains_there_is_no_fabric() -> None:
     compiled = compile_fabric(FabricSettings())
     assert compiled.hyper_nodes == []
     assert compiled.tiers == ()
@@ -88,7 +88,7 @@ MIXED = fabric(
 )
 
 
-def test_domains_and_nodes_have_the_shape_that_is_named_nearest() -> None:
+def test_domains_and_nodes_have_the_nearest_shape() -> None:
     nodes = {node.name: node for node in compile_fabric(MIXED).nodes}
     assert nodes["r0-node-0"].capacity == {"cpu": "200", "example.com/gpu": "4"}
     assert nodes["x"].labels["trainyard.dev/node-shape"] == "big"
@@ -98,7 +98,7 @@ def test_domains_and_nodes_have_the_shape_that_is_named_nearest() -> None:
     assert "trainyard.dev/node-shape" not in nodes["t-0-r-1-node-1"].labels
 
 
-def test_what_all_nodes_offer_is_added_up_by_resource() -> None:
+def test_capacity_is_summed_by_resource() -> None:
     assert MIXED.node_counts == {"": 12, "big": 3, "small": 1}
     assert MIXED.capacity == {
         "cpu": "1752500m",
@@ -111,19 +111,19 @@ def test_what_all_nodes_offer_is_added_up_by_resource() -> None:
     assert FabricSettings().capacity == {}
 
 
-def test_copies_are_numbered_and_name_what_is_below_them() -> None:
+def test_copies_are_numbered_and_prefix_their_descendants() -> None:
     compiled = compile_fabric(fabric({"name": "s", "copies": 2, "domains": [{"name": "r", "nodes": 1}]}))
     assert [domain.name for domain in compiled.domains] == ["s-0-r", "s-1-r", "s-0", "s-1"]
     assert [node.path for node in compiled.nodes] == [("s-0-r", "s-0"), ("s-1-r", "s-1")]
 
 
-def test_rails_are_noted_at_the_nodes() -> None:
+def test_rails_are_node_labels() -> None:
     settings = fabric({"name": "s", "domains": [{"name": "r", "nodes": 1, "rails": ["leaf-1", "leaf-2"]}]})
     labels = compile_fabric(settings).nodes[0].labels
     assert (labels["rail.trainyard.dev/0"], labels["rail.trainyard.dev/1"]) == ("leaf-1", "leaf-2")
 
 
-def test_a_shape_that_nothing_uses_is_a_warning_only() -> None:
+def test_an_unused_shape_is_a_warning() -> None:
     settings = fabric({"name": "r", "nodes": 1}, tierNames=["rack"], shapes={"idle": {}})
     (finding,) = fabric_findings(settings)
     assert (finding.rule, finding.severity) == ("fabric-shape-unused", Severity.WARNING)
@@ -181,14 +181,14 @@ def test_a_shape_that_nothing_uses_is_a_warning_only() -> None:
         ),
     ],
 )
-def test_a_fault_is_found_with_its_path(settings: FabricSettings, expected: tuple[str, str]) -> None:
+def test_an_error_has_its_path(settings: FabricSettings, expected: tuple[str, str]) -> None:
     assert expected in found(settings)
     with pytest.raises(TrainyardError) as caught:
         compile_fabric(settings)
-    assert all(problem.fix for problem in caught.value.findings)
+    assert all(finding.fix for finding in caught.value.findings)
 
 
-def test_every_fault_is_listed_at_once() -> None:
+def test_all_errors_are_listed_at_once() -> None:
     settings = fabric({"name": "a", "nodes": 0}, {"name": "a", "nodes": 1}, tierNames=["x", "y", "z"])
     assert {rule for rule, _ in found(settings)} == {
         "fabric-domain-duplicate",
@@ -198,12 +198,12 @@ def test_every_fault_is_listed_at_once() -> None:
 
 
 def test_every_rule_of_settings_is_tested() -> None:
-    (mark,) = test_a_fault_is_found_with_its_path.pytestmark  # type: ignore[attr-defined]
+    (mark,) = test_an_error_has_its_path.pytestmark  # type: ignore[attr-defined]
     tested = {rule for _, (rule, _) in mark.args[1]} | {"fabric-shape-unused"}
     assert tested == {rule for rule in RULES if rule.startswith("fabric-")}
 
 
-def test_what_repeats_is_drawn_once() -> None:
+def test_repeated_domains_are_drawn_once() -> None:
     racks = [{"name": f"r{number}", "nodes": 4} for number in range(30)]
     picture = draw(compile_fabric(fabric({"name": "s", "domains": [*racks, {"name": "odd", "nodes": 1}]})))
     assert picture.splitlines() == [
@@ -215,7 +215,7 @@ def test_what_repeats_is_drawn_once() -> None:
 
 
 @given(st.integers(1, 3).flatmap(lambda depth: st.tuples(st.just(depth), trees(depth))))
-def test_any_regular_tree_compiles_to_a_sound_fabric(case: tuple[int, list[dict[str, Any]]]) -> None:
+def test_any_regular_tree_compiles_to_a_valid_fabric(case: tuple[int, list[dict[str, Any]]]) -> None:
     depth, domains = case
     settings = fabric(*domains, tierNames=[f"t{number}" for number in range(depth)])
     compiled = compile_fabric(settings)
@@ -246,7 +246,7 @@ def test_the_documentation_has_the_rules() -> None:
     assert with_rules(page) == page, "run python -m trainyard.reference.fabric_rules docs/fabric.md"
 
 
-def test_the_example_of_the_documentation_is_a_sound_fabric() -> None:
+def test_the_example_of_the_documentation_is_a_valid_fabric() -> None:
     page = (ROOT / "docs" / "fabric.md").read_text()
     example = page.partition("```yaml\n")[2].partition("```")[0]
     settings = FabricSettings.model_validate(yaml.safe_load(example)["trainyard:fabric"])

@@ -1,4 +1,4 @@
-"""Fabrics of tests: settings from plain values, and regular trees of any size."""
+"""Fabrics for tests: settings from plain values, and regular trees of any size."""
 
 from __future__ import annotations
 

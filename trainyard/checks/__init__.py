@@ -1,1 +1,1 @@
-"""Findings, rules and report formats of every check."""
+"""Findings, rules and report formats of all checks."""

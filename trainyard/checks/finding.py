@@ -1,4 +1,4 @@
-"""Findings of checks, and their severity."""
+"""Finding of a check, and its severity."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Finding:
     Parameters
     ----------
     path
-        Field path in the checked object (``spec.trainer.numNodes``); empty for the object as a whole.
+        Field path in the checked object (``spec.trainer.numNodes``); empty: the whole object.
     message
         What is wrong, with the offending value.
     fix
         What to change, in the imperative.
     rule
-        Id of the rule; None where no rule with an id was violated.
+        Id of the violated rule; None: the violation has no rule id.
     severity
         Error or warning.
     object
-        The checked object: a queue, a domain, or ``Kind namespace/name``; empty where it is not known.
+        The checked object: a queue, a domain, or ``Kind namespace/name``; empty: unknown.
     file
-        The file as it was named; empty without one.
+        File name as given; empty: not read from a file.
     line
-        Line in the file, counted from 1.
+        Line in the file, 1-based.
     """
 
     path: str
@@ -59,7 +59,7 @@ class Finding:
         Parameters
         ----------
         keys
-            Attribute by JSON key; path, message, fix and rule unless given.
+            Attribute by JSON key; default: path, message, fix and rule.
         """
         return {key: getattr(self, name) for key, name in keys.items()}
 

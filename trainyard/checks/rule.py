@@ -1,4 +1,4 @@
-"""Rule model, and the set of rules of one kind of check."""
+"""Rules of a check, by id."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["Rule", "RuleSet"]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """Rule of a check.
 
     Parameters
     ----------
     id
-        Identifier that findings carry.
+        Identifier, carried by findings.
     severity
         Severity of a violation.
     title
-        What the rule requires, in one sentence.
+        Requirement, in one sentence.
     effect
-        Effect of a violation.
+        Consequence of a violation.
     """
 
     id: str
@@ -67,7 +67,7 @@ class RuleSet(Mapping[str, AnyRule], Generic[AnyRule]):
         return len(self._rules)
 
     def finding(self, path: str, message: str, fix: str, rule: str, *, object: str = "", file: str = "") -> Finding:
-        """Return a violation of a rule, with its severity.
+        """Return the finding for a violation of a rule, with the severity of the rule.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from trainyard.cli.common import PlanFormat, client_of, settings_of, text_of
 
 if TYPE_CHECKING:
     from trainyard.queues.plan import Plan
-    from trainyard.queues.snapshot import Side
+    from trainyard.queues.snapshot import Snapshot
 
 __all__ = ["register"]
 
@@ -39,20 +39,20 @@ def _plan(
 ) -> None:
     """Show the gained and lost shares of tenants, and the jobs that would start, wait or be evicted."""
     from trainyard.queues.plan_report import as_json, as_markdown, as_text
-    from trainyard.queues.snapshot import file_side
+    from trainyard.queues.snapshot import snapshot_of_file
 
-    after = file_side(text_of(new), new)
+    after = snapshot_of_file(text_of(new), new)
     if old == _LIVE:
         found = _live(after, stack, kubeconfig, context)
     else:
-        found = _recorded(file_side(text_of(old), old), after, jobs or [])
+        found = _recorded(snapshot_of_file(text_of(old), old), after, jobs or [])
     if output is PlanFormat.JSON:
         typer.echo(json.dumps(as_json(found), indent=2))
     else:
         typer.echo((as_markdown if output is PlanFormat.MARKDOWN else as_text)(found))
 
 
-def _live(after: Side, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
+def _live(after: Snapshot, stack: str, kubeconfig: Path | None, context: str | None) -> Plan:
     from trainyard.live.plan import live_plan
 
     async def read() -> Plan:
@@ -62,7 +62,7 @@ def _live(after: Side, stack: str, kubeconfig: Path | None, context: str | None)
     return asyncio.run(read())
 
 
-def _recorded(before: Side, after: Side, files: list[str]) -> Plan:
+def _recorded(before: Snapshot, after: Snapshot, files: list[str]) -> Plan:
     from trainyard.queues.plan import plan
     from trainyard.queues.queue_manifests import kubernetes_objects
     from trainyard.queues.queued_gangs import read_jobs

@@ -48,10 +48,10 @@ def _show(
 
 
 def _of_file(file: str) -> list[Occupancy]:
-    from trainyard.queues.snapshot import file_side
+    from trainyard.queues.snapshot import snapshot_of_file
     from trainyard.queues.usage import occupancy
 
-    return occupancy(file_side(text_of(file), file), [], {})
+    return occupancy(snapshot_of_file(text_of(file), file), [], {})
 
 
 def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> list[Occupancy]:
@@ -65,4 +65,4 @@ def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> lis
     live = asyncio.run(read())
     if not live.queues:
         raise TrainyardError("The cluster has no queues", fix="install the platform with `trainyard up`")
-    return occupancy(live.side, live.jobs, live.states)
+    return occupancy(live.snapshot, live.jobs, live.states)

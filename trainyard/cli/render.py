@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from trainyard.render.rendered_documents import Answer
+    from trainyard.render.rendered_documents import RenderedTrainJob
 
 __all__ = ["register"]
 
@@ -40,7 +40,7 @@ def _render(
         typer.echo(_as_yaml(answers), nl=False)
 
 
-def _as_yaml(answers: Sequence[Answer]) -> str:
+def _as_yaml(answers: Sequence[RenderedTrainJob]) -> str:
     """Return the objects as a YAML stream that can be applied; errors and warnings are comments."""
     from trainyard.manifests.dump import dump
 

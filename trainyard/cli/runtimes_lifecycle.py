@@ -122,11 +122,11 @@ def _validate_release(step: Step, name: str, stack: str | None, config_file: Pat
     from contextlib import ExitStack
 
     from trainyard.policy.check.runner import opened
-    from trainyard.policy.check.runtime_catalog import refuse_faults
+    from trainyard.policy.check.runtime_catalog import require_valid
 
     with ExitStack() as ends:
         rulebook = opened(ends, stack_of(stack, config_file)[0], program=policy_program)
-        warnings = refuse_faults(rulebook, step.after, name)
+        warnings = require_valid(rulebook, step.after, name)
     for each in warnings:
         typer.echo(f"warning: {each.object} {each.path}: {each.message} ({each.fix})", err=True)
 

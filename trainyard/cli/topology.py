@@ -14,7 +14,7 @@ from trainyard.cli.findings import answer
 from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
-    from trainyard.topology.to_settings import Declared
+    from trainyard.topology.to_settings import ImportedFabric
 
 __all__ = ["register"]
 
@@ -149,7 +149,9 @@ def _show(
         typer.echo(f"{svg}: {len(fabric.nodes)} nodes, {len(fabric.domains)} domains")
 
 
-def _declared(file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool) -> Declared:
+def _declared(
+    file: Path, from_: str, tiers: list[str] | None, labels: list[str] | None, qualify: bool
+) -> ImportedFabric:
     from trainyard.topology.sources import Options, source
 
     chosen, options = source(from_), Options(tuple(tiers or ()), _pairs(labels), qualify)
@@ -166,7 +168,7 @@ def _live(
     tiers: list[str] | None,
     labels: list[str] | None,
     qualify: bool,
-) -> Declared:
+) -> ImportedFabric:
     import asyncio
 
     from trainyard.live.nodes import read_nodes

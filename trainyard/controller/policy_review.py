@@ -13,7 +13,7 @@ from trainyard.controller.attachments import ATTACHED
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.configuration import Configuration
 from trainyard.kube import Object
-from trainyard.policy.gate import Gate, Ruling
+from trainyard.policy.gate import Gate, GateDecision
 from trainyard.policy.review import Operation, Review
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Policies:
         runtime: Runtime | None = None,
         rendered: Iterable[Object] = (),
         user: Mapping[str, Any] | None = None,
-    ) -> Ruling:
+    ) -> GateDecision:
         """Return the ruling on an object.
 
         Parameters
@@ -113,7 +113,9 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate 
     server = configuration.policy
     if server is None or client is None:
         return None
-    return Gate(client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, told=server.told)
+    return Gate(
+        client, server.settings, server.exempt_namespaces, namespace=configuration.namespace, reported=server.told
+    )
 
 
 def message_of(problem: Finding) -> str:

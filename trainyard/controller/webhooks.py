@@ -21,7 +21,7 @@ from trainyard.controller.policy_review import Policies, message_of
 from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, TransportError
-from trainyard.policy.gate import Ruling, unavailable
+from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import leaves_objects
@@ -119,7 +119,7 @@ class Admission:
     ) -> Response:
         """Return the response for an object: the validation result and, if valid, the policy ruling."""
         old, kind = request.get("oldObject"), body["kind"]
-        ruling = Ruling()
+        ruling = GateDecision()
         if self._policies is not None and verdict.allowed and _concerns_policies(body, old):
             if runtime is None and kind == TRAIN_JOB:
                 runtime = await self._valid_runtime(body)
@@ -238,7 +238,7 @@ async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Req
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
 
-def _response(kind: str, body: Object, verdict: Verdict, ruling: Ruling) -> Response:
+def _response(kind: str, body: Object, verdict: Verdict, ruling: GateDecision) -> Response:
     response: Response = {"allowed": True}
     denials = (*verdict.errors, *ruling.denials)
     if denials:

@@ -1,4 +1,4 @@
-"""Convert one legacy job to a TrainJob and a runtime, with a note for every field that does not carry over."""
+"""Convert one legacy job to a TrainJob and a runtime, with a note for every field that is not carried over as it is."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ from trainyard.render import Rejected, RenderContext, render, validate_runtime
 __all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]
 
 AUTO: Final = "auto"
-"""A runtime of the catalog where one carries the job, else a runtime of its own."""
+"""Use a catalog runtime if one fits the job, else a runtime of the job's own."""
 ALWAYS: Final = "always"
-"""A runtime of its own for every job."""
+"""Use a runtime of the job's own."""
 
 Converter = Callable[[Draft], None]
 """Fills a draft from its source: parts, framework, and everything outside of metadata."""
 
-_OWN: Final = "a TrainingRuntime of the job's own carries the pods: no runtime of the catalog says"
-
 
 @dataclass(frozen=True)
 class Conversion:
-    """What became of one object.
+    """Result of converting one object.
 
     Parameters
     ----------
     source
-        Kind, namespace and name of the old object.
+        Kind, namespace and name of the legacy object.
     objects
-        What to apply, in this order; empty where nothing expresses the job.
+        Objects to apply, in this order; empty if the job cannot be converted.
     notes
-        What became of its fields.
+        Notes about its fields.
     """
 
     source: str
@@ -51,11 +49,11 @@ class Conversion:
 
     @property
     def lost(self) -> tuple[Note, ...]:
-        """Return the notes of fields that nothing does the job of."""
+        """Return the notes of fields without an equivalent."""
         return tuple(note for note in self.notes if note.severity is Fidelity.LOST)
 
     def as_json(self) -> Body:
-        """Return the conversion as plain data."""
+        """Return the conversion as JSON data."""
         return {
             "source": self.source,
             "notes": [note.as_json() for note in self.notes],
@@ -66,25 +64,25 @@ class Conversion:
 def convert(
     body: Body, converter: Converter, catalog: Catalog, *, runtime: str = AUTO, name: str | None = None
 ) -> Conversion:
-    """Convert one old job.
+    """Convert one legacy job.
 
     Parameters
     ----------
     body
-        The job.
+        The legacy job.
     converter
-        What knows its kind.
+        Converter of its kind.
     catalog
         Cluster runtimes by name.
     runtime
         ``auto``, ``always``, or the name of a runtime of the catalog.
     name
-        Name of the TrainJob instead of the old job's.
+        Name of the TrainJob; if unset, that of the legacy job.
 
     Raises
     ------
     TrainyardError
-        The job is not of the shape its API requires, or there is no runtime of the given name.
+        The job is invalid against its API, or the runtime does not exist.
     """
     source = Source(body)
     try:
@@ -99,7 +97,7 @@ def convert(
         return Conversion(source.label, (), tuple(source.notes))
     source.finish()
     objects = _objects(draft, catalog, runtime)
-    notes = (*source.notes, *_refusals(objects, catalog))
+    notes = (*source.notes, *_rejections(objects, catalog))
     return Conversion(source.label, objects, notes)
 
 
@@ -121,7 +119,7 @@ def _objects(draft: Draft, catalog: Catalog, runtime: str) -> tuple[Body, ...]:
     fitting = catalog_runtime(draft, catalog) if runtime == AUTO else None
     if fitting is not None:
         candidate = on_runtime(draft, fitting, catalog[fitting])
-        if not _problems((candidate,), catalog):
+        if not _findings((candidate,), catalog):
             _note_runtime(draft, fitting)
             return (*draft.objects, candidate)
     if runtime in (AUTO, ALWAYS):
@@ -129,7 +127,7 @@ def _objects(draft: Draft, catalog: Catalog, runtime: str) -> tuple[Body, ...]:
     if runtime not in catalog:
         known = ", ".join(sorted(catalog)) or "none"
         raise TrainyardError(
-            f"There is no runtime {runtime!r} in the catalog", fix=f"use {AUTO}, {ALWAYS} or one of: {known}"
+            f"Runtime {runtime!r} does not exist in the catalog", fix=f"use {AUTO}, {ALWAYS} or one of: {known}"
         )
     _note_runtime(draft, runtime)
     framework = catalog[runtime]["metadata"].get("labels", {}).get(FRAMEWORK_LABEL)
@@ -138,8 +136,8 @@ def _objects(draft: Draft, catalog: Catalog, runtime: str) -> tuple[Body, ...]:
         fix = f"use a runtime for {draft.framework}, or --runtime {ALWAYS}"
         draft.source.notes.append(Note("", framework, Fidelity.LOST, message, fix))
     for path in unexpressed(draft):
-        message = f"{path} is not said by the runtime {runtime} nor by a TrainJob"
-        fix = f"see whether {runtime} has it, or use --runtime {ALWAYS}"
+        message = f"{path} cannot be set in a TrainJob on the runtime {runtime}"
+        fix = f"check whether {runtime} sets it, or use --runtime {ALWAYS}"
         draft.source.notes.append(Note("", path, Fidelity.LOST, message, fix))
     return (*draft.objects, on_runtime(draft, runtime, catalog[runtime]))
 
@@ -149,15 +147,15 @@ def _note_runtime(draft: Draft, name: str) -> None:
     draft.source.notes.append(Note("", name, Fidelity.CHANGED, message, f"see runtimes/{name}"))
 
 
-def _refusals(objects: tuple[Body, ...], catalog: Catalog) -> list[Note]:
+def _rejections(objects: tuple[Body, ...], catalog: Catalog) -> list[Note]:
     return [
-        Note(finding.path, None, Fidelity.LOST, f"the new objects are refused: {finding.message}", finding.fix)
-        for finding in _problems(objects, catalog)
+        Note(finding.path, None, Fidelity.LOST, f"the new objects are rejected: {finding.message}", finding.fix)
+        for finding in _findings(objects, catalog)
     ]
 
 
-def _problems(objects: tuple[Body, ...], catalog: Mapping[str, Body]) -> tuple[Finding, ...]:
-    """Return why the API server would refuse the objects."""
+def _findings(objects: tuple[Body, ...], catalog: Mapping[str, Body]) -> tuple[Finding, ...]:
+    """Return why the API server would reject the objects."""
     try:
         job = parse(TrainJob, objects[-1])
         own = next((body for body in objects if body["kind"] == "TrainingRuntime"), None)

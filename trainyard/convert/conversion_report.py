@@ -1,4 +1,4 @@
-"""Conversions as text: manifests to apply, and what a person has to know about them."""
+"""Report of conversions: manifests to apply, and notes as comments."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def as_yaml(objects: Iterable[Body]) -> str:
 
 
 def as_text(conversions: Sequence[Conversion], *, every: bool = False) -> str:
-    """Return what became of the fields, as comments of YAML.
+    """Return the notes as YAML comments.
 
     Parameters
     ----------
     every
-        Whether to list also what is there unchanged.
+        Whether to include lossless fields.
     """
     lines = []
     for conversion in conversions:

@@ -1,4 +1,4 @@
-"""Documents with legacy jobs: each object is converted, skipped with a note, or rejected with one message."""
+"""Convert documents with legacy jobs: each object is converted, skipped with a note, or rejected with an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["convert_documents"]
 
 
 def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: str = AUTO) -> list[Conversion]:
-    """Convert every job of some texts, in their order.
+    """Convert every job of some texts, in order.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
     Raises
     ------
     TrainyardError
-        A text is not YAML or holds what is no Kubernetes object, or a job is not of the shape its API requires.
+        A text is not YAML or contains something other than Kubernetes objects, or a job is invalid against its API.
     """
     found = []
     names: set[tuple[str, str]] = set()
@@ -42,7 +42,7 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
             where = f"Document {index} of {origin}"
             converter = converter_of(*_kind(where, body))
             if converter is None:
-                found.append(_passed_by(body))
+                found.append(_skipped(body))
                 continue
             try:
                 found.append(_converted(body, converter, catalog, runtime, names))
@@ -54,7 +54,7 @@ def convert_documents(texts: Mapping[str, str], catalog: Catalog, *, runtime: st
 def _converted(
     body: Body, converter: Converter, catalog: Catalog, runtime: str, names: set[tuple[str, str]]
 ) -> Conversion:
-    """Convert a job under a name that no other job of its namespace has in the new API."""
+    """Convert a job under a unique name in its namespace."""
     source = Source(body)
     source.mapping("metadata")
     namespace, name = str(source.text("metadata.namespace") or "default"), job_name(source)
@@ -64,15 +64,17 @@ def _converted(
     return convert(body, converter, catalog, runtime=runtime, name=wanted)
 
 
-def _passed_by(body: Body) -> Conversion:
+def _skipped(body: Body) -> Conversion:
     kind, version = body["kind"], body["apiVersion"]
-    message = f"{kind} of {version} is passed by"
+    message = f"{kind} of {version} is skipped"
     read = [known for known, name in KINDS if name == kind and known.partition("/")[0] == version.partition("/")[0]]
     if read:
-        note = Note("apiVersion", version, Fidelity.LOST, message, f"write it as {' or '.join(read)}")
+        note = Note("apiVersion", version, Fidelity.LOST, message, f"convert it to {' or '.join(read)} first")
     else:
         kinds = ", ".join(sorted({name for _, name in KINDS}))
-        note = Note("kind", kind, Fidelity.LOSSLESS, message, f"nothing, unless it is a job: those are {kinds}")
+        note = Note(
+            "kind", kind, Fidelity.LOSSLESS, message, f"no action, unless it is a job; supported kinds are {kinds}"
+        )
     return Conversion(Source(body).label, (), (note,))
 
 

@@ -12,18 +12,18 @@ from trainyard.convert.source import Path, Source
 __all__ = ["Draft", "Refused"]
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not an error
-    """A job that cannot be expressed at all; its notes say why."""
+class Refused(Exception):  # noqa: N818 - a result, not an error
+    """The job cannot be converted; its notes contain the reasons."""
 
 
 @dataclass
 class Draft:
-    """What a converter fills in.
+    """Intermediate form of a conversion, filled by a converter.
 
     Parameters
     ----------
     source
-        The old job.
+        The legacy job.
     name
         Name of the TrainJob and its runtime.
     framework
@@ -33,17 +33,17 @@ class Draft:
     parts
         Roles in the order of the replicatedJobs.
     nodes
-        Number of training nodes; None where an elastic policy says it.
+        Number of training nodes; None if set by an elastic policy.
     processes
-        Training processes on a node.
+        Training processes per node.
     gang
         podGroupPolicy.
     queue
-        Queue of the gang's scheduler.
+        Queue of the gang.
     job_set
         Further fields of the JobSet's specification.
     objects
-        Further objects that the pods need.
+        Further objects required by the pods.
     """
 
     source: Source
@@ -65,18 +65,18 @@ class Draft:
 
     @property
     def namespace(self) -> str | None:
-        """Return the namespace, None where the old job names none."""
+        """Return the namespace; None if unset."""
         found = self.source.peek("metadata.namespace")
         return found if isinstance(found, str) else None
 
     @property
     def trainer(self) -> Part:
-        """Return the part that the TrainJob's trainer configures."""
+        """Return the part configured by the TrainJob's trainer."""
         return next(part for part in self.parts if part.trains)
 
     @property
     def pods(self) -> int:
-        """Return the number of all pods."""
+        """Return the total number of pods."""
         return sum(part.total for part in self.parts)
 
     def part(self, name: str) -> Part | None:
@@ -84,24 +84,24 @@ class Draft:
         return next((part for part in self.parts if part.name == name), None)
 
     def read(self, path: Path, name: str, pods: int, mains: Iterable[str] = ()) -> Part:
-        """Take a pod template and add it as a part."""
+        """Read a pod template and add it as a part."""
         part = read_part(self.source, path, name, pods, tuple(mains))
         self.parts.append(part)
         return part
 
     def train(self, part: Part) -> None:
-        """Let the TrainJob's trainer configure a part."""
+        """Mark a part as configured by the TrainJob's trainer."""
         set_trainer(self.source, part)
 
     def succeed_with(self, *names: str) -> None:
-        """Let the job succeed with some parts, though others still run."""
+        """Set the parts whose completion completes the job, even if others still run."""
         self.job_set["successPolicy"] = {"operator": "All", "targetReplicatedJobs": list(names)}
 
     def restart(self, times: int) -> None:
-        """Let the whole gang be made again when a Job has failed."""
+        """Recreate the whole gang when a Job has failed."""
         self.job_set["failurePolicy"] = {"maxRestarts": times}
 
     def refuse(self, path: Path, message: str, fix: str) -> Refused:
-        """Return what to raise for a job that nothing expresses."""
+        """Note why a job cannot be converted, and return the exception to raise."""
         self.source.lost(path, message, fix)
         return Refused()

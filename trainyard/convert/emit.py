@@ -1,4 +1,4 @@
-"""Convert a draft to a TrainJob and its own runtime."""
+"""Emit the TrainJob and its own runtime from a draft."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["FRAMEWORK_LABEL", "MANAGER", "own_runtime", "train_job"]
 
 FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 MANAGER: Final = "convert.trainyard.dev/job"
-"""Manager of the runtime patch that carries what belongs to one job."""
+"""Manager of the runtime patch with job-specific settings."""
 
 
 def own_runtime(draft: Draft) -> Body:
-    """Return a TrainingRuntime that carries the pod templates."""
+    """Return a TrainingRuntime with the pod templates."""
     policy = dict(draft.policy)
     if draft.nodes is not None:
         policy = {"numNodes": draft.nodes, **policy}
@@ -47,7 +47,7 @@ def train_job(
     Parameters
     ----------
     runtime
-        A cluster runtime; the draft's own runtime where there is none.
+        Name of a cluster runtime; if unset, the draft's own runtime.
     trainer
         Further fields of the trainer.
     pods

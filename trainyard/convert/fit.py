@@ -1,7 +1,7 @@
-"""Fit of a job to a catalog runtime: a TrainJob and a patch can express the difference.
+"""Fit of a job to a catalog runtime: whether a TrainJob and a patch can express the difference.
 
-A TrainJob says image, command, arguments, variables and resources, and a patch adds volumes, placement and identity.
-Everything else of a pod template needs a runtime of its own.
+A TrainJob sets image, command, arguments, variables and resources, and a patch adds volumes, placement and identity.
+All other fields of a pod template require a runtime of the job's own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SHARED_MEMORY: Final = "shared-memory"
 
 
 def catalog_runtime(draft: Draft, catalog: Catalog) -> str | None:
-    """Return the name of the runtime that carries a job exactly, None where there is none."""
+    """Return the name of the runtime that fits a job exactly, or None."""
     name = _NAMES.get(draft.framework)
     if name is None or len(draft.parts) != 1 or unexpressed(draft):
         return None
@@ -64,7 +64,7 @@ def catalog_runtime(draft: Draft, catalog: Catalog) -> str | None:
 
 
 def unexpressed(draft: Draft) -> list[str]:
-    """Return what of a job neither a TrainJob nor a patch can say, as paths of the JobSet's specification."""
+    """Return the fields that neither a TrainJob nor a patch can set, as paths of the JobSet's spec."""
     found = list(draft.job_set)
     found += [f"replicatedJobs[{part.name}]" for part in draft.parts if not part.trains]
     policy = draft.policy.get(draft.framework, {})
@@ -92,7 +92,7 @@ def unexpressed(draft: Draft) -> list[str]:
 
 
 def on_runtime(draft: Draft, name: str, runtime: Body) -> Body:
-    """Return the TrainJob on a runtime of the catalog, with whatever of the job it can say."""
+    """Return the TrainJob on a catalog runtime, with all fields that it can set."""
     part = draft.trainer
     container = part.container
     draft.source.changed(f"{part.path}.spec.containers[0].ports", "the framework declares its own port")
@@ -105,7 +105,7 @@ def on_runtime(draft: Draft, name: str, runtime: Body) -> Body:
 
 
 def trainer_job(runtime: Body) -> str:
-    """Return the name of the replicatedJob that a TrainJob's trainer configures."""
+    """Return the name of the replicatedJob configured by a TrainJob's trainer."""
     jobs: Any = (runtime.get("spec") or {}).get("template", {}).get("spec", {}).get("replicatedJobs", [])
     for job in jobs:
         if job["template"].get("metadata", {}).get("labels", {}).get(ANCESTOR_LABEL) == TRAINER:
@@ -129,5 +129,5 @@ def _pod_patch(draft: Draft, runtime: Body) -> Body | None:
 
 
 def _framework_ports(ports: Any) -> bool:
-    """Return whether ports are those of the old operator, in place of which the framework has its own."""
+    """Return whether ports are those of the legacy operator, which the framework replaces."""
     return all(port.get("name") in _PORTS and set(port) <= {"name", "containerPort", "protocol"} for port in ports)

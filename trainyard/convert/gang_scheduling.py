@@ -31,7 +31,7 @@ _GANGS: Final = {VOLCANO_SCHEDULER: "volcano", COSCHEDULING_SCHEDULER: "coschedu
 
 
 def read_scheduling_policy(draft: Draft, path: str) -> None:
-    """Take the scheduling policy of a training operator."""
+    """Read the scheduling policy of the training operator."""
     source = draft.source
     read_queue(draft, f"{path}.queue")
     read_priority(draft, f"{path}.priorityClass")
@@ -52,7 +52,7 @@ def read_scheduling_policy(draft: Draft, path: str) -> None:
 
 
 def read_queue(draft: Draft, path: Path) -> None:
-    """Take the name of the queue."""
+    """Read the queue."""
     queue = draft.source.text(path)
     if queue:
         draft.queue = queue
@@ -60,7 +60,7 @@ def read_queue(draft: Draft, path: Path) -> None:
 
 
 def read_priority(draft: Draft, path: Path) -> None:
-    """Take a priority class and give it to all pods, from which the gang takes its own."""
+    """Read a priority class and set it on all pods, from which the gang inherits it."""
     source = draft.source
     name = source.text(path)
     if not name:
@@ -77,7 +77,7 @@ def read_priority(draft: Draft, path: Path) -> None:
 
 
 def read_min_available(draft: Draft, path: Path) -> None:
-    """Take the size of the gang: it is all pods, or those that an elastic job needs."""
+    """Read the gang size; the new gang is all pods, or the minimum of an elastic job."""
     source = draft.source
     least = source.integer(path)
     if least is None:
@@ -92,7 +92,7 @@ def read_min_available(draft: Draft, path: Path) -> None:
 
 
 def read_topology(draft: Draft, path: str) -> None:
-    """Take how close to each other the pods must be."""
+    """Read the network topology constraint."""
     source = draft.source
     asked = source.mapping(path)
     if not asked:
@@ -118,12 +118,12 @@ def read_topology(draft: Draft, path: str) -> None:
 
 
 def read_schedulers(draft: Draft, job: str | None = None) -> None:
-    """Take who places the pods; Volcano does where the job names nobody, or the default scheduler.
+    """Read the scheduler; Volcano if unset or the default scheduler.
 
     Parameters
     ----------
     job
-        Path of the whole job's scheduler, where it has one.
+        Path of the job's scheduler; None if its kind has none.
     """
     named = [(f"{part.path}.spec.schedulerName", part) for part in draft.parts if "schedulerName" in part.pod]
     names = {part.pod["schedulerName"] for _, part in named}
@@ -154,7 +154,7 @@ def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
 
 
 def place_queue(draft: Draft) -> None:
-    """Say the queue as the gang's scheduler reads it."""
+    """Set the queue in the form of the gang's scheduler."""
     if "kai" in draft.gang and draft.queue is not None:
         draft.labels.setdefault(KAI_QUEUE_LABEL, draft.queue)
         draft.queue = None

@@ -1,4 +1,4 @@
-"""Name, labels and annotations of the legacy job, including those that a scheduler reads."""
+"""Name, labels and annotations of the legacy job, including those of schedulers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GROUPS: Final = (GROUP_NAME_ANNOTATION, "scheduling.volcano.sh/group-name")
 
 
 def job_name(source: Source) -> str:
-    """Take the name of the old job and return one that a TrainJob may have."""
+    """Read the name of the legacy job and return a valid TrainJob name."""
     name = source.text("metadata.name")
     if name is None:
         prefix = source.text("metadata.generateName")
@@ -54,7 +54,7 @@ def job_name(source: Source) -> str:
 
 
 def room_for_name(draft: Draft) -> int:
-    """Return how long the name may be: it is a part of the names of all pods."""
+    """Return the maximum length of the name, which is part of all pod names."""
     ends = [f"-{part.name}-{part.replicas - 1}-{_most(draft, part) - 1}" for part in draft.parts]
     claims = [
         len(f"{claim['metadata']['name']}-")
@@ -66,7 +66,7 @@ def room_for_name(draft: Draft) -> int:
 
 
 def read_metadata(draft: Draft) -> None:
-    """Take labels and annotations; what names a queue becomes the queue."""
+    """Read labels and annotations, including the queue."""
     source = draft.source
     source.take("apiVersion")
     source.take("kind")
@@ -95,7 +95,7 @@ def read_metadata(draft: Draft) -> None:
 
 
 def read_pod_annotations(draft: Draft, part: Part) -> None:
-    """Take out of a pod template what its gang says in future."""
+    """Remove gang settings from the annotations of a pod template."""
     metadata = part.template.get("metadata", {})
     for kind, keys in (("annotations", (*_GROUPS, *_VOLCANO_QUEUES)), ("labels", _VOLCANO_QUEUES)):
         entries = metadata.get(kind, {})

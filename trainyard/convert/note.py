@@ -10,32 +10,32 @@ __all__ = ["Fidelity", "Note"]
 
 
 class Fidelity(StrEnum):
-    """How much of a field is still there."""
+    """Fidelity of a converted field."""
 
     LOSSLESS = "lossless"
-    """The new objects say the same."""
+    """The new objects have the same setting."""
     CHANGED = "changed"
-    """Something does the same job in another way."""
+    """Another field or mechanism replaces it."""
     LOST = "lost"
-    """Nothing does it; a person has to look."""
+    """Not supported; requires manual action."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """One field and what became of it.
+    """Note about one field.
 
     Parameters
     ----------
     path
-        Path in the old object, empty for the object as a whole.
+        Path in the legacy object; empty for the whole object.
     value
-        Its value there.
+        Legacy value.
     severity
-        How much of it is still there.
+        Fidelity of the conversion.
     message
-        What became of it.
+        Result of the conversion.
     fix
-        What to do, where something has to be done.
+        Manual action, if required.
     """
 
     path: str
@@ -45,7 +45,7 @@ class Note:
     fix: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the note as plain data."""
+        """Return the note as JSON data."""
         return {
             "path": self.path,
             "value": self.value,

@@ -1,4 +1,4 @@
-"""The roles of a training operator's job: replicas, template and restart policy by the name of the role."""
+"""Roles of a training operator's job: replicas, template and restart policy by role name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Roles", "require"]
 
 @dataclass(frozen=True)
 class Roles:
-    """Where the roles of a kind are, and what its operator takes for granted.
+    """Location of a kind's roles, and the operator's defaults.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Roles:
     container
         Name of the container that the operator configures.
     restart_policy
-        Restart policy of a role that names none.
+        Default restart policy of a role.
     """
 
     path: str
@@ -33,18 +33,18 @@ class Roles:
     def read(
         self, draft: Draft, role: str, name: str, *, restart_policy: str | None = None, mains: Sequence[str] = ()
     ) -> Part | None:
-        """Take a role as a part; None where the job has none of it, or none of its pods.
+        """Read a role as a part; None if it is missing or has no pods.
 
         Parameters
         ----------
         role
-            Name of the role, whose case does not matter.
+            Name of the role; case-insensitive.
         name
             Name of the replicatedJob.
         restart_policy
-            The operator's restart policy for this role, where it has one.
+            The operator's default restart policy of this role, if different.
         mains
-            Further names of the container, before the kind's.
+            Names of the main container, preferred over the kind's.
         """
         source = draft.source
         key = next((key for key in source.keys(self.path) if key.lower() == role.lower()), None)
@@ -65,7 +65,7 @@ class Roles:
 
 
 def require(draft: Draft, roles: Roles, part: Part | None, role: str) -> Part:
-    """Return a part that a job must have."""
+    """Return a required part."""
     if part is None:
         raise draft.source.malformed(f"{roles.path}.{role}", "is missing, or has no pods")
     return part

@@ -11,7 +11,7 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.source import Path, Source, dotted, parts_of
 from trainyard.render.hosts import MOST_PODS
 from trainyard.render.pod_editing import copied
-from trainyard.render.shape import JOB_SET_SPEC, faults
+from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 
 __all__ = ["Part", "drop_empty_metadata", "read_part", "require_pod_count", "set_trainer"]
 
@@ -22,30 +22,30 @@ _WRAPPED: Final = "replicatedJobs[0].template.spec.template"
 
 @dataclass
 class Part:
-    """One replicatedJob to be.
+    """Draft of one replicatedJob.
 
     Parameters
     ----------
     name
         Name of the replicatedJob.
     path
-        Path of the pod template in the old job.
+        Path of the pod template in the legacy job.
     template
-        The pod template; it may be changed.
+        The pod template; mutable.
     pods
-        Pods of one replica.
+        Pods per replica.
     main
-        Name of the container that does the work.
+        Name of the main container.
     role
-        Path of what describes the role in the old job.
+        Path of the role in the legacy job.
     trains
-        Whether the TrainJob's trainer configures it.
+        Whether it is configured by the TrainJob's trainer.
     replicas
-        Jobs; more than one only where every pod needs an index of its own among all parts.
+        Number of Jobs; more than one only if every pod requires a global index among all parts.
     job
-        Further fields of the Job's specification.
+        Further fields of the Job's spec.
     waits_for
-        Names of parts that come first, with the status that is waited for.
+        Names of parts that start first, with the required status.
     """
 
     name: str
@@ -67,17 +67,17 @@ class Part:
 
     @property
     def total(self) -> int:
-        """Return the pods of all replicas."""
+        """Return the number of pods of all replicas."""
         return self.pods * self.replicas
 
     @property
     def container(self) -> Body:
-        """Return the container that does the work."""
+        """Return the main container."""
         return next(each for each in self.pod["containers"] if each["name"] == self.main)
 
     @property
     def containers(self) -> list[Body]:
-        """Return all containers, init containers too."""
+        """Return all containers, including init containers."""
         return [*self.pod["containers"], *self.pod.get("initContainers", ())]
 
     def first_host(self, job: str) -> str:
@@ -105,7 +105,7 @@ def require_pod_count(source: Source, path: Path, pods: int) -> None:
 
 
 def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[str] = ()) -> Part:
-    """Take a pod template.
+    """Read a pod template.
 
     Parameters
     ----------
@@ -116,13 +116,13 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
     pods
         Number of pods.
     mains
-        Names of the container that the old operator configured, best first; else it is the first one.
+        Names of the container that the legacy operator configures, in order of preference; default: the first one.
     """
     text = dotted(path)
     require_pod_count(source, text, pods)
     template = copied(source.mapping(path))
     wrapped = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": template}}}]}
-    for fault in faults(wrapped, JOB_SET_SPEC, ""):
+    for fault in shape_errors(wrapped, JOB_SET_SPEC, ""):
         inner = fault.path.lstrip(".").removeprefix(_WRAPPED)
         raise source.malformed(f"{text}{inner}".replace("..", "."), fault.message)
     containers = template["spec"]["containers"]
@@ -139,7 +139,7 @@ def read_part(source: Source, path: Path, name: str, pods: int, mains: Sequence[
 
 
 def set_trainer(source: Source, part: Part) -> None:
-    """Let the TrainJob's trainer configure a part: its container gets the name that the trainer API requires."""
+    """Mark a part as configured by the TrainJob's trainer: its main container gets the name required by the API."""
     part.trains = True
     if part.main == CONTAINER_NODE:
         return
@@ -161,7 +161,7 @@ def set_trainer(source: Source, part: Part) -> None:
 
 
 def drop_empty_metadata(part: Part) -> None:
-    """Take away what has become empty in the metadata of a pod template."""
+    """Remove empty metadata of a pod template."""
     metadata = {name: value for name, value in part.template.pop("metadata", {}).items() if value}
     if metadata:
         part.template["metadata"] = metadata
@@ -185,7 +185,7 @@ def _rename(source: Source, part: Part, old: str, new: str) -> None:
 
 
 def _note_references(source: Source, part: Part, old: str) -> None:
-    """Note where the old template refers to a container that gets another name."""
+    """Note references to a container that is renamed."""
     message = "follows the new name of the container"
     path = (*parts_of(part.path), "metadata", "annotations", _DEFAULT_CONTAINER)
     if source.peek(path) == old:

@@ -1,8 +1,8 @@
-"""Masters and workers that receive a rank.
+"""Masters and workers with a rank.
 
-Where both have one template they are the nodes of one replicatedJob, of which the first was the master: the framework
-of the trainer API then says who is who. Where they differ, they stay two replicatedJobs, and every pod is a Job of its
-own, since the index of a Job among all Jobs is the only rank that counts on over replicatedJobs.
+If both have the same template, they are the nodes of one replicatedJob, the first of which is the master, and the
+framework of the trainer API sets the ranks. If the templates differ, they are two replicatedJobs, in which every pod is
+a separate Job: only the global job index continues across replicatedJobs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
-from trainyard.convert.variables import note_old_hosts
+from trainyard.convert.variables import note_legacy_hosts
 
 __all__ = ["merge", "note_former_hosts", "read_ranked"]
 
@@ -24,7 +24,7 @@ _FIRST_MESSAGE: Final = "the first of the nodes is the master; the job has succe
 
 
 def read_ranked(draft: Draft, roles: Roles) -> tuple[Part | None, Part | None]:
-    """Take the master and the workers of a job as parts; at least one of the two has pods, and a master has one."""
+    """Read master and workers as parts; at least one has pods, and a master has exactly one."""
     master = roles.read(draft, "Master", _MASTER)
     worker = roles.read(draft, "Worker", _WORKER)
     if master is None and worker is None:
@@ -35,12 +35,12 @@ def read_ranked(draft: Draft, roles: Roles) -> tuple[Part | None, Part | None]:
 
 
 def merge(draft: Draft, master: Part | None, worker: Part | None) -> Part | None:
-    """Return the nodes where one template serves all; None where master and workers stay apart.
+    """Return the nodes if the templates are equal; None if master and workers stay separate.
 
     Parameters
     ----------
     master, worker
-        The roles with their restart policies applied; one of them may be missing.
+        The roles with restart policies applied; one of them may be None.
     """
     if master is not None and worker is not None and not _alike(master, worker):
         _separate(draft, master, worker)
@@ -62,10 +62,10 @@ def merge(draft: Draft, master: Part | None, worker: Part | None) -> Part | None
 
 
 def note_former_hosts(draft: Draft) -> None:
-    """Note where the names that the operator gave master and workers are used: nothing answers to them any more."""
+    """Note uses of the legacy operator's host names of master and workers, which no longer exist."""
     old = [f"{draft.source.peek('metadata.name')}-{role}-" for role in (_MASTER, _WORKER)]
     for part in draft.parts:
-        note_old_hosts(draft.source, part, old, draft.parts[0].first_host(draft.name))
+        note_legacy_hosts(draft.source, part, old, draft.parts[0].first_host(draft.name))
 
 
 def _separate(draft: Draft, master: Part, worker: Part) -> None:

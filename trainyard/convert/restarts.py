@@ -19,14 +19,14 @@ _ALWAYS_MESSAGE: Final = "OnFailure: the pods of a Job cannot be started again a
 
 
 def apply_restart_policy(source: Source, part: Part, default: str, limit: int | None) -> None:
-    """Take the restart policy that a role of a training operator has beside its template.
+    """Read the restart policy of a training operator's role.
 
     Parameters
     ----------
     default
-        The operator's own policy.
+        The operator's default.
     limit
-        Retries before the job fails; None where the job says nothing.
+        Retries before the job fails; None if unset.
     """
     path = f"{part.role}.restartPolicy"
     named = source.text(path)
@@ -55,12 +55,12 @@ def apply_restart_policy(source: Source, part: Part, default: str, limit: int | 
 
 
 def adapt_restart_policy(source: Source, part: Part, *, fails: bool) -> None:
-    """Adapt the restart policy of a pod template for which nothing else says what happens.
+    """Adapt the restart policy of a pod template without a policy of its role.
 
     Parameters
     ----------
     fails
-        Whether a pod that failed and is not restarted fails the job.
+        Whether a failed pod that is not restarted fails the job.
     """
     policy = part.pod.get("restartPolicy")
     if policy == _ALWAYS:
@@ -71,7 +71,7 @@ def adapt_restart_policy(source: Source, part: Part, *, fails: bool) -> None:
 
 
 def retry(part: Part, limit: int | None) -> None:
-    """Let a Job fail after a number of retries."""
+    """Set the number of retries before a Job fails."""
     if limit is not None:
         part.job["backoffLimit"] = limit
 

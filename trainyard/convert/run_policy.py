@@ -1,4 +1,4 @@
-"""The run policy that all kinds of the training operator share."""
+"""Run policy, shared by all kinds of the training operator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OLD_MANAGERS: Final = ("kubeflow.org/training-operator", "kubeflow.org/mpi-oper
 
 
 def read_run_policy(draft: Draft, path: str = "spec.runPolicy") -> None:
-    """Take the run policy; the parts and their restart policies must be there."""
+    """Read the run policy; requires the parts and their restart policies."""
     source = draft.source
     read_suspend(draft, f"{path}.suspend")
     read_deadline(draft, f"{path}.activeDeadlineSeconds")
@@ -44,19 +44,19 @@ def read_run_policy(draft: Draft, path: str = "spec.runPolicy") -> None:
 
 
 def read_suspend(draft: Draft, path: Path) -> None:
-    """Take whether the job is held back."""
+    """Read whether the job is suspended."""
     draft.suspend = draft.source.flag(path)
     draft.source.same(path, "TrainJob spec.suspend")
 
 
 def read_deadline(draft: Draft, path: Path) -> None:
-    """Take how long the job may run."""
+    """Read the active deadline."""
     draft.deadline = draft.source.integer(path, 1)
     draft.source.same(path, "TrainJob spec.activeDeadlineSeconds")
 
 
 def read_lifetime(draft: Draft, path: Path) -> None:
-    """Take how long a finished job stays."""
+    """Read the time to live after completion."""
     seconds = draft.source.integer(path)
     if seconds is not None:
         draft.job_set["ttlSecondsAfterFinished"] = seconds
@@ -65,7 +65,7 @@ def read_lifetime(draft: Draft, path: Path) -> None:
 
 
 def read_managed_by(draft: Draft, path: Path) -> None:
-    """Take who is in charge of the job."""
+    """Read the managing controller."""
     manager = draft.source.text(path)
     if manager is None:
         return
@@ -79,7 +79,7 @@ def read_managed_by(draft: Draft, path: Path) -> None:
 
 
 def read_clean_pod_policy(draft: Draft, path: Path) -> None:
-    """Take what happens to the pods of a finished job."""
+    """Read the clean-up policy of pods."""
     policy = draft.source.text(path)
     if policy in (None, "Running"):
         draft.source.same(path, "what a JobSet does: pods that still run are deleted")

@@ -1,7 +1,7 @@
-"""Reader of a legacy job: which fields were read, and which are left.
+"""Reader of a legacy job that tracks which fields have been read.
 
-Everything that a converter reads is taken by its path. What nobody took is found at the end and noted as lost, so that
-no field disappears because nobody thought of it.
+Converters read every field by its path. Fields that no converter has read are noted as lost, so that none is dropped
+silently.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from trainyard.render.pod_editing import copied
 __all__ = ["Path", "Source", "dotted", "parts_of", "shown"]
 
 Path = str | tuple[str | int, ...]
-"""A path as dotted text, or as a tuple where keys hold dots."""
+"""A dotted path, or a tuple if keys contain dots."""
 
 _TYPES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
 _LONGEST: Final = 60
 
 
 class Source:
-    """One old object.
+    """One legacy object.
 
     Parameters
     ----------
     body
-        The object; nulls are read as absent, as Kubernetes does.
+        The object; null values are unset, as in Kubernetes.
     """
 
     def __init__(self, body: Body) -> None:
@@ -40,14 +40,14 @@ class Source:
 
     @property
     def label(self) -> str:
-        """Return kind, namespace and name, for messages."""
+        """Kind, namespace and name, for messages."""
         metadata = self.body.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         name = metadata.get("name") or metadata.get("generateName") or ""
         return f"{self.body.get('kind')} {metadata.get('namespace') or 'default'}/{name}"
 
     def peek(self, path: Path) -> Any:
-        """Return a value without taking it; None where it is absent."""
+        """Return a value without marking it as read; None if unset."""
         value: Any = self.body
         for part in parts_of(path):
             if isinstance(value, dict):
@@ -59,41 +59,41 @@ class Source:
         return value
 
     def take(self, path: Path) -> Any:
-        """Return a value, which counts as read."""
+        """Return a value and mark it as read."""
         self._taken.add(parts_of(path))
         return self.peek(path)
 
     def text(self, path: Path) -> str | None:
-        """Take text; what is empty counts as absent, as it does for the old APIs."""
+        """Read a string; empty is unset, as in the legacy APIs."""
         found: str | None = self._typed(path, str)
         if found == "":
             self.same(path, "empty, as if it were absent")
         return found
 
     def integer(self, path: Path, least: int = 0) -> int | None:
-        """Take a whole number that is not less than the least."""
+        """Read an integer with a minimum."""
         found: int | None = self._typed(path, int)
         if found is not None and found < least:
             raise self.malformed(path, f"must be {least} or more, but is {found}")
         return found
 
     def flag(self, path: Path) -> bool | None:
-        """Take true or false."""
+        """Read a boolean."""
         found: bool | None = self._typed(path, bool)
         return found
 
     def mapping(self, path: Path) -> Body:
-        """Take an object, empty where it is absent."""
+        """Read an object; empty if unset."""
         return self._typed(path, dict) or {}
 
     def items(self, path: Path, kind: type = dict) -> list[Any]:
-        """Take a list whose items are of one type, empty where it is absent."""
+        """Read a list with items of one type; empty if unset."""
         found = self._typed(path, list) or []
         self._check_items(path, found, kind)
         return found
 
     def texts(self, path: Path) -> dict[str, str]:
-        """Take an object whose values are text."""
+        """Read an object with string values."""
         found = self.mapping(path)
         for key, value in found.items():
             if not isinstance(key, str) or not isinstance(value, str):
@@ -101,7 +101,7 @@ class Source:
         return found
 
     def keys(self, path: Path) -> list[str]:
-        """Return the keys of an object whose inner fields are taken one by one."""
+        """Return the keys of an object, without marking its fields as read."""
         value = self.peek(path)
         if value is None:
             return []
@@ -110,7 +110,7 @@ class Source:
         return list(value)
 
     def count(self, path: Path) -> int:
-        """Return the number of objects in a list whose items are taken one by one."""
+        """Return the length of a list of objects, without marking its items as read."""
         value = self.peek(path)
         if value is None:
             return 0
@@ -120,33 +120,33 @@ class Source:
         return len(value)
 
     def same(self, path: Path, message: str) -> None:
-        """Note that a field is there unchanged."""
+        """Note that a field carries over unchanged."""
         self._note(path, Fidelity.LOSSLESS, message, "")
 
     def changed(self, path: Path, message: str, fix: str = "") -> None:
-        """Note that something else does the job of a field."""
+        """Note that another field or mechanism replaces a field."""
         self._note(path, Fidelity.CHANGED, message, fix)
 
     def lost(self, path: Path, message: str, fix: str) -> None:
-        """Note that nothing does the job of a field."""
+        """Note that a field is not supported."""
         self._note(path, Fidelity.LOST, message, fix)
 
     def forget(self, path: Path) -> None:
-        """Take back what was noted about a field, before something else is."""
+        """Remove the notes about a field, before another one is added."""
         text = dotted(parts_of(path))
         self.notes = [note for note in self.notes if note.path != text]
 
     def leave_out(self, paths: Sequence[Path], message: str) -> None:
-        """Note fields that belong to the old object as it was stored, and to nothing new."""
+        """Note fields of the stored legacy object that do not apply to new objects."""
         for path in paths:
             self.same(path, message)
 
     def malformed(self, path: Path, message: str) -> TrainyardError:
-        """Return the error for a value that the old API would not have taken."""
+        """Return the error for a value that is invalid in the legacy API."""
         return TrainyardError(f"{self.label}: {dotted(path)} {message}", fix="correct the job")
 
     def finish(self) -> None:
-        """Note everything that nobody took."""
+        """Note all fields that have not been read as lost."""
         for path in self._left(self.body, (), _prefixes(self._taken)):
             self.lost(path, "is not known here", "see whether the new job needs it, and add it by hand")
 
@@ -185,7 +185,7 @@ class Source:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as people write it."""
+    """Return a path in dotted notation."""
     if isinstance(path, str):
         return path
     text = ""
@@ -198,7 +198,7 @@ def dotted(path: Path) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, shortened."""
+    """Return a truncated representation of a value."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
@@ -214,7 +214,7 @@ def _split(path: str) -> tuple[str | int, ...]:
 
 
 def parts_of(path: Path) -> tuple[str | int, ...]:
-    """Return a path as its steps."""
+    """Return the segments of a path."""
     return _split(path) if isinstance(path, str) else path
 
 

@@ -1,4 +1,4 @@
-"""Environment variables of PyTorch programs, started by torchrun or not."""
+"""Environment variables of PyTorch programs, with or without torchrun."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from trainyard.convert.part import Part
 from trainyard.convert.variables import (
     GLOBAL_INDEX_FIELD,
     Variable,
-    give,
     indexed,
     literal,
     referred,
     set_first,
+    set_variables,
     words_of,
 )
 
-__all__ = ["number_of_processes", "ranks", "tell_nodes", "tell_roles"]
+__all__ = ["number_of_processes", "ranks", "set_node_variables", "set_role_variables"]
 
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune run")
 
 
-def tell_nodes(draft: Draft, node: Part, processes: int, *, always: bool) -> None:
-    """Give nodes of one template the variables of the old operators beside those of torchrun."""
+def set_node_variables(draft: Draft, node: Part, processes: int, *, always: bool) -> None:
+    """Set the legacy operator's variables on nodes with one template, in addition to those of torchrun."""
     launched = any(launcher in words_of(node.container) for launcher in _LAUNCHERS)
     total = node.pods * processes
     world = literal("WORLD_SIZE", total)
@@ -37,11 +37,11 @@ def tell_nodes(draft: Draft, node: Part, processes: int, *, always: bool) -> Non
     ]
     if "elasticPolicy" in draft.policy["torch"]:
         variables = [Variable(each.name, each.entry) for each in variables]
-    give(draft.source, node, variables, always=always and not launched)
+    set_variables(draft.source, node, variables, always=always and not launched)
 
 
-def tell_roles(draft: Draft, master: Part, worker: Part, processes: int | str | None, port: int) -> None:
-    """Give master and workers of different templates what torchrun and the old operators' programs read."""
+def set_role_variables(draft: Draft, master: Part, worker: Part, processes: int | str | None, port: int) -> None:
+    """Set the variables of torchrun and of the legacy operator on master and workers with different templates."""
     number = number_of_processes(processes)
     address = master.first_host(draft.name)
     nodes = master.total + worker.total
@@ -54,12 +54,12 @@ def tell_roles(draft: Draft, master: Part, worker: Part, processes: int | str | 
             literal("PET_MASTER_ADDR", address),
             literal("PET_MASTER_PORT", port),
         ]
-        give(draft.source, part, variables, always=True)
+        set_variables(draft.source, part, variables, always=True)
         set_first(part, own)
 
 
 def ranks(address: str, port: int, world: int) -> Iterable[Variable]:
-    """Yield what programs read that are told a rank by the index of their Job."""
+    """Yield the variables of programs whose rank is the global index of their Job."""
     yield literal("MASTER_ADDR", address)
     yield literal("MASTER_PORT", port)
     yield literal("WORLD_SIZE", world)
@@ -67,5 +67,5 @@ def ranks(address: str, port: int, world: int) -> Iterable[Variable]:
 
 
 def number_of_processes(processes: int | str | None) -> int:
-    """Return the processes on a node as the old operator counted them: words count as one."""
+    """Return the processes per node as the legacy operator counts them: keywords such as auto count as one."""
     return processes if isinstance(processes, int) else 1

@@ -1,4 +1,4 @@
-"""Environment variables of the legacy operator: set for programs that read them, noted where commands name them."""
+"""Environment variables of the legacy operator: set for programs that read them, and noted if a command names them."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from trainyard.render.pod_editing import field_ref_env, prepend_env
 __all__ = [
     "GLOBAL_INDEX_FIELD",
     "Variable",
-    "give",
     "indexed",
     "literal",
     "mentions",
-    "note_old_hosts",
+    "note_legacy_hosts",
     "referred",
     "set_first",
+    "set_variables",
     "words_of",
 ]
 
 GLOBAL_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
-"""Field of a pod: the index of its Job among all Jobs of the JobSet."""
+"""Pod field with the index of its Job among all Jobs of the JobSet."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the old operator.
+    """A variable of the legacy operator.
 
     Parameters
     ----------
     name
-        Its name.
+        Name of the variable.
     entry
-        What any container can be given.
+        Environment entry for any container.
     reference
-        What the training container is given instead: a variable that the framework sets there.
+        Value for the training container: a reference to a variable that the framework sets there.
     """
 
     name: str
@@ -60,27 +60,27 @@ class Variable:
 
 
 def literal(name: str, value: str | int) -> Variable:
-    """Return a variable with a value."""
+    """Return a variable with a constant value."""
     return Variable(name, {"name": name, "value": str(value)})
 
 
 def indexed(name: str, field: str = JOB_COMPLETION_INDEX_FIELD) -> Variable:
-    """Return a variable that holds the index of the pod."""
+    """Return a variable with the index of the pod."""
     return Variable(name, field_ref_env(name, field))
 
 
 def referred(variable: Variable, reference: str) -> Variable:
-    """Return a variable that repeats one of the framework's in the training container."""
+    """Return a variable that references one of the framework's in the training container."""
     return Variable(variable.name, variable.entry, f"$({reference})")
 
 
-def give(source: Source, part: Part, variables: Sequence[Variable], *, always: bool) -> None:
-    """Set variables in the containers that need them.
+def set_variables(source: Source, part: Part, variables: Sequence[Variable], *, always: bool) -> None:
+    """Set variables in the containers that read them.
 
     Parameters
     ----------
     always
-        Whether the program in the main container may read them without its command saying so.
+        Whether to assume that the main container's program reads them, even if its command does not name them.
     """
     for container in part.containers:
         text = _text(container)
@@ -107,12 +107,12 @@ def give(source: Source, part: Part, variables: Sequence[Variable], *, always: b
 
 
 def set_first(part: Part, variables: Iterable[Variable]) -> None:
-    """Set variables before all others in the main container, where no framework sets them."""
+    """Prepend variables in the main container if no framework sets them."""
     prepend_env(part.container, [variable.entry for variable in variables])
 
 
 def mentions(part: Part, text: str) -> bool:
-    """Return whether any container of a part holds a text."""
+    """Return whether any container of a part contains a text."""
     return any(text in _text(container) for container in part.containers)
 
 
@@ -121,17 +121,17 @@ def words_of(container: Body) -> str:
     return " ".join(str(word) for word in [*container.get("command", ()), *container.get("args", ())])
 
 
-def note_old_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, what: str = "host") -> None:
-    """Note that the old template names pods of the old job, whose names are others now.
+def note_legacy_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, what: str = "host") -> None:
+    """Note references to host names of the legacy job, which no longer exist.
 
     Parameters
     ----------
     old
-        Beginnings of the old names.
+        Prefixes of the legacy names.
     new
-        What the first of the new ones is called.
+        Name of the first new host.
     what
-        What they name.
+        Noun for the message.
     """
     text = orjson.dumps(source.peek(part.path), default=str).decode()
     for name in old:
@@ -148,7 +148,7 @@ def note_old_hosts(source: Source, part: Part, old: Iterable[str], new: str, *, 
 
 
 def _note_replaced(source: Source, part: Part, container: Body, entry: Body) -> None:
-    """Note a variable of the job's own that gives way, where the old template has it."""
+    """Note a variable of the job that is overridden, if the legacy template sets it."""
     own = next((each for each in container.get("env", ()) if each["name"] == entry["name"]), None)
     if own is None or own == entry:
         return

@@ -27,7 +27,7 @@ from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.live.quotas import COUNTING_PATIENCE, list_uncounted, wait_until_counted
 from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
-from trainyard.queues.snapshot import settings_side
+from trainyard.queues.snapshot import snapshot_of_settings
 from trainyard.settings import StackSettings
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:
             return await read_shares(client)
 
     live = asyncio.run(read())
-    return plan_from(live, settings_side(settings, f"stack {stack}")) if live.queues else None
+    return plan_from(live, snapshot_of_settings(settings, f"stack {stack}")) if live.queues else None
 
 
 def _policy_packs(settings: StackSettings) -> list[str]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from trainyard.kube import Client
 from trainyard.live.queues import LiveQueues, read_shares
 from trainyard.queues.plan import Plan, plan
-from trainyard.queues.snapshot import Side
+from trainyard.queues.snapshot import Snapshot
 
 __all__ = ["live_plan", "plan_from"]
 
 
-async def live_plan(client: Client, after: Side) -> Plan:
+async def live_plan(client: Client, after: Snapshot) -> Plan:
     """Return the effect of another queue tree on a cluster."""
     return plan_from(await read_shares(client), after)
 
 
-def plan_from(live: LiveQueues, after: Side) -> Plan:
+def plan_from(live: LiveQueues, after: Snapshot) -> Plan:
     """Return the effect of another queue tree on a cluster that was read.
 
     The capacity is that of the live nodes; a change of the fabric is not part of the plan.
     """
-    before = live.side
+    before = live.snapshot
     return plan(before.tree, after.tree, jobs=live.jobs, capacity=before.capacity, tenants=after.tenants)

@@ -9,7 +9,7 @@ from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASS
 from trainyard.kube import ApiError, Client, Object, Resource
 from trainyard.kube.kinds import NODES
 from trainyard.queues.queued_gangs import Job, read_jobs
-from trainyard.queues.snapshot import Side, live_side
+from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster
 
 __all__ = ["LiveQueues", "read_queues", "read_shares"]
 
@@ -39,9 +39,9 @@ class LiveQueues:
     priority_classes: tuple[Object, ...] = ()
 
     @property
-    def side(self) -> Side:
+    def snapshot(self) -> Snapshot:
         """The queue tree and its capacity."""
-        return live_side(self.queues, self.nodes)
+        return snapshot_of_cluster(self.queues, self.nodes)
 
     @property
     def jobs(self) -> list[Job]:

@@ -1,1 +1,1 @@
-"""Manifests: YAML read as Kubernetes does, with file and line."""
+"""Manifests: YAML with the semantics of Kubernetes, with file and line of each object."""

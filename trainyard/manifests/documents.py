@@ -1,4 +1,4 @@
-"""Documents of manifests: each object with its text and line, Lists unpacked."""
+"""Objects of manifests with their source and line; Lists are unpacked."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from trainyard.manifests.nodes import FIX
 
 __all__ = ["Document", "Source", "documents", "objects"]
 
-_DEEPEST: Final = 8
-"""Lists inside of Lists."""
+_MAX_DEPTH: Final = 8
+"""Nested Lists that are unpacked."""
 _LIST: Final = "List"
 
 
 @dataclass(frozen=True)
 class Source:
-    """One text.
+    """Manifest text with its origin.
 
     Parameters
     ----------
     name
-        As it was given, which is how reports name it.
+        Name in reports, as given by the user.
     text
-        Its content.
+        YAML or JSON.
     path
-        The file, None for standard input.
+        The file; None: standard input.
     explicit
-        Whether it was named itself and not found in a folder.
+        Whether the file itself was named, as opposed to its folder.
     """
 
     name: str
@@ -42,24 +42,24 @@ class Source:
 
     @cached_property
     def lines(self) -> Lines:
-        """The lines of the text."""
+        """Line lookup, built on first use."""
         return Lines(self.text)
 
 
 @dataclass(frozen=True)
 class Document:
-    """One object of a text.
+    """One object of a manifest text.
 
     Parameters
     ----------
     source
-        Its text.
+        The text that contains it.
     number
-        Number of its YAML document in the text, from 0.
+        Index of its YAML document in the text, 0-based.
     items
-        Positions in the Lists around it, outermost first.
+        Indexes in the enclosing Lists, outermost first.
     body
-        The object, or whatever is there in its place.
+        The object; a document that is not an object is returned as is.
     """
 
     source: Source
@@ -68,7 +68,7 @@ class Document:
     body: Any
 
     def line(self, path: str = "") -> int:
-        """Return the line of the object, or of one of its fields."""
+        """Return the line of the object, or of a field."""
         return self.source.lines.line(self.number, self.items, path)
 
 
@@ -78,7 +78,7 @@ def documents(source: Source) -> Iterator[Document]:
     Raises
     ------
     InvalidYamlError
-        The text is neither YAML nor JSON; what comes before was yielded.
+        The text is neither YAML nor JSON; documents before the error were already yielded.
     """
     for number, body in enumerate(load_all(source.text, source.name)):
         if body is not None:
@@ -87,12 +87,12 @@ def documents(source: Source) -> Iterator[Document]:
 
 
 def objects(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[Any]:
-    """Yield the objects of a text without their places; empty documents are skipped.
+    """Yield the objects of a text without positions; empty documents are skipped.
 
     Raises
     ------
     InvalidYamlError
-        The text is neither YAML nor JSON; what comes before was yielded.
+        The text is neither YAML nor JSON; documents before the error were already yielded.
     """
     for body in load_all(text, source, fix=fix):
         if body is not None:
@@ -102,10 +102,10 @@ def objects(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[
 def _unpacked(body: Any, items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
     kind = body.get("kind") if isinstance(body, dict) else None
     inner = body.get("items") if isinstance(kind, str) and kind.endswith(_LIST) else None
-    if not isinstance(kind, str) or not isinstance(inner, list) or len(items) == _DEEPEST:
+    if not isinstance(kind, str) or not isinstance(inner, list) or len(items) == _MAX_DEPTH:
         yield items, body
         return
-    # A typed list says what its items are; they may leave it out.
-    about = {} if kind == _LIST else {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix(_LIST)}
+    # Items of a typed list may omit apiVersion and kind.
+    inherited = {} if kind == _LIST else {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix(_LIST)}
     for position, item in enumerate(inner):
-        yield from _unpacked({**about, **item} if isinstance(item, dict) else item, (*items, position))
+        yield from _unpacked({**inherited, **item} if isinstance(item, dict) else item, (*items, position))

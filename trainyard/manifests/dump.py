@@ -1,4 +1,4 @@
-"""Write values as YAML that Kubernetes reads as the same values."""
+"""Serialize values as YAML that Kubernetes parses to the same values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def dump(value: Any, *, flow: bool | None = False, sort_keys: bool = False, widt
     Parameters
     ----------
     value
-        The value: what JSON can say, and dates.
+        A JSON value; dates are supported too.
     flow
-        Whether mappings and lists are in one line; None for those that hold single values only.
+        Whether mappings and lists use flow style; None: only those without nested collections.
     sort_keys
-        Whether keys are sorted; as they are otherwise.
+        Whether keys are sorted instead of kept in order.
     width
-        Columns after which text is wrapped.
+        Column at which text is wrapped.
     """
     text = yaml.dump(
         value, Dumper=_Dumper, default_flow_style=flow, sort_keys=sort_keys, allow_unicode=True, width=width
@@ -38,21 +38,21 @@ def dump(value: Any, *, flow: bool | None = False, sort_keys: bool = False, widt
 
 
 def dump_all(values: Iterable[Any]) -> str:
-    """Return values as a stream of YAML documents, each of which begins with ``---``."""
+    """Return values as YAML documents, each of which starts with ``---``."""
     return str(
         yaml.dump_all(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=_WIDTH)
     )
 
 
 class _Dumper(_BASE):  # type: ignore[misc]
-    """Writes text of several lines as blocks and lists of numbers in one line, as people would."""
+    """Writes multi-line text as block scalars and lists of integers in flow style."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out: anchors are hard to read in a manifest."""
+        """Never write anchors: they are hard to read in a manifest."""
         return True
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
-        """Return the tag of a node without one; it decides which text is written in quotes."""
+        """Return the implicit tag of a node; a tag other than text forces quotes around ambiguous text."""
         tag = super().resolve(kind, value, implicit)
         plain_text = kind is yaml.ScalarNode and implicit[0] and tag == TEXT
         return _NOT_TEXT if plain_text and is_ambiguous(value) else tag

@@ -1,4 +1,4 @@
-"""Read texts from files, folders, globs and standard input."""
+"""Read manifests from files, folders, globs and standard input."""
 
 from __future__ import annotations
 
@@ -15,41 +15,40 @@ from trainyard.manifests.documents import Source
 __all__ = ["STANDARD_INPUT", "read_sources", "read_text", "source_name"]
 
 STANDARD_INPUT: Final = "standard input"
-_ENDINGS: Final = (".yaml", ".yml", ".json")
-_LARGEST: Final = 1024**3
-"""Bytes of a file: more is not a manifest."""
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_MAX_BYTES: Final = 1024**3
 _FIX: Final = "check that it is a YAML or JSON file"
 
 
 def source_name(name: str) -> str:
-    """Return what messages call a file, or standard input where its name is ``-``."""
+    """Return the name of a file in messages; ``-`` is standard input."""
     return STANDARD_INPUT if name == "-" else name
 
 
 def read_text(name: str | Path) -> str:
-    """Return the text of a file without byte order mark, or of standard input where its name is ``-``.
+    """Return the text of a file without byte order mark; ``-`` reads standard input.
 
     Raises
     ------
     TrainyardError
-        It cannot be read, is too large, or is not text.
+        The file cannot be read, is larger than 1 GiB, or is not UTF-8.
     """
     shown = source_name(str(name))
     try:
         if str(name) == "-":
             return _standard_input()
         file = Path(name)
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > _MAX_BYTES:
             raise TrainyardError(f"{shown} is larger than 1 GiB", fix=_FIX)
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TrainyardError(f"{shown} is not text in UTF-8", fix=_FIX) from error
+        raise TrainyardError(f"{shown} is not UTF-8 text", fix=_FIX) from error
     except OSError as error:
         raise TrainyardError(f"{shown} cannot be read: {error.strerror}", fix="check the path") from error
 
 
 def read_sources(paths: Sequence[str], *, stdin: Callable[[], str] | None = None) -> Iterator[Source]:
-    """Yield every text that some paths name, each file once.
+    """Yield the manifests at the paths, each file once.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str] | None = None
     Raises
     ------
     TrainyardError
-        A path names nothing, or a file that cannot be read.
+        A path matches no file, or a file cannot be read.
     """
     seen: set[str] = set()
     for path in paths:
@@ -76,12 +75,12 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str] | None = None
                 yield Source(_shown(file), read_text(file), file, explicit)
         if not files:
             raise TrainyardError(
-                f"{path} holds no {', '.join(_ENDINGS)} file", fix="check the path; hidden folders are not searched"
+                f"{path} contains no {', '.join(_SUFFIXES)} file", fix="check the path; hidden folders are not searched"
             )
 
 
 def _standard_input() -> str:
-    return sys.stdin.buffer.read(_LARGEST).decode("utf-8-sig")
+    return sys.stdin.buffer.read(_MAX_BYTES).decode("utf-8-sig")
 
 
 def _files(path: str) -> Iterator[tuple[Path, bool]]:
@@ -101,10 +100,10 @@ def _files(path: str) -> Iterator[tuple[Path, bool]]:
 def _below(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
-        yield from (Path(root, name) for name in sorted(files) if name.lower().endswith(_ENDINGS))
+        yield from (Path(root, name) for name in sorted(files) if name.lower().endswith(_SUFFIXES))
 
 
 def _shown(file: Path) -> str:
-    """Return the name of a file in reports: as seen from the working folder where it is below it."""
-    absolute = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are named
+    """Return the name of a file in reports: relative to the working directory if it is below it."""
+    absolute = Path(os.path.abspath(file))  # noqa: PTH100 - keeps symbolic links
     return (absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else file).as_posix()

@@ -1,4 +1,4 @@
-"""Lines of objects and fields in their texts, looked up only for findings."""
+"""Line numbers of objects and fields; only documents with findings are parsed for them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _STEP: Final = re.compile(r"\[(?P<index>\d+)\]|\[(?P<key>[^\]]*)\]|\.?(?P<name>[
 
 _MARK: Final = re.compile(r"^---(?=[ \t\n]|\Z)", re.MULTILINE)
 _DIRECTIVES: Final = ("\n...", "\n%", "\r", "\x85", "\u2028", "\u2029")
-"""What makes it hard to tell where documents begin."""
+"""Text with which document starts cannot be found reliably by ``---`` alone."""
 _CONTENT: Final = re.compile(r"^[ \t]*[^ \t\n#]", re.MULTILINE)
 
 
 class Lines:
-    """The lines of one YAML or JSON text.
+    """Line lookup in one YAML or JSON text.
 
-    Only documents that are asked about are read again.
+    A document is parsed on its first lookup.
 
     Parameters
     ----------
     text
-        The text, which was read without fault before.
+        Valid YAML or JSON.
     """
 
     def __init__(self, text: str) -> None:
@@ -37,14 +37,14 @@ class Lines:
         self._nodes: dict[int, list[yaml.Node]] = {}
 
     def line(self, document: int, items: Sequence[int], path: str) -> int:
-        """Return the line of a field, or of the deepest part of its path that is there.
+        """Return the line of a field, or of the deepest existing part of its path.
 
         Parameters
         ----------
         document
-            Number of the document in the text, from 0.
+            Index of the document in the text, 0-based.
         items
-            Positions in the Lists around the object, outermost first.
+            Indexes in the enclosing Lists, outermost first.
         path
             Field path in the object.
         """
@@ -70,7 +70,7 @@ class Lines:
         return first + int(mark.line) + 1
 
     def _document(self, number: int) -> tuple[int, yaml.Node | None]:
-        """Return the line before a document's part of the text, and its node."""
+        """Return the number of lines before a document's part of the text, and its node."""
         part = min(number, len(self._parts) - 1)
         first, text = self._parts[part]
         if part not in self._nodes:
@@ -83,9 +83,9 @@ class Lines:
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the documents of a text with the number of lines before each; the whole text where that is hard to tell."""
-    hard = text.startswith(("...", "%")) or any(sign in text for sign in _DIRECTIVES)
-    starts = [] if hard else [found.start() for found in _MARK.finditer(text)]
+    """Yield the documents of a text with the number of lines before each, or the whole text if they cannot be split."""
+    ambiguous = text.startswith(("...", "%")) or any(sign in text for sign in _DIRECTIVES)
+    starts = [] if ambiguous else [found.start() for found in _MARK.finditer(text)]
     if not starts or _CONTENT.search(text, 0, starts[0]):
         starts.insert(0, 0)
     line = text.count("\n", 0, starts[0])

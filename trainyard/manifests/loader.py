@@ -1,4 +1,4 @@
-"""Load YAML as Kubernetes does: JSON values only, each key once, within bounds, with the line of each error."""
+"""Load YAML as Kubernetes does: JSON values, no duplicate keys, bounded size, and errors with their line."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _JSON_KEY: Final = re.compile(r'"\s*:')
 
 
 def load_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator[Any]:
-    """Yield the documents of manifests, None for an empty one, as the API server gets them.
+    """Yield the documents of manifests as the API server receives them; an empty document is None.
 
-    Keys are text and given once, merge keys are applied, timestamps are text, ``y`` is true and ``1.0`` is 1.
+    Keys are unique strings, merge keys are applied, timestamps are strings, ``y`` is true and ``1.0`` is 1.
 
     Parameters
     ----------
     text
         YAML or JSON.
     source
-        Where it is from, named in errors.
+        Name of the source in errors.
     fix
-        What errors propose.
+        Fix of the errors.
 
     Raises
     ------
     InvalidYamlError
-        The text is neither, or says what JSON cannot; what comes before was yielded.
+        The text is neither, or has no equivalent in JSON; documents before the error were already yielded.
     """
     text = text.removeprefix("\ufeff")
     document = _json(text)
@@ -48,21 +48,21 @@ def load_all(text: str, source: str = "the text", *, fix: str = FIX) -> Iterator
 
 
 def load(text: str, source: str = "the text", *, fix: str = FIX, last_key_wins: bool = False) -> Any:
-    """Return the one document of a text that is no manifest, such as settings; None where there is none.
+    """Return the single document of a text that is not a manifest, such as settings; None: the text is empty.
 
-    Keys that are numbers and ``1.0`` stay numbers, ``y`` is text; all else is as `load_all` has it.
+    Unlike `load_all`: numeric keys and ``1.0`` stay numbers, and ``y`` is a string.
 
     Parameters
     ----------
     text, source, fix
         As for `load_all`.
     last_key_wins
-        Whether a key given twice is accepted, as by the program that the text is for.
+        Whether duplicate keys are accepted, for programs that accept them.
 
     Raises
     ------
     InvalidYamlError
-        It is not YAML, says what JSON cannot, or holds several documents.
+        The text is not YAML, has no equivalent in JSON, or contains several documents.
     """
     text = text.removeprefix("\ufeff")
     document = _json(text)
@@ -70,7 +70,7 @@ def load(text: str, source: str = "the text", *, fix: str = FIX, last_key_wins: 
         return document
     nodes = list(compose_all(text, source, fix=fix))
     if len(nodes) > 1:
-        raise InvalidYamlError.of(error_at(nodes[1], "there is more than one document"), source, fix)
+        raise InvalidYamlError.of(error_at(nodes[1], "more than one document"), source, fix)
     dialect = _LENIENT if last_key_wins else _PLAIN
     return _built(nodes[0], text, source, fix, dialect) if nodes else None
 
@@ -81,7 +81,7 @@ _LENIENT: Final = Dialect(plain_value, plain_value, last_key_wins=True)
 
 
 def _json(text: str) -> Any:
-    """Return what JSON text says, much faster than as YAML; None where it is something else or has a key twice."""
+    """Return the value of JSON, parsed much faster than as YAML; None: not JSON, or it may have duplicate keys."""
     if not _JSON.match(text):
         return None
     try:

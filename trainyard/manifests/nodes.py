@@ -1,4 +1,4 @@
-"""Compose YAML to nodes with lines, within bounds; the one place that runs the YAML parser."""
+"""Compose YAML into nodes with line numbers and bounded depth; the only module that runs the YAML parser."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ __all__ = ["FIX", "MAPPING", "PLAIN", "PREFIX", "SEQUENCE", "TEXT", "InvalidYaml
 FIX: Final = "correct the YAML"
 PREFIX: Final = "tag:yaml.org,2002:"
 PLAIN: Final = "plain"
-"""Tag of a scalar without quotes and without a tag of its own."""
+"""Tag of an unquoted scalar without an explicit tag."""
 TEXT, MAPPING, SEQUENCE = f"{PREFIX}str", f"{PREFIX}map", f"{PREFIX}seq"
-_DEEPEST: Final = 200
-"""Levels of nesting that no object has, and that no reader of objects runs out of stack with."""
+_MAX_DEPTH: Final = 200
+"""Levels of nesting: more than any object has, few enough for recursive readers."""
 
 
 class InvalidYamlError(TrainyardError):
-    """Text that is not valid YAML, or says what JSON cannot.
+    """Text that is not valid YAML, or has no equivalent in JSON.
 
     Parameters
     ----------
     source
-        Where the text is from.
+        Name of the source.
     reason
-        What is wrong, with the value.
+        What is invalid, with the value.
     line
-        Line of the text, None where it is unknown.
+        Line of the text; None: unknown.
     fix
         What to do.
     """
@@ -42,7 +42,7 @@ class InvalidYamlError(TrainyardError):
 
     @classmethod
     def of(cls, error: Exception, source: str, fix: str) -> InvalidYamlError:
-        """Return the error for one of the library's."""
+        """Convert an error of the YAML library."""
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         parts = (getattr(error, "context", None), getattr(error, "problem", None))
         reason = ", ".join(filter(None, parts)) or " ".join(str(error).split())
@@ -57,14 +57,14 @@ def compose_all(text: str, source: str = "the text", *, fix: str = FIX) -> Itera
     text
         YAML or JSON.
     source
-        Where it is from, named in errors.
+        Name of the source in errors.
     fix
-        What errors propose.
+        Fix of the errors.
 
     Raises
     ------
     InvalidYamlError
-        It is neither; what comes before was yielded.
+        The text is neither; documents before the error were already yielded.
     """
     loader = None
     try:
@@ -79,12 +79,12 @@ def compose_all(text: str, source: str = "the text", *, fix: str = FIX) -> Itera
 
 
 def error_at(node: yaml.Node, reason: str) -> yaml.YAMLError:
-    """Return the error of a node."""
+    """Return a YAML error at the position of a node."""
     return yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Composes nodes whose tags say only whether a scalar has quotes, no deeper than the stack allows."""
+    """Composes nodes of bounded depth; the tag of a scalar only tells whether it is quoted."""
 
     depth = 0
 
@@ -95,8 +95,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     def descend_resolver(self, parent: yaml.Node | None, _index: Any) -> None:
         self.depth += 1
-        if self.depth > _DEEPEST and parent is not None:
-            raise error_at(parent, f"more than {_DEEPEST} levels of nesting")
+        if self.depth > _MAX_DEPTH and parent is not None:
+            raise error_at(parent, f"more than {_MAX_DEPTH} levels of nesting")
 
     def ascend_resolver(self) -> None:
         self.depth -= 1

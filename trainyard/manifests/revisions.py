@@ -1,4 +1,4 @@
-"""Files at a git revision, and files changed since one; the one place that runs git."""
+"""Files at a git revision, and files changed since one; the only module that runs git."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["changed_files", "texts_at"]
 
 
 def changed_files(revision: str, folder: Path, *, option: str = "--changed-since") -> frozenset[Path]:
-    """Return the files that differ from where the current branch left a revision.
+    """Return the files that differ from the merge base of HEAD and a revision.
 
     Parameters
     ----------
     revision
         Branch, tag or commit, such as ``origin/main``.
     folder
-        A folder of the repository.
+        A folder in the working tree.
     option
-        Option of the command line that asks for it, named in errors.
+        Command-line option named in errors.
 
     Returns
     -------
     frozenset[Path]
-        Resolved paths; renamed files under their new name, untracked ones included, removed ones not.
+        Resolved paths; includes untracked files and the new names of renamed ones, not deleted files.
 
     Raises
     ------
     TrainyardError
-        The folder is in no repository, or the revision is unknown.
+        The folder is not in a repository, or the revision does not exist.
     """
     git = _Git(option)
     root, base = git.branch_point(revision, folder)
@@ -47,26 +47,26 @@ def changed_files(revision: str, folder: Path, *, option: str = "--changed-since
 def texts_at(
     revision: str, folder: Path, wanted: Callable[[str], bool], *, option: str = "--against"
 ) -> dict[str, str]:
-    """Return the texts of a folder where the current branch left a revision.
+    """Return the texts of a folder at the merge base of HEAD and a revision.
 
     Parameters
     ----------
     revision, option
         As for `changed_files`.
     folder
-        The folder, in a working tree of git.
+        A folder in the working tree.
     wanted
-        Whether a file counts, by its path relative to the folder.
+        Selects files by their path relative to the folder.
 
     Returns
     -------
     dict[str, str]
-        Text by path relative to the folder; none where the folder did not exist.
+        Text by path relative to the folder; empty if the folder did not exist.
 
     Raises
     ------
     TrainyardError
-        The folder is in no repository, or the revision is unknown.
+        The folder is not in a repository, or the revision does not exist.
     """
     git = _Git(option)
     top, base = git.branch_point(revision, folder)
@@ -84,19 +84,19 @@ def texts_at(
 
 @dataclass(frozen=True)
 class _Git:
-    """Runs git; errors name the option that needs it."""
+    """Runs git; errors name the option that requires it."""
 
     option: str
 
     def branch_point(self, revision: str, folder: Path) -> tuple[Path, str]:
-        """Return the root of the working tree, and the commit in which the current branch left a revision."""
+        """Return the root of the working tree, and the merge base of HEAD and a revision."""
         if revision.startswith("-"):
             raise TrainyardError(f"{revision!r} is not a revision", fix="name a branch, tag or commit")
         root = Path(os.fsdecode(self.run(folder, "rev-parse", "--show-toplevel")).removesuffix("\n"))
         return root, self.run(root, "merge-base", revision, "HEAD").decode().strip()
 
     def contents(self, root: Path, blobs: Sequence[str]) -> list[str]:
-        """Return the texts of some blobs."""
+        """Return the texts of blobs, in their order."""
         if not blobs:
             return []
         output = self.run(root, "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode())
@@ -110,7 +110,7 @@ class _Git:
         return texts
 
     def run(self, folder: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
-        """Return the output of a command."""
+        """Run a git command and return its output."""
         try:
             done = subprocess.run(  # noqa: S603
                 ["git", "-C", str(folder), *arguments],  # noqa: S607
@@ -120,13 +120,11 @@ class _Git:
                 input=stdin,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise TrainyardError(
-                f"git does not work: {error}", fix=f"install git, or leave {self.option} out"
-            ) from error
+            raise TrainyardError(f"git cannot be run: {error}", fix=f"install git, or omit {self.option}") from error
         if done.returncode:
             reason = " ".join(done.stderr.decode(errors="replace").split()) or f"git {arguments[0]} failed"
             raise TrainyardError(
                 f"{folder} cannot be compared with another revision: {reason}",
-                fix=f"name a revision that exists (in CI: fetch it, with its history), or leave {self.option} out",
+                fix=f"name a revision that exists (in CI: fetch it, with its history), or omit {self.option}",
             )
         return done.stdout

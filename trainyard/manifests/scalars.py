@@ -1,7 +1,7 @@
-"""Values of plain YAML scalars as Kubernetes reads them (sigs.k8s.io/yaml: go-yaml v2, then JSON).
+"""Values of plain YAML scalars as Kubernetes parses them (sigs.k8s.io/yaml: go-yaml v2, then JSON).
 
-PyYAML's own rules differ: it reads ``1:30`` as 90, ``1e3`` and ``0o17`` as text, ``y`` as text and ``2026-01-01`` as a
-date, so that a manifest would mean something else here than in the API server.
+PyYAML's own rules differ from those of the API server: it reads ``1:30`` as 90, ``2026-01-01`` as a date, and ``1e3``,
+``0o17`` and ``y`` as text.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 
 @lru_cache(maxsize=4096)
 def kubernetes_value(text: str) -> Any:
-    """Return the JSON value of a scalar without quotes; a whole number is an integer however it is written.
+    """Return the JSON value of an unquoted scalar; whole numbers are integers in any notation.
 
     Raises
     ------
     ValueError
-        JSON has no such number.
+        The number has no equivalent in JSON.
     """
     if text in _LETTERS:
         return _LETTERS[text]
@@ -50,12 +50,12 @@ def kubernetes_value(text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def plain_value(text: str) -> Any:
-    """Return the value of a scalar without quotes in a file of Trainyard's own: ``1.0`` and ``y`` are left as they are.
+    """Return the value of an unquoted scalar in a file that is not a manifest: ``1.0`` is a float and ``y`` is text.
 
     Raises
     ------
     ValueError
-        JSON has no such number.
+        The number has no equivalent in JSON.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -72,25 +72,25 @@ def plain_value(text: str) -> Any:
 
 
 def _integer(match: re.Match[str]) -> int | None:
-    """Return the integer, None where 64 bits do not hold it."""
+    """Return the integer; None: it does not fit into 64 bits."""
     base, digits = next((_BASES[name], text) for name, text in match.groupdict().items() if text and name in _BASES)
-    if len(digits) > _LONGEST:
+    if len(digits) > _MAX_DIGITS:
         return None
     value = int(match["sign"] + digits, base)
     return value if -(2**63) <= value < (2**63 if match["sign"] == "+" else 2**64) else None
 
 
-_LONGEST: Final = 256
-"""Digits beyond which no number fits, so that none is converted in vain."""
+_MAX_DIGITS: Final = 256
+"""Digits beyond which no number fits into 64 bits; converting longer texts takes quadratic time."""
 
 
 def key_text(text: str) -> str:
-    """Return the JSON key that a key without quotes becomes.
+    """Return the JSON key of an unquoted key.
 
     Raises
     ------
     ValueError
-        JSON has no such key.
+        The key has no equivalent in JSON.
     """
     value = _LETTERS[text] if text in _LETTERS else plain_value(text)
     if isinstance(value, str):
@@ -105,7 +105,7 @@ def key_text(text: str) -> str:
 
 
 def is_ambiguous(text: str) -> bool:
-    """Return whether Kubernetes reads a text without quotes as something else."""
+    """Return whether Kubernetes parses the unquoted text as another value than text."""
     try:
         return not isinstance(kubernetes_value(text), str)
     except ValueError:

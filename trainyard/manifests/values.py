@@ -1,4 +1,4 @@
-"""Build JSON values from composed nodes: each key once, aliases and merge keys applied, within bounds."""
+"""Build JSON values from composed nodes: unique keys, aliases and merge keys applied, bounded size."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trainyard.manifests.nodes import MAPPING, PLAIN, PREFIX, SEQUENCE, TEXT, er
 
 __all__ = ["Dialect", "value_of"]
 
-_MOST: Final = 1_000_000
-"""More values than any file of manifests has: what aliases of aliases can grow to."""
+_MAX_VALUES: Final = 1_000_000
+"""Limit of expanded aliases: more values than any manifest has."""
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     f"{PREFIX}null": (type(None),),
     f"{PREFIX}bool": (bool,),
@@ -25,14 +25,14 @@ _TIMESTAMP: Final = f"{PREFIX}timestamp"
 
 @dataclass(frozen=True)
 class Dialect:
-    """What differs between the readers of YAML.
+    """Differences between manifests and other YAML files.
 
     Parameters
     ----------
     value, key
-        Value of a scalar without quotes, and of one that is a key; they raise ValueError for what JSON cannot say.
+        Return the value of an unquoted scalar or key; raise ValueError if it has no equivalent in JSON.
     last_key_wins
-        Whether a key may be given twice.
+        Whether duplicate keys are accepted.
     """
 
     value: Callable[[str], Any]
@@ -41,37 +41,37 @@ class Dialect:
 
 
 def value_of(node: yaml.Node, dialect: Dialect, *, aliases: bool) -> Any:
-    """Return what a document says.
+    """Return the value of a document.
 
-    The library's general constructors would take most of the time of reading.
+    Replaces the constructors of PyYAML, which take most of the time of loading.
 
     Parameters
     ----------
     node
-        Its root.
+        Root node of the document.
     dialect
-        How scalars and keys are read.
+        Conversion of scalars and keys.
     aliases
-        Whether the text may have anchors.
+        Whether the text may contain anchors.
 
     Raises
     ------
     yaml.YAMLError
-        It says what JSON cannot, or grows beyond all bounds.
+        The document has no equivalent in JSON, or its aliases expand beyond the limit.
     """
     document = _Builder(dialect, {} if aliases else None).built(node)
     if aliases:
-        _refuse_growth(document, node)
+        _limit_expansion(document, node)
     return document
 
 
-def _refuse_growth(document: Any, node: yaml.Node) -> None:
-    left, waiting = _MOST, [document]
+def _limit_expansion(document: Any, node: yaml.Node) -> None:
+    left, waiting = _MAX_VALUES, [document]
     while waiting:
         value = waiting.pop()
         left -= 1
         if left < 0:
-            raise error_at(node, f"aliases grow to more than {_MOST:,} values")
+            raise error_at(node, f"aliases expand to more than {_MAX_VALUES:,} values")
         if isinstance(value, dict):
             waiting.extend(value.values())
         elif isinstance(value, list):
@@ -88,9 +88,9 @@ class _Builder:
     Parameters
     ----------
     dialect
-        How scalars and keys are read.
+        Conversion of scalars and keys.
     known
-        Value by node, which aliases stand for; None in a text without anchors.
+        Value by node id, for aliases; None: the text has no anchors.
     """
 
     dialect: Dialect
@@ -107,7 +107,7 @@ class _Builder:
             known[id(node)] = _UNFINISHED
             known[id(node)] = self._collection(node)
         elif known[id(node)] is _UNFINISHED:
-            raise error_at(node, "an alias stands for what it is in")
+            raise error_at(node, "an alias refers to a collection that contains it")
         return known[id(node)]
 
     def _collection(self, node: yaml.Node) -> Any:
@@ -137,7 +137,7 @@ class _Builder:
         merged: set[Any] = set()
         for key, value in node.value:
             if type(key) is not yaml.ScalarNode:
-                raise error_at(key, "a key is a mapping or a list")
+                raise error_at(key, "a key must be a scalar, not a mapping or a list")
             if key.value == "<<" and key.tag == PLAIN:
                 extra = self._merge(value)
                 found.update(extra)
@@ -159,7 +159,7 @@ class _Builder:
             raise error_at(node, str(error)) from error
 
     def _merge(self, node: yaml.Node) -> dict[Any, Any]:
-        """Return what a merge key brings in; of several mappings the first one that has a key counts."""
+        """Return the mapping of a merge key; for a key in several mappings, the first takes precedence."""
         value = self.built(node)
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in values):

@@ -1,4 +1,4 @@
-"""Admission policies: one rule, every gate."""
+"""Admission policies: one rule model for the API server, the webhook and offline checks."""
 
 from trainyard.policy.admission_rule import Rule
 from trainyard.policy.rule_catalog import load_rules

@@ -1,4 +1,4 @@
-"""HTTP session with an API server, with warnings and explained errors."""
+"""HTTP session with an API server: collects warnings and explains connection errors."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from trainyard.errors import TrainyardError
 __all__ = ["Answer", "Session", "awaited"]
 
 _FORMS = {"apply-patch": "yaml"}
-"""How the API server names the form of a patch where that is not JSON; what is JSON is YAML too."""
+"""Content-type suffix of patches that are not JSON; JSON is valid YAML too."""
 _SECONDS: Any = 60.0
-"""For one request: webhooks have their own, shorter limits, and one that does not answer is to be seen."""
+"""Timeout of one request; longer than the timeout of any webhook, so that webhook timeouts are reported as such."""
 _WARNING = re.compile(r'^299 \S+ "(.*)"$')
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server answered."""
+    """Response of the API server."""
 
     status: int
     body: Mapping[str, Any]
@@ -40,31 +40,31 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The explanation of an error."""
+        """Error message."""
         return str(self.body.get("message", ""))
 
 
 class Session:
-    """A connection to one API server.
+    """Session with one API server.
 
     Parameters
     ----------
     kubeconfig
-        File to read server and credentials from.
+        File with server and credentials.
     context
-        Context in the file; its current one when absent.
+        Context in the file; the current one if unset.
 
     Raises
     ------
     TrainyardError
-        The file cannot be used, or the server does not answer.
+        The file is invalid, or the server does not respond.
     """
 
     def __init__(self, kubeconfig: Path, context: str | None = None) -> None:
         try:
             config = KubeConfig.from_file(kubeconfig).get(context)
             if config is None:
-                raise ConfigError("it names no current context")
+                raise ConfigError("it has no current context")
             self._client = Client(config, ConnectionParams(timeout=_SECONDS, trust_env=False))
             self._client.get("/version").raise_for_status()
         except Exception as error:
@@ -91,7 +91,7 @@ class Session:
         headers: Sequence[tuple[str, str]] = (),
         patch: str = "merge-patch",
     ) -> Answer:
-        """Make one request; ``patch`` is the kind of a PATCH."""
+        """Send a request; ``patch`` is the patch type of a PATCH."""
         content_type = f"application/{patch}+{_FORMS.get(patch, 'json')}" if method == "PATCH" else "application/json"
         response = self._client.request(
             method,
@@ -110,7 +110,7 @@ class Session:
         )
 
     def create(self, path: str, body: Mapping[str, Any]) -> None:
-        """Create an object that must be accepted."""
+        """Create an object, or fail."""
         answer = self.request("POST", path, body)
         if not answer.ok:
             raise TrainyardError(
@@ -120,12 +120,12 @@ class Session:
 
 
 def awaited(what: str, probe: Callable[[], bool], *, timeout: float = 30.0, interval: float = 0.05) -> None:
-    """Return once the probe is true.
+    """Wait until the probe returns true.
 
     Raises
     ------
     TrainyardError
-        It was not in time.
+        The timeout expired.
     """
     deadline = time.monotonic() + timeout
     while not probe():

@@ -1,4 +1,4 @@
-"""The API server as an engine: every case is a dry run against the generated policies."""
+"""API server engine: each case is a dry-run request against the generated policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
 from trainyard.policy.api_session import Answer, Session, awaited
-from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
+from trainyard.policy.cases import Case, Evaluation, Verdict, World, by_parameters, spec_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
@@ -28,21 +28,21 @@ _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' w
 _RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
 _JUDGING = "failed expression: false"
-"""What the sentinel says once it judges."""
+"""Message of the sentinel policy once it is active."""
 _WORKERS = 4
-"""Requests in flight at the same time."""
+"""Maximum requests in flight."""
 _METHODS = {"CREATE": "POST", "UPDATE": "PATCH", "DELETE": "DELETE"}
 
 
 class ApiServerEngine:
-    """Judges cases by dry runs against a live API server.
+    """Evaluates cases by dry-run requests to a live API server.
 
     Parameters
     ----------
     session
         Connection with the rights of a cluster administrator.
     library
-        Shared CEL fragments; the shipped ones when absent.
+        Shared CEL fragments; the shipped ones if unset.
     """
 
     name = "API server"
@@ -52,22 +52,22 @@ class ApiServerEngine:
         self._library = library
         self._scratch = Scratch(_new_run())
 
-    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
-        """Return one judgement a case, in order; whatever is created for them is removed again."""
+    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+        """Return one evaluation per case, in order; delete all created objects afterwards."""
         cases = list(cases)
         if not cases:
             return []
-        judgements: dict[int, Judgement] = {}
+        evaluations: dict[int, Evaluation] = {}
         for parameters, indices in by_parameters(cases):
             self._scratch = Scratch(_new_run())
-            part = self._judge_alike([cases[index] for index in indices], world, parameters)
-            judgements.update(zip(indices, part, strict=True))
-        return [judgements[index] for index in range(len(cases))]
+            part = self._evaluate_part([cases[index] for index in indices], world, parameters)
+            evaluations.update(zip(indices, part, strict=True))
+        return [evaluations[index] for index in range(len(cases))]
 
-    def _judge_alike(
+    def _evaluate_part(
         self, cases: Sequence[Case], world: World, parameters: Mapping[str, dict[str, Any]]
-    ) -> list[Judgement]:
-        """Return the judgements of cases whose rules have one set of parameters each."""
+    ) -> list[Evaluation]:
+        """Return the evaluations of cases with one parameter set per rule."""
         rules = {case.rule.id: case.rule for case in cases}
         with ThreadPoolExecutor(_WORKERS) as workers, ExitStack() as stack:
             namespaces = stack.enter_context(self._namespaces(cases, world))
@@ -86,12 +86,12 @@ class ApiServerEngine:
             ]
             stack.enter_context(self._old_objects(requests))
             stack.enter_context(self._policies(list(rules.values()), sorted(set(variants)), parameters))
-            return list(workers.map(self._judge, requests))
+            return list(workers.map(self._evaluate, requests))
 
-    def _judge(self, request: _Request) -> Judgement:
-        if request.problem:
-            return Judgement(None, problem=request.problem)
-        return _judgement(request.case, request.send())
+    def _evaluate(self, request: _Request) -> Evaluation:
+        if request.error:
+            return Evaluation(None, problem=request.error)
+        return _evaluation(request.case, request.send())
 
     @contextmanager
     def _created(self, objects: Sequence[Placed]) -> Iterator[None]:
@@ -107,9 +107,9 @@ class ApiServerEngine:
 
     @contextmanager
     def _namespaces(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
-        """Make the namespaces with what their TenantPolicies say; cases with equal ones share.
+        """Create a namespace per distinct TenantPolicy, with its facts.
 
-        Where the platform is installed its controller removes facts that no TenantPolicy says: then there is one.
+        An installed platform's controller removes facts without a TenantPolicy, so the TenantPolicies are created too.
         """
         installed = self._session.request("GET", f"/apis/{PLATFORM_API_VERSION}/tenantpolicies?limit=1").ok
         names: dict[str, str] = {}
@@ -145,7 +145,7 @@ class ApiServerEngine:
 
     @contextmanager
     def _platforms(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
-        """Make one namespace for each Platform that the cases need; it carries what that says."""
+        """Create one namespace per distinct Platform, with its facts."""
         names: dict[str, str] = {}
         objects: list[Placed] = []
         assigned: list[str] = []
@@ -161,7 +161,7 @@ class ApiServerEngine:
 
     @contextmanager
     def _user(self, rules: Iterable[Rule]) -> Iterator[None]:
-        """Let the users of the cases write the kinds under test, and nothing else."""
+        """Grant the users of the cases write access to the kinds under test, and nothing else."""
         groups: dict[str, set[str]] = {"": {"configmaps"}}
         for rule in rules:
             for match in rule.matches:
@@ -177,16 +177,16 @@ class ApiServerEngine:
 
     @contextmanager
     def _old_objects(self, requests: Sequence[_Request]) -> Iterator[None]:
-        """Make what updates and deletions start from, before any policy of the run exists; cases may share it."""
+        """Create the old objects of updates and deletions before any policy of the run; cases may share them."""
         made: list[_Request] = []
         try:
             for request in requests:
                 old = request.old_object
-                if old is None or request.problem or any(request.starts_like(other) for other in made):
+                if old is None or request.error or any(request.starts_like(other) for other in made):
                     continue
                 answer = self._session.request("POST", request.collection, old)
                 if not answer.ok:
-                    request.problem = f"oldObject was refused: {answer.message}"
+                    request.error = f"oldObject was rejected: {answer.message}"
                     continue
                 made.append(request)
                 if request.terminating:
@@ -235,14 +235,14 @@ class _Request:
         self._users = scratch.users
         self._labels = scratch.labels(case.rule.id, variant)
         self.case = case
-        self.problem = ""
+        self.error = ""
         self.collection = ""
         subject = case.content.object or case.content.old_object or {}
         self._name = subject.get("metadata", {}).get("name") or name
         judged = (subject.get("apiVersion"), subject.get("kind"))
         match = next((match for match in case.rule.matches if _fits(match, judged, case.operation)), None)
         if match is None:
-            self.problem = f"the rule does not match {judged[0]} {judged[1]}"
+            self.error = f"the rule does not match {judged[0]} {judged[1]}"
             return
         root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
         scope = f"/namespaces/{namespace}" if match.scope == "Namespaced" else ""
@@ -263,7 +263,7 @@ class _Request:
         return self._under_test(self.case.content.old_object)
 
     def starts_like(self, other: _Request) -> bool:
-        """Whether another case has made the object this one starts from."""
+        """Whether another case has created the same old object."""
         return self.item == other.item and self.old_object == other.old_object
 
     def send(self) -> Answer:
@@ -282,7 +282,7 @@ class _Request:
         metadata["name"] = self._name
         metadata["labels"] = {**metadata.get("labels", {}), **self._labels}
         for owner in metadata.get("ownerReferences") or ():
-            # The owners exist in the case only; of a version that is not served the garbage collector lets them be.
+            # The owners do not exist; the garbage collector ignores owners of a version that is not served.
             owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
         metadata.pop("deletionTimestamp", None)
         return result
@@ -299,9 +299,9 @@ def _new_run() -> str:
 
 
 def findings_of(text: str) -> tuple[str | None, frozenset[str]]:
-    """Return the rule and the field paths that the message of a generated policy names; None where it names no rule.
+    """Return the rule and the field paths named by the message of a generated policy; None if it names no rule.
 
-    A path may hold any text in brackets: the key of a map.
+    Brackets in a path may contain any text: the key of a map.
     """
     start = _RULE.match(text)
     if start is None:
@@ -321,25 +321,25 @@ def _fits(match: Match, judged: tuple[str | None, str | None], operation: str) -
     return (match.api_version, match.kind) == judged and operation in match.operations
 
 
-def _judgement(case: Case, answer: Answer) -> Judgement:
+def _evaluation(case: Case, answer: Answer) -> Evaluation:
     if case.content.refused:
-        # What the rule says of such an object counts where no schema stands before it.
+        # The expected finding applies where no schema precedes the rule.
         if answer.status in (400, 422):
-            return Judgement(case.verdict, frozenset(case.content.paths))
-        return Judgement(None, problem=f"the schema does not refuse it: {answer.status} {answer.message}")
+            return Evaluation(case.verdict, frozenset(case.content.paths))
+        return Evaluation(None, problem=f"the schema does not reject it: {answer.status} {answer.message}")
     paths: set[str] = set()
     for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
         rule, named = findings_of(text)
         if rule != case.rule.id:
-            return Judgement(None, problem=f"the rule could not be evaluated: {text}")
+            return Evaluation(None, problem=f"the rule could not be evaluated: {text}")
         paths |= named
     if answer.ok:
-        return Judgement(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
+        return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
     if case.rule.gate is Gate.CRD:
         causes = answer.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Judgement(Verdict.DENY, fields) if fields else Judgement(None, problem=answer.message)
+        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, problem=answer.message)
     denied = _DENIED.search(answer.message)
     if denied is None:
-        return Judgement(None, frozenset(paths), problem=answer.message)
-    return Judgement(Verdict.DENY, frozenset(paths))
+        return Evaluation(None, frozenset(paths), problem=answer.message)
+    return Evaluation(Verdict.DENY, frozenset(paths))

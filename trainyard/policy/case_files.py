@@ -21,7 +21,7 @@ from trainyard.settings.settings_model import SettingsModel
 __all__ = ["CASES", "load_cases", "shared_bases"]
 
 CASES = "cases.yaml"
-"""Name of the file that holds the cases of a rule, beside its rule.yaml."""
+"""Name of the file with the cases of a rule, beside its rule.yaml."""
 
 _FIX = "compare with the cases.yaml of a rule in policies/"
 
@@ -29,44 +29,46 @@ Bases = dict[str, dict[str, Any]]
 
 
 class Source(Patch):
-    """An object: written out, or a base with changes."""
+    """An object: complete, or a base with changes."""
 
     base: str | None = Field(default=None, description="Name of a base of the file or of lib/bases.yaml")
-    object: dict[str, Any] | None = Field(default=None, description="The whole object, where no base is like it")
+    object: dict[str, Any] | None = Field(default=None, description="The complete object, if no base is similar")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.base is None) == (self.object is None):
-            raise ValueError("name a base or write out the object, one of the two")
+            raise ValueError("set either base or object")
         if self.object is not None and not self.empty:
-            raise ValueError("set, remove and add change a base; write the object as it is meant")
+            raise ValueError("set, remove and add change a base; edit the object itself")
         return self
 
 
 class CaseEntry(Source, Circumstances):
-    """One case: the object that a request creates, updates or deletes, and what the rule says."""
+    """One case: the object that a request creates, updates or deletes, and the expected verdict."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="Unique in the file")
     verdict: Verdict
-    runtime: Source | None = Field(default=None, description="The runtime that a TrainJob names")
-    update: Patch | None = Field(default=None, description="The request updates the object by these changes")
+    runtime: Source | None = Field(default=None, description="The runtime that the TrainJob references")
+    update: Patch | None = Field(default=None, description="The request updates the object with these changes")
     delete: bool = Field(default=False, description="The request deletes the object")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.verdict is Verdict.ALLOW) != (not self.paths):
-            raise ValueError("a violation has paths, an allowed object has none; correct paths or verdict")
+            raise ValueError(
+                "a violation requires paths, and an allowed object must not have any; correct paths or verdict"
+            )
         if self.update is not None and self.delete:
-            raise ValueError("a request updates or deletes an object, not both; keep one of update and delete")
+            raise ValueError("update and delete are mutually exclusive; keep one of them")
         if self.update is not None and self.update.empty:
-            raise ValueError("the update changes nothing; name a field under update")
+            raise ValueError("the update is empty; add a change under update")
         return self
 
 
 class CasesFile(SettingsModel):
     """The content of ``cases.yaml``."""
 
-    bases: dict[str, Source] = Field(default={}, description="Objects by the names that cases call them")
+    bases: dict[str, Source] = Field(default={}, description="Objects by the names that cases use")
     cases: tuple[CaseEntry, ...]
 
 
@@ -82,7 +84,7 @@ def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
     Raises
     ------
     TrainyardError
-        A file is wrong, or cases lie where they are not read.
+        A file is invalid, or a rule folder has a folder ``cases``, which is not read.
     """
     by_folder = {f"{rule.id}-{rule.slug}": rule for rule in rules}
     shared = shared_bases()
@@ -97,7 +99,7 @@ def load_cases(folder: Path, rules: Iterable[Rule]) -> list[Case]:
 
 
 def shared_bases() -> Bases:
-    """Return the base objects that every rule may use, by name: ``lib/bases.yaml`` of the shipped catalog."""
+    """Return the base objects available to every rule, by name: ``lib/bases.yaml`` of the shipped catalog."""
     path = data_folder("policies") / "lib" / "bases.yaml"
     document = read_yaml(path)
     try:
@@ -138,14 +140,14 @@ def _read_cases(rule: Rule, path: Path, shared: Bases) -> list[Case]:
 
 
 def _expanded_bases(sources: dict[str, Source], shared: Bases, path: Path) -> Bases:
-    """Return the objects of all bases by name, the shared ones included."""
+    """Return the objects of all bases by name, including the shared ones."""
     bases, findings = dict(shared), []
     for name, source in sources.items():
         where = f"bases[{name}]"
         if name in shared:
-            findings.append(Finding(where, "lib/bases.yaml has a base of this name", "take another name"))
+            findings.append(Finding(where, "lib/bases.yaml has a base of this name", "use another name"))
         elif source.base is not None and source.empty:
-            findings.append(Finding(where, f"it is equal to base {source.base!r}", "use that one, or name a change"))
+            findings.append(Finding(where, f"is equal to base {source.base!r}", "use that base, or add a change"))
         body, found = _body(source, bases)
         findings += [_below(where, finding) for finding in found]
         if body is not None:
@@ -161,11 +163,11 @@ def _unused(content: CasesFile) -> Iterator[Finding]:
         named |= {entry.base, entry.runtime.base if entry.runtime else None}
     for name in content.bases:
         if name not in named:
-            yield Finding(f"bases[{name}]", "no case uses this base", "delete it, or correct the base of a case")
+            yield Finding(f"bases[{name}]", "is not used by any case", "delete it, or correct the base of a case")
 
 
 def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Finding]]:
-    """Return what a case is about, and what is wrong with its patches."""
+    """Return the content of a case, and the errors of its patches."""
     body, findings = _body(entry, bases)
     old, runtime = None, None
     if entry.delete:
@@ -188,7 +190,9 @@ def _body(source: Source, bases: Bases) -> tuple[dict[str, Any] | None, list[Fin
     if base is None:
         known = ", ".join(sorted(bases))
         return None, [
-            Finding("base", f"there is no base {source.base!r}", f"use one of {known}, or define it first under bases")
+            Finding(
+                "base", f"base {source.base!r} does not exist", f"use one of {known}, or define it first under bases"
+            )
         ]
     return patched(base, source)
 
@@ -198,7 +202,7 @@ def _below(path: str, finding: Finding) -> Finding:
 
 
 def _validation_findings(error: ValidationError, document: dict[str, Any]) -> list[Finding]:
-    """Return what a schema says, with cases called by their names."""
+    """Return schema errors as findings, with cases identified by name."""
     findings = []
     for entry in error.errors():
         first, *rest = entry["loc"]
@@ -216,4 +220,4 @@ def _name_of(entries: Any, key: int | str) -> str:
 
 
 def _wrong(path: Path, findings: Iterable[Finding]) -> TrainyardError:
-    return TrainyardError(f"{path} is wrong", fix=_FIX, findings=list(findings))
+    return TrainyardError(f"{path} is invalid", fix=_FIX, findings=list(findings))

@@ -1,4 +1,4 @@
-"""Cases of a rule: objects with the expected decision of every engine, and the comparison of decisions."""
+"""Test cases of a rule: objects with their expected verdict, and the comparison with an engine's evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "CaseResult",
     "Circumstances",
     "Engine",
-    "Judgement",
+    "Evaluation",
     "Verdict",
     "World",
     "by_parameters",
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 MISSING_PARAMETER = "parameters"
-"""Path of the finding that the object a rule reads does not exist."""
+"""Path of the finding for a missing parameter object."""
 
 
 class Verdict(StrEnum):
-    """What a gate says about an object."""
+    """Verdict of a gate on an object."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -43,53 +43,53 @@ class Verdict(StrEnum):
 
 
 class User(SettingsModel):
-    """Who makes the request."""
+    """User of the request."""
 
     name: str = "ann@example.com"
     groups: tuple[str, ...] = ()
 
 
 class World(SettingsModel):
-    """What exists around the judged object; a case replaces single fields."""
+    """Parameter objects that exist beside the evaluated object; a case overrides single fields."""
 
     platform: dict[str, Any]
     tenant_policy: dict[str, Any]
 
 
 def spec_of(world: Mapping[str, Any], case: Mapping[str, Any] | Literal["missing"]) -> dict[str, Any] | None:
-    """Return the spec of a parameter object in a case: the world's with the case's fields, None where it is missing."""
+    """Return the spec of a parameter object: the world's with the case's overrides; None if it is missing."""
     return None if isinstance(case, str) else {**world, **case}
 
 
 class Circumstances(SettingsModel):
-    """What a case says besides its objects."""
+    """Circumstances of a case: everything but its objects."""
 
-    about: str = Field(description="What the case shows, in one line")
+    about: str = Field(description="Purpose of the case, in one line")
     namespace: Literal["tenant", "foreign", "platform"] = "tenant"
-    platform: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
-    tenant_policy: dict[str, Any] | Literal["missing"] = Field(default={}, description="Fields of spec that differ")
-    parameters: dict[str, Any] = Field(default={}, description="Parameters of the rule that differ from its defaults")
+    platform: dict[str, Any] | Literal["missing"] = Field(default={}, description="Overrides of spec")
+    tenant_policy: dict[str, Any] | Literal["missing"] = Field(default={}, description="Overrides of spec")
+    parameters: dict[str, Any] = Field(default={}, description="Overrides of the rule's parameter defaults")
     user: User = User()
     paths: tuple[str, ...] = ()
     refused: bool = Field(
-        default=False, description="Whether the kind's schema refuses the object before the API server asks any policy"
+        default=False, description="Whether the kind's schema rejects the object before any policy is evaluated"
     )
 
 
 class CaseContent(Circumstances):
     """A case with its objects.
 
-    An update has both objects. ``object`` is then what the update leaves behind; a deletion has only ``old_object``.
+    A creation has only ``object``, a deletion only ``old_object``, an update both.
     """
 
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
-    runtime: dict[str, Any] | None = Field(default=None, description="The runtime that a TrainJob names")
+    runtime: dict[str, Any] | None = Field(default=None, description="The runtime that the TrainJob references")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One object and the verdict of one rule about it."""
+    """One request and the expected verdict of one rule."""
 
     rule: Rule
     name: str
@@ -99,29 +99,29 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Rule and name, for people."""
+        """Rule id and name, for display."""
         return f"{self.rule.id}/{self.name}"
 
     @property
     def operation(self) -> Literal["CREATE", "UPDATE", "DELETE"]:
-        """The request the case stands for."""
+        """Operation of the request."""
         if self.content.object is None:
             return "DELETE"
         return "CREATE" if self.content.old_object is None else "UPDATE"
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What one engine said.
+class Evaluation:
+    """Result of one engine.
 
     Parameters
     ----------
     verdict
-        Verdict of the rule under test; None where the engine could not judge.
+        Verdict of the rule under test; None if the evaluation failed.
     paths
-        Field paths that the rule named.
+        Field paths of the violations.
     problem
-        Why the engine could not judge.
+        Why the evaluation failed.
     """
 
     verdict: Verdict | None
@@ -131,29 +131,29 @@ class Judgement:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case, what an engine said, and why that is wrong (empty: it is right)."""
+    """A case, an engine's evaluation, and how it differs from the expected one (empty: it does not)."""
 
     case: Case
-    judgement: Judgement
+    evaluation: Evaluation
     fault: str
 
 
 class Engine(Protocol):
-    """Something that judges cases."""
+    """Evaluates cases."""
 
     name: str
 
-    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
-        """Return one judgement a case, in order."""
+    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+        """Return one evaluation per case, in order."""
 
 
 def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]], list[int]]]:
-    """Divide cases so that in each part a rule has one set of parameters.
+    """Partition cases so that each part has one parameter set per rule.
 
     Returns
     -------
     list[tuple[dict[str, dict[str, Any]], list[int]]]
-        The parameters by rule, and the indices of the cases that are judged by them.
+        Parameters by rule, and the indices of the cases that use them.
     """
     sets: dict[str, list[dict[str, Any]]] = {}
     parts: list[tuple[dict[str, dict[str, Any]], list[int]]] = []
@@ -169,23 +169,23 @@ def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]]
 
 
 def load_world(folder: Path) -> World:
-    """Read the world that the cases of a catalog folder live in."""
+    """Read the parameter objects of a catalog folder's cases."""
     path = folder / "lib" / "world.yaml"
     return validated(World, read_yaml(path), path)
 
 
-def compare(case: Case, judgement: Judgement) -> CaseResult:
-    """Compare a judgement with what the case expects: the verdict and the set of field paths."""
+def compare(case: Case, evaluation: Evaluation) -> CaseResult:
+    """Compare an evaluation with the expected verdict and field paths."""
     expected = frozenset(case.content.paths)
     fault = ""
-    if judgement.verdict is None:
-        fault = f"not judged: {judgement.problem}"
-    elif judgement.verdict is not case.verdict:
-        got = f"{judgement.verdict.value} {_shown(judgement.paths)}"
+    if evaluation.verdict is None:
+        fault = f"not evaluated: {evaluation.problem}"
+    elif evaluation.verdict is not case.verdict:
+        got = f"{evaluation.verdict.value} {_shown(evaluation.paths)}"
         fault = f"expected {case.verdict.value}, got {got}"
-    elif judgement.paths != expected:
-        fault = f"expected paths {_shown(expected)}, got {_shown(judgement.paths)}"
-    return CaseResult(case, judgement, fault)
+    elif evaluation.paths != expected:
+        fault = f"expected paths {_shown(expected)}, got {_shown(evaluation.paths)}"
+    return CaseResult(case, evaluation, fault)
 
 
 def _shown(paths: Iterable[str]) -> str:

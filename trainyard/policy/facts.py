@@ -1,11 +1,12 @@
 """Policy facts: TenantPolicy and Platform as annotations of Namespaces, for policies in the API server.
 
-An API server maps the kinds of CustomResourceDefinitions up to half a minute after it starts; until then it rejects
-whatever a policy with such a parameter matches. Namespaces it knows from its first request on. So the facts of a
-TenantPolicy lie on its own Namespace, which CEL sees without a look-up, and those of the Platform on a Namespace that
-every cluster has. ``policies/lib/tenant-policy.cel.yaml`` and ``policies/lib/platform.cel.yaml`` read them.
+After a start, an API server needs up to half a minute to discover the kinds of CustomResourceDefinitions; until then it
+rejects all requests that a policy with such a parameter matches. Namespaces are available immediately. Therefore, the
+facts of a TenantPolicy are stored in its own Namespace, which CEL reads without a lookup, and those of the Platform in
+a Namespace that every cluster has. ``policies/lib/tenant-policy.cel.yaml`` and ``policies/lib/platform.cel.yaml`` read
+them.
 
-The schemas bound both to 90 KB; all annotations of an object may have 256 KiB.
+The schemas limit both to 90 KB; Kubernetes limits the annotations of an object to 256 KiB.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ __all__ = [
 ]
 
 FACTS_PREFIX: Final = "policy.trainyard.dev/"
-"""Starts the key of every fact; OBJ-002 rejects whoever is not the platform and writes one."""
+"""Key prefix of facts; OBJ-002 rejects facts written by anyone but the platform."""
 
 PLATFORM_FACTS_NAMESPACE: Final = "kube-system"
-"""Carries the facts of the Platform: it exists in every cluster, and cannot be deleted."""
+"""Namespace with the Platform's facts: it exists in every cluster, and cannot be deleted."""
 
 _UNLIMITED: Final = "unlimited"
 _SEPARATOR: Final = ","
@@ -39,7 +40,7 @@ def tenant_facts(spec: Mapping[str, Any] | None) -> dict[str, str]:
     Parameters
     ----------
     spec
-        ``spec`` of the TenantPolicy; None where there is none: then there are no facts, and creations are rejected.
+        ``spec`` of the TenantPolicy; None if it does not exist: without facts, creations are rejected.
     """
     if spec is None:
         return {}
@@ -55,12 +56,12 @@ def tenant_facts(spec: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def platform_facts(spec: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the annotations of the Namespace that carries the Platform's facts.
+    """Return the annotations of the Namespace with the Platform's facts.
 
     Parameters
     ----------
     spec
-        ``spec`` of the Platform; None where there is none.
+        ``spec`` of the Platform; None if it does not exist.
     """
     if spec is None:
         return {}
@@ -85,7 +86,7 @@ def _facts(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _joined(values: Any) -> str:
-    """Return the texts of a list; one that holds the separator is the name of no object, and is left out."""
+    """Join the strings of a list; omit those with the separator, which no object name can contain."""
     return _SEPARATOR.join(each for each in _items(values) if isinstance(each, str) and each and _SEPARATOR not in each)
 
 
@@ -94,7 +95,7 @@ def _items(values: Any) -> Iterable[Any]:
 
 
 def _amount(value: Any) -> str:
-    """Return a ceiling; what is no number allows nothing."""
+    """Return a limit; an invalid value allows nothing."""
     if value is None:
         return _UNLIMITED
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else "0"

@@ -1,4 +1,4 @@
-"""Field patches: an object in which the fields at given paths are set, removed or added."""
+"""Field patches: set, remove or add fields of an object by path."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _STEP: Final = re.compile(r"(?:^|(?<=.)\.)([^.\[\]]+)|\[([^\]]*)\]")
 
 
 class Patch(SettingsModel):
-    """Changes of an object, each at a field path as findings name it (``spec.tasks[0].template``, ``labels[a.b/c]``).
+    """Changes of an object by field path, in the syntax of findings (``spec.tasks[0].template``, ``labels[a.b/c]``).
 
-    They are made in the order of these fields, and within a field in the order of the file. A field that is set or
-    removed must exist and one that is added must not, so that a misspelled path is an error.
+    Applied in the order of these fields, and within a field in file order. Paths under ``set`` and ``remove`` must
+    exist, and paths under ``add`` must not, so that a misspelled path is an error.
     """
 
-    set: dict[str, Any] = Field(default={}, description="New values of fields that exist")
+    set: dict[str, Any] = Field(default={}, description="New values of existing fields")
     remove: tuple[str, ...] = Field(default=(), description="Fields and list items to remove")
     add: dict[str, Any] = Field(
-        default={}, description="New fields, whose parents exist; a list item is inserted at its index"
+        default={}, description="New fields of existing parents; a list item is inserted at its index"
     )
 
     @property
@@ -36,16 +36,16 @@ class Patch(SettingsModel):
 
 
 class _PatchError(Exception):
-    """A change that cannot be made: why, and the fix."""
+    """A change that cannot be applied; its arguments are the message and the fix."""
 
 
 def patched(body: dict[str, Any], patch: Patch) -> tuple[dict[str, Any], list[Finding]]:
-    """Return a copy with the changes of a patch, and one problem for each change that cannot be made.
+    """Return a copy with the patch applied, and one finding per change that cannot be applied.
 
-    The path of a problem is the one in the patch, such as ``add[spec.nodeName]``.
+    Paths of findings are those of the patch, such as ``add[spec.nodeName]``.
     """
     result = copy.deepcopy(body)
-    problems: list[Finding] = []
+    findings: list[Finding] = []
     changes = [
         *(("set", path, value) for path, value in patch.set.items()),
         *(("remove", path, None) for path in patch.remove),
@@ -56,35 +56,35 @@ def patched(body: dict[str, Any], patch: Patch) -> tuple[dict[str, Any], list[Fi
             _change(result, kind, path, copy.deepcopy(value))
         except _PatchError as fault:
             message, fix = fault.args
-            problems.append(Finding(f"{kind}[{path}]", message, fix))
-    return result, problems
+            findings.append(Finding(f"{kind}[{path}]", message, fix))
+    return result, findings
 
 
 def _change(body: dict[str, Any], kind: str, path: str, value: Any) -> None:
-    """Make one change in place."""
+    """Apply one change in place."""
     holder, key, where = _place(body, path)
     exists = key in holder if isinstance(holder, dict) else key < len(holder)
     if not exists and kind != "add":
-        other = ", or write it under add" if kind == "set" else ""
+        other = ", or move it to add" if kind == "set" else ""
         raise _PatchError(f"{where} has no {_shown(key)}; it has {_keys(holder)}", f"correct the path{other}")
     if kind == "remove":
         del holder[key]
     elif kind == "set":
         if type(holder[key]) is type(value) and holder[key] == value:
-            raise _PatchError(f"the value is {value!r} already", "leave it out, or correct the path")
+            raise _PatchError(f"the value is already {value!r}", "remove the change, or correct the path")
         holder[key] = value
     elif isinstance(holder, list):
         if key > len(holder):
             raise _PatchError(f"{where} has {len(holder)} items", f"use an index up to {len(holder)}")
         holder.insert(key, value)
     elif exists:
-        raise _PatchError(f"the field exists and is {holder[key]!r}", "write it under set, or correct the path")
+        raise _PatchError(f"the field exists and is {holder[key]!r}", "move it to set, or correct the path")
     else:
         holder[key] = value
 
 
 def _place(body: dict[str, Any], path: str) -> tuple[Any, Any, str]:
-    """Return the mapping or list that holds the field of a path, the field's key there, and the path of the holder."""
+    """Return the parent mapping or list of a path, the field's key in it, and the parent's path."""
     steps = _steps(path)
     holder: Any = body
     where = ""
@@ -108,14 +108,14 @@ def _place(body: dict[str, Any], path: str) -> tuple[Any, Any, str]:
 
 
 def _steps(path: str) -> list[str]:
-    """Divide a path into its keys and indices."""
+    """Split a path into keys and indices."""
     steps, position = [], 0
     while position < len(path) and (match := _STEP.match(path, position)):
         steps.append(match[2] if match[1] is None else match[1])
         position = match.end()
     if not steps or position < len(path):
         raise _PatchError(
-            "this is no field path", "write it like spec.tasks[0].template.metadata.labels[example.com/team]"
+            "is not a valid field path", "use the format spec.tasks[0].template.metadata.labels[example.com/team]"
         )
     return steps
 

@@ -1,8 +1,8 @@
-"""Gate: one decision about an object and all objects rendered from it, for webhook and reconciler.
+"""Gate: one decision about a request and all objects rendered from it, for webhook and reconciler.
 
-The made objects are judged as what they will be: created by the platform in the namespace of their origin. So a rule
-that can only be broken by what comes out of runtime, patches and defaults together is broken here, and not first when
-the platform has already begun to create.
+Rendered objects are reviewed as creations by the platform in the namespace of their origin. Thus, a violation that only
+results from runtime, patches and defaults together is reported here, and not after the platform has begun to create
+objects.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from trainyard.checks.finding import Finding
 from trainyard.policy.review import (
     Decision,
     DecisionUnavailableError,
+    FindingFilter,
     Review,
-    Said,
     Surroundings,
     Violation,
     decision_of,
@@ -26,30 +26,30 @@ from trainyard.policy.review import (
 )
 from trainyard.settings.platform import PolicySettings
 
-__all__ = ["NO_DECISION", "DecisionSource", "Gate", "Ruling", "unavailable"]
+__all__ = ["NO_DECISION", "DecisionSource", "Gate", "GateDecision", "unavailable"]
 
 NO_DECISION: Final = "POL-000"
-"""Stands for the rule where nothing could be judged; no rule of the catalog has this id."""
+"""Rule id of findings without a decision; no rule of the catalog has this id."""
 
 
 class DecisionSource(Protocol):
-    """What answers about requests: the client of the policy server."""
+    """Source of decisions: a client of the policy server."""
 
     async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the decisions about several requests; DecisionUnavailableError where there is not one for each."""
+        """Return one decision per request; raise DecisionUnavailableError otherwise."""
         ...
 
 
 @dataclass(frozen=True)
-class Ruling:
-    """What is to be said about a request.
+class GateDecision:
+    """Merged decision about a request and the objects rendered from it.
 
     Parameters
     ----------
     denials
-        Why it is refused; empty where it is allowed.
+        Violations for which it is rejected; empty if it is allowed.
     warnings, audits
-        What else is wrong: to be told to whoever asks, and to be written down only.
+        Other violations: for the response, and for the log only.
     """
 
     denials: tuple[Finding, ...] = ()
@@ -58,22 +58,22 @@ class Ruling:
 
 
 class Gate:
-    """Asks for decisions and puts them together.
+    """Queries decisions and merges them.
 
     Parameters
     ----------
     source
-        Answers about requests.
+        Source of decisions.
     settings
         States, parameters and exemptions of the stack.
     exempt_namespaces
         Namespaces of the platform.
     namespace
-        Namespace of the service account that creates the made objects.
-    told
-        Rules that the API server has judged before: it has warned of the object itself already.
+        Namespace of the service account that creates rendered objects.
+    reported
+        Rules that the API server also evaluates: it has already returned their warnings about the object itself.
     clock
-        Wall clock (UTC), by which exemptions end.
+        Wall clock (UTC), for the expiry of exemptions.
     """
 
     def __init__(
@@ -83,48 +83,48 @@ class Gate:
         exempt_namespaces: Sequence[str],
         *,
         namespace: str,
-        told: Iterable[str] = (),
+        reported: Iterable[str] = (),
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._source = source
         self._settings = settings
         self._exempt = tuple(exempt_namespaces)
-        self._told = frozenset(told)
+        self._reported = frozenset(reported)
         self._clock = clock
         self._controller = platform_controller(namespace)
 
-    async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> Ruling:
-        """Return the ruling about a request.
+    async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> GateDecision:
+        """Return the merged decision about a request.
 
         Parameters
         ----------
         review
-            The request itself.
+            The request.
         made
-            Objects that the platform will create when it is granted.
+            Objects that the platform will create if the request is allowed.
 
         Raises
         ------
         DecisionUnavailableError
-            There is no decision: the request must be refused.
+            There is no decision: the request must be rejected.
         """
-        # What is wrong with several of them is said of the first; people look for it where the pods are.
+        # A finding of several objects is reported for the first one; users expect it at the JobSet, which has the pods.
         bodies = sorted(made, key=lambda body: bool(body["kind"] != "JobSet"))
         reviews = [review, *(self._creation(review, body) for body in bodies)]
         document = documents_of(reviews, Surroundings(self._settings, self._exempt, self._clock()))
         answers = await self._source.decide_all(document)
         if len(answers) != len(reviews):
-            raise DecisionUnavailableError("the policy server answered for another number of requests")
+            raise DecisionUnavailableError("the policy server returned a wrong number of decisions")
         own, *rest = (decision_of(answer) for answer in answers)
-        said, others = Said(own.findings), list(zip(bodies, rest, strict=True))
-        denials = (*_problems(own.violations), *_made(others, said, lambda decision: decision.violations))
+        reported, others = FindingFilter(own.findings), list(zip(bodies, rest, strict=True))
+        denials = (*_plain(own.violations), *_rendered_findings(others, reported, lambda decision: decision.violations))
         if not all(decision.allowed for decision in (own, *rest)) and not denials:
-            raise DecisionUnavailableError("the policy server refuses without a reason")
-        warnings = (finding for finding in own.warnings if finding.rule not in self._told)
-        return Ruling(
+            raise DecisionUnavailableError("the policy server rejects the request without a reason")
+        warnings = (finding for finding in own.warnings if finding.rule not in self._reported)
+        return GateDecision(
             denials,
-            (*_problems(warnings), *_made(others, said, lambda decision: decision.warnings)),
-            (*_problems(own.audits), *_made(others, said, lambda decision: decision.audits)),
+            (*_plain(warnings), *_rendered_findings(others, reported, lambda decision: decision.warnings)),
+            (*_plain(own.audits), *_rendered_findings(others, reported, lambda decision: decision.audits)),
         )
 
     def _creation(self, review: Review, body: Mapping[str, Any]) -> Review:
@@ -141,21 +141,21 @@ class Gate:
 
 
 def unavailable(error: DecisionUnavailableError) -> Finding:
-    """Return what is told where there is no decision."""
+    """Return the finding for a missing decision."""
     return Finding("", error.message, error.fix, NO_DECISION)
 
 
-def _problems(findings: Iterable[Violation]) -> Iterator[Finding]:
+def _plain(findings: Iterable[Violation]) -> Iterator[Finding]:
     for finding in findings:
         yield Finding(finding.path, finding.message, finding.fix, finding.rule or NO_DECISION)
 
 
-def _made(
+def _rendered_findings(
     decisions: Iterable[tuple[Mapping[str, Any], Decision]],
-    said: Said,
+    reported: FindingFilter,
     of: Callable[[Decision], Iterable[Violation]],
 ) -> Iterator[Finding]:
-    """Yield what is wrong with made objects only."""
+    """Yield findings that only rendered objects have."""
     for body, decision in decisions:
-        for problem in _problems(said.news(of(decision))):
-            yield replace(problem, path=f"{body['kind']} {body['metadata']['name']} {problem.path}".rstrip())
+        for finding in _plain(reported.unreported(of(decision))):
+            yield replace(finding, path=f"{body['kind']} {body['metadata']['name']} {finding.path}".rstrip())

@@ -1,4 +1,4 @@
-"""Parameters of a rule that a stack may set: their schema, and values as CEL literals."""
+"""Rule parameters that a stack may override: their schema, and values as CEL literals."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pydantic import Field
 
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["ParameterSchema", "ParameterValue", "cel_literal", "parameter_problem"]
+__all__ = ["ParameterSchema", "ParameterValue", "cel_literal", "parameter_error"]
 
 ParameterValue = bool | int | str | list[str]
 
 
 class StackValues(SettingsModel):
-    """Values of the stack's settings that a parameter always has."""
+    """Values of the stack's settings that are always added to a parameter."""
 
     field: Literal["acceleratorResources"]
-    without: str = Field(default="", description="Values that contain this text are left out; none if empty")
+    without: str = Field(default="", description="Omit values that contain this text; empty: none")
 
 
 class ParameterSchema(SettingsModel):
@@ -27,13 +27,13 @@ class ParameterSchema(SettingsModel):
     type: Literal["boolean", "integer", "string", "strings"]
     description: str
     default: bool | int | str | tuple[str, ...]
-    max_items: int = Field(default=64, ge=1, le=256, description="Most entries of a list; bounds the cost of judging")
-    max_length: int = Field(default=253, ge=1, le=1024, description="Longest string")
-    adds: StackValues | None = Field(default=None, description="Values of the stack that are added to a list")
+    max_items: int = Field(default=64, ge=1, le=256, description="Maximum items of a list; bounds the evaluation cost")
+    max_length: int = Field(default=253, ge=1, le=1024, description="Maximum length of a string")
+    adds: StackValues | None = Field(default=None, description="Values of the stack to add to a list")
 
 
-def parameter_problem(schema: ParameterSchema, value: object) -> str | None:
-    """Say why a value does not fit, or None."""
+def parameter_error(schema: ParameterSchema, value: object) -> str | None:
+    """Return why a value is invalid, or None."""
     if schema.type == "strings":
         if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
             return f"{value!r} is not a list of strings"

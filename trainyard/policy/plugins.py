@@ -1,10 +1,10 @@
-"""Rules about plug-ins: a rule.yaml says once what holds for each of them, and their files fill in the rest.
+"""Plug-in placeholders of rule.yaml: written once, expanded for every framework and gang scheduler.
 
-A match ``{objects: gangs}`` stands for the objects that describe gangs. A parameter ``"{gang}"`` stands for one
-parameter a gang scheduler, in which a text ``{attribute}`` is what the scheduler declares; in a CEL variable with
-``each``, ``{each}`` is that text for every scheduler, joined by commas. In the default of a list ``{frameworks}`` are
-their names (the list is then sorted), ``{variables}`` what they set as framework=NAME, and ``{reserved}`` those of them
-that a TrainJob may not set.
+A match ``{objects: gangs}`` expands to the kinds that describe gangs. A parameter ``"{gang}"`` expands to one parameter
+per gang scheduler, in which a string ``{attribute}`` is replaced by that attribute of the scheduler; in a CEL variable
+with ``each``, ``{each}`` is that string for every scheduler, joined by commas. In the default of a list,
+``{frameworks}`` expands to the framework names (the list is then sorted), ``{variables}`` to the variables that they
+set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a rule.yaml with what the plug-ins declare."""
+    """Return the content of a rule.yaml with placeholders expanded."""
     result = dict(document)
     parameters = result.get("parameters")
     if isinstance(parameters, dict):
@@ -57,7 +57,7 @@ def _listed(default: Any) -> Any:
 
 
 def _variables(frameworks: Iterable[Framework[Any]]) -> list[str]:
-    """Return what some frameworks set, those with a launcher last."""
+    """Return the variables of some frameworks as framework=NAME, frameworks with a launcher last."""
     ordered = sorted(frameworks, key=lambda framework: framework.launched)
     return [f"{framework.name}={name}" for framework in ordered for name in framework.variables]
 

@@ -1,7 +1,7 @@
-"""Rules that cannot find anything in a request, excluded before an engine is asked.
+"""Prefilter: excludes rules that cannot be violated by a request before the engine is queried.
 
-Most rules speak of fields that most objects do not have. Their rule.yaml names texts of which a request has one where
-the rule finds anything, and to look for these takes far less than asking.
+Most rules concern fields that most objects lack. ``mentions`` of their rule.yaml lists strings of which each violating
+request contains at least one; searching for these is much cheaper than evaluating the rule.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from trainyard.policy.admission_rule import LISTED, Rule, Sight
 __all__ = ["Mentions"]
 
 _ANY: Final = b""
-"""A text that every request has."""
+"""Matches every request."""
 
 _PLATFORMS: Final = 16
-"""Platforms whose texts are kept at a time; a cluster has one, a repository seldom more than a few."""
+"""Cached Platforms; a cluster has one, a repository rarely more than a few."""
 
 
 class Mentions:
-    """The texts of a catalog.
+    """Search strings of a catalog.
 
     Parameters
     ----------
     rules
-        The rules; one without texts is always asked.
+        The rules; those without ``mentions`` are never excluded.
     parameters
-        A stack's values of their parameters, by id.
+        A stack's overrides of their parameters, by id.
 
     Attributes
     ----------
     seeing_runtime
-        Ids of the rules that see the runtime of a TrainJob: where all of them are mute, nobody needs it.
+        Ids of the rules that read a TrainJob's runtime; if all of them are excluded, the runtime is not sent.
     """
 
     def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
@@ -48,12 +48,12 @@ class Mentions:
         self._searches = lru_cache(_PLATFORMS)(self._searches_of)
 
     def mute(self, request: Mapping[str, Any], platform: Mapping[str, Any] | None) -> dict[str, bool]:
-        """Return the rules that find nothing, by id, as the policy server takes them.
+        """Return the excluded rules by id, in the format of the policy server.
 
         Parameters
         ----------
         request
-            What the rules would see of the request.
+            The part of the request that rules see.
         platform
             ``spec`` of the Platform.
         """
@@ -66,7 +66,7 @@ class Mentions:
         return search.mute(_json({**request, "runtime": None}), _json(request["runtime"]))
 
     def _searches_of(self, listed: bytes) -> dict[tuple[str, str], _Search]:
-        """Return what is looked for by group and kind; ``listed`` is what the Platform's fields say."""
+        """Return the searches by group and kind; ``listed`` is the JSON of the Platform's fields."""
         platform = dict(zip(self._fields, json.loads(listed), strict=True))
         found: dict[tuple[str, str], dict[str, frozenset[bytes]]] = {}
         for rule, values in self._rules:
@@ -78,14 +78,14 @@ class Mentions:
 
 
 class _Search:
-    """Looks for the texts of some rules.
+    """Searches for the strings of some rules.
 
     Parameters
     ----------
     rules
-        Texts by the id of the rule.
+        Strings by rule id.
     of_runtime
-        The rules that see the runtime too.
+        Rules that also read the runtime.
     """
 
     def __init__(self, rules: Mapping[str, frozenset[bytes]], of_runtime: frozenset[str]) -> None:
@@ -94,7 +94,7 @@ class _Search:
         self._texts = sorted({text for texts in rules.values() for text in texts})
 
     def mute(self, request: bytes, runtime: bytes) -> dict[str, bool]:
-        """Return the rules of whose texts there is none in what they see."""
+        """Return the rules without a match in what they read."""
         said = {text for text in self._texts if text in request}
         mute = {rule: True for rule, texts in self._rules.items() if texts.isdisjoint(said)}
         for rule in self._of_runtime & mute.keys():
@@ -113,7 +113,7 @@ def _texts(mention: str, values: Mapping[str, Any], platform: Mapping[str, Any])
     texts = [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
     if listed["pairs"]:
         texts = [text.partition("=")[2].removesuffix("*") for text in texts]
-    # As JSON writes them, without the quotes around.
+    # As encoded in JSON, without the quotes.
     return [_json(text)[1:-1] for text in texts]
 
 

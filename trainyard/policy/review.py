@@ -1,4 +1,4 @@
-"""Review of requests: what every gate asks an engine."""
+"""Review of requests: the input and output of an engine, for every gate."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = [
     "PLAIN_KINDS",
     "Decision",
     "DecisionUnavailableError",
+    "FindingFilter",
     "Operation",
     "Review",
-    "Said",
     "Surroundings",
     "Violation",
     "decision_of",
@@ -31,16 +31,16 @@ _CONTROLLER = "kubeflow-trainer-controller-manager"
 """Name of the controller's service account."""
 
 PLAIN_KINDS: Final = ("ConfigMap", "Secret")
-"""Kinds made of a TrainJob that hold no pods and no place in a queue: only who writes them matters, and that is us."""
+"""Kinds rendered from a TrainJob without pods or a queue: rules only restrict who writes them, here the platform."""
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
 
 class DecisionUnavailableError(TrainyardError):
-    """There is no decision: the request must be refused."""
+    """There is no decision: the request must be rejected."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"No policy decision: {reason}", fix="see whether the policy server runs, then try again")
+        super().__init__(f"No policy decision: {reason}", fix="check that the policy server is running, then retry")
 
 
 @dataclass(frozen=True)
@@ -50,23 +50,23 @@ class Review:
     Parameters
     ----------
     operation
-        What is done.
+        Operation of the request.
     object, old_object
-        The object the request leaves behind, and the one before; None where there is none.
+        The object after the request and before it; None if it does not exist.
     namespace
         Namespace of the object; empty for a cluster-scoped one.
     namespace_labels
         Labels of that namespace.
     user, groups, administrator
-        Who asks; an administrator may change admission policies.
+        User of the request; an administrator may change admission policies.
     platform, tenant_policy
-        ``spec`` of the Platform and of the namespace's TenantPolicy; None where there is none.
+        ``spec`` of the Platform and of the namespace's TenantPolicy; None if it does not exist.
     unknown
-        Field paths whose values are not known yet.
+        Field paths with unknown values.
     runtime
-        The runtime a TrainJob names, whole; None for other kinds and where there is no such runtime.
+        The complete runtime that a TrainJob references; None for other kinds, and if it does not exist.
     subresource
-        The part of the object that the request writes, such as ``ephemeralcontainers``; empty for the object itself.
+        Subresource that the request writes, such as ``ephemeralcontainers``; empty for the object itself.
     """
 
     operation: Operation
@@ -86,7 +86,7 @@ class Review:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is the same for all requests of a gate.
+    """Context shared by all requests of a gate.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ class Surroundings:
     exempt_namespaces
         Namespaces of the platform.
     only
-        Ids of the rules that judge; all where it is None.
+        Ids of the rules to evaluate; None: all.
     now
-        The current time, by which exemptions end.
+        The current time, for the expiry of exemptions.
     mentions
-        What rules speak of, by which those that find nothing are not asked; all are where it is None.
+        Prefilter of rules; None: evaluate all.
     """
 
     settings: PolicySettings
@@ -111,12 +111,12 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Violation(Finding):
-    """A finding of an engine, with what it causes.
+    """A finding of an engine, with its effect.
 
     Parameters
     ----------
     rule
-        Id of the rule; None where the request could not be evaluated.
+        Id of the rule; None if the request could not be evaluated.
     state
         Effect of the violation here: deny, warn or audit.
     """
@@ -126,18 +126,18 @@ class Violation(Finding):
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer about one request.
+    """Decision about one request.
 
     Parameters
     ----------
     allowed
         Whether no rule in state deny is violated.
     violations, warnings, audits
-        Findings by what they cause.
+        Findings by effect.
     undecided
-        Findings about values that are not known yet.
+        Findings that depend on unknown values.
     exempted
-        Findings that an exemption lets pass.
+        Findings suppressed by an exemption.
     """
 
     allowed: bool
@@ -149,39 +149,39 @@ class Decision:
 
     @property
     def findings(self) -> tuple[Violation, ...]:
-        """Everything that is wrong and not exempted, worst first."""
+        """All findings that are not exempted, most severe first."""
         return (*self.violations, *self.warnings, *self.audits)
 
 
-class Said:
-    """What has been said about an object, so that what is made of it repeats nothing.
+class FindingFilter:
+    """Deduplicates the findings of an object and of the objects rendered from it.
 
-    What the object itself breaks, every object made of it breaks too; and what is wrong with several of them for the
-    same reason is said of the first.
+    Rendered objects inherit the violations of the object itself; and a violation with the same rule and message in
+    several of them is reported for the first one only.
 
     Parameters
     ----------
     own
-        The findings about the object itself.
+        Findings of the object itself.
     """
 
     def __init__(self, own: Iterable[Violation]) -> None:
         self._rules = {finding.rule for finding in own}
-        self._said: set[tuple[str | None, str]] = set()
+        self._reported: set[tuple[str | None, str]] = set()
 
-    def news(self, findings: Iterable[Violation]) -> list[Violation]:
-        """Return what only shows in one made object: of its findings those that nothing before says."""
+    def unreported(self, findings: Iterable[Violation]) -> list[Violation]:
+        """Return the findings of a rendered object that are not reported yet."""
         found = [
             finding
             for finding in findings
-            if finding.rule not in self._rules and (finding.rule, finding.message) not in self._said
+            if finding.rule not in self._rules and (finding.rule, finding.message) not in self._reported
         ]
-        self._said |= {(finding.rule, finding.message) for finding in found}
+        self._reported |= {(finding.rule, finding.message) for finding in found}
         return found
 
 
 def platform_controller(namespace: str) -> dict[str, Any]:
-    """Return who creates what a TrainJob becomes, as fields of a :class:`Review`.
+    """Return the user that creates rendered objects, as fields of a :class:`Review`.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
 def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
     """Return the input of the policy server for several requests at once.
 
-    Parameters that are the same objects are said once: a request names theirs by its place in ``params``.
+    Identical parameter objects are sent once: a request references its own by an index into ``params``.
     """
     requests: list[dict[str, Any]] = []
     params: list[dict[str, Any]] = []
@@ -217,7 +217,7 @@ def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[
 
 
 def decision_of(answer: Mapping[str, Any]) -> Decision:
-    """Read the answer of the policy server."""
+    """Parse a decision of the policy server."""
     return Decision(
         bool(answer["allowed"]),
         *(
@@ -262,7 +262,7 @@ def _shared(surroundings: Surroundings) -> dict[str, Any]:
 
 
 def _exemption(exemption: ExemptionSettings) -> dict[str, str]:
-    """Return what the policy server needs; a day stands for its first moment."""
+    """Return an exemption as the policy server's input; a date means its start (UTC)."""
     names = ("rule", "namespace", "kind", "name")
     fields = {name: value for name in names if (value := getattr(exemption, name)) is not None}
     return {**fields, "expires": f"{exemption.expires.isoformat()}T00:00:00Z"}

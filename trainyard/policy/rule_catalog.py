@@ -1,4 +1,4 @@
-"""Rule catalog: load the rule folders, or report what is invalid in one."""
+"""Rule catalog: load and validate the rule folders."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_FIX = "compare with a rule folder of policies/, or make one with: trainyard policy new ID SLUG --family FAMILY"
+_FIX = "compare with a rule folder of policies/, or create one with: trainyard policy new ID SLUG --family FAMILY"
 
 
 def load_rules(*folders: Path) -> list[Rule]:
-    """Read every rule.
+    """Load all rules.
 
     Parameters
     ----------
     folders
-        Catalog folders: the shipped one (used when none is given) and those of a team. The ids must differ.
+        Catalog folders; the shipped one if unset. Ids must be unique.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def load_rules(*folders: Path) -> list[Rule]:
     Raises
     ------
     TrainyardError
-        A rule is wrong; every finding names the file and the field.
+        A rule is invalid; every finding names the file and the field.
     """
     rules: dict[str, Rule] = {}
     for folder in folders or (data_folder("policies"),):
@@ -47,14 +47,14 @@ def load_rules(*folders: Path) -> list[Rule]:
             if rule.id in rules:
                 raise TrainyardError(
                     f"Rule {rule.id} exists twice: {rule_folder} and family {rules[rule.id].family}",
-                    fix="ids are never reused: take the next free one",
+                    fix="ids are never reused: use the next free one",
                 )
             rules[rule.id] = rule
     return [rules[rule_id] for rule_id in sorted(rules)]
 
 
 def rule_folders(folder: Path) -> list[Path]:
-    """Return the folders ``<family>/<ID>-<slug>`` of a catalog that hold a rule.yaml."""
+    """Return the rule folders ``<family>/<ID>-<slug>`` of a catalog."""
     return sorted(path.parent for path in folder.glob("*/*/rule.yaml"))
 
 
@@ -68,23 +68,23 @@ def fragments(folder: Path | None = None) -> dict[str, Fragment]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file that holds one mapping; a key given twice is an error."""
+    """Read a YAML file that contains one mapping; a duplicate key is an error."""
     document = load(read_text(path), str(path))
     if not isinstance(document, dict):
-        raise TrainyardError(f"{path} does not hold a mapping", fix=_FIX)
+        raise TrainyardError(f"{path} is not a mapping", fix=_FIX)
     return document
 
 
 def validated(model: type[Model], document: dict[str, Any], path: Path) -> Model:
-    """Return the document as a model; an error names the file and each field."""
+    """Parse a document as a model; errors name the file and each field."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        problems = [
+        findings = [
             Finding(".".join(map(str, entry["loc"])), entry["msg"].removeprefix("Value error, "))
             for entry in error.errors()
         ]
-        raise TrainyardError(f"{path} is wrong", fix=_FIX, findings=problems) from error
+        raise TrainyardError(f"{path} is invalid", fix=_FIX, findings=findings) from error
 
 
 def _load_rule(folder: Path) -> Rule:
@@ -93,7 +93,7 @@ def _load_rule(folder: Path) -> Rule:
     prefix, number, slug = (*folder.name.split("-", 2), "", "")[:3]
     if document.get("id") != f"{prefix}-{number}" or not slug:
         raise TrainyardError(
-            f"{path}: id {document.get('id')!r} does not fit the folder name {folder.name!r}",
+            f"{path}: id {document.get('id')!r} does not match the folder name {folder.name!r}",
             fix="name the folder <ID>-<slug>",
         )
     return validated(Rule, {**completed(document), "family": folder.parent.name, "slug": slug}, path)

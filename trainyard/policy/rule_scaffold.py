@@ -1,4 +1,4 @@
-"""Scaffold of a new rule folder that works as it is."""
+"""Scaffold of a new, working rule folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RULE = """\
 id: {id}
 title: {title}
 description: >-
-  Say what goes wrong without the rule, who notices, and what the rule judges.
+  Describe what the rule rejects, and what fails without it.
 severity: error
 state: warn
 since: 0.1.0
@@ -47,11 +47,11 @@ _CASES = """\
 cases:
   - name: absent
     verdict: allow
-    about: An object without the field.
+    about: Without the annotation, the object is valid.
     base: trainjob
   - name: present
     verdict: warn
-    about: The violation the rule is for; its verdict is deny once the rule's state is.
+    about: With the annotation, it is not; set the verdict to deny together with the rule's state.
     base: trainjob
     add: {{metadata.annotations: {{example.com/{slug}: "yes"}}}}
     paths: ["metadata.annotations[example.com/{slug}]"]
@@ -66,23 +66,23 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
     folder
         Catalog folder to write into.
     rule_id
-        Id that no rule has or had, such as QUE-003.
+        Unused id, such as QUE-003; ids are never reused.
     slug
-        Few words for the folder name, joined by hyphens.
+        Short name for the folder, hyphenated.
     family
-        Folder above, such as tenancy.
+        Parent folder, such as tenancy.
     known
-        A further catalog whose ids are taken.
+        Further catalog whose ids must not be reused.
 
     Returns
     -------
     list[Path]
-        The files.
+        Written files.
 
     Raises
     ------
     TrainyardError
-        The id is taken, or a name cannot be used.
+        The id is taken, or a name is invalid.
     """
     for value, pattern, example in (
         (rule_id, r"[A-Z]{3}-[0-9]{3}", "QUE-003"),
@@ -90,7 +90,7 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
         (family, r"[a-z]+", "tenancy"),
     ):
         if not re.fullmatch(pattern, value):
-            raise TrainyardError(f"{value!r} cannot be used here", fix=f"write it like {example}")
+            raise TrainyardError(f"{value!r} is invalid", fix=f"use the format of {example}")
     for catalog in {folder, known or folder}:
         taken = next((rule for rule in load_rules(catalog) if rule.id == rule_id), None) if catalog.is_dir() else None
         if taken is not None:

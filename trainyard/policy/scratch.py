@@ -1,7 +1,6 @@
-"""Test policies: the generated ones under other names.
+"""Scratch policies of a test run: the generated policies under unique names.
 
-They match only objects that carry the labels of the run: whatever else is installed neither judges the cases nor is
-disturbed by them.
+They match only objects with the labels of the run, so that test run and installed policies do not affect each other.
 """
 
 from __future__ import annotations
@@ -27,37 +26,37 @@ _VERSION = "admissionregistration.k8s.io/v1"
 
 @dataclass(frozen=True)
 class Scratch:
-    """The objects of one run.
+    """Builds the objects of one test run.
 
     Parameters
     ----------
     run
-        Name of the run; no other run has it.
+        Unique name of the run.
     """
 
     run: str
 
     @property
     def users(self) -> str:
-        """Group that the users of the cases belong to."""
+        """Group of the users of all cases."""
         return f"{DOMAIN}:{self.run}"
 
     def labels(self, rule_id: str, variant: str) -> dict[str, str]:
-        """Return the labels that put an object under test by one rule."""
+        """Return the labels of an object under test by one rule."""
         return {_RUN: self.run, _RULE: rule_id, _PLATFORM: variant}
 
     @property
     def probe_labels(self) -> dict[str, str]:
-        """Labels of an object that the sentinel denies once it is active."""
+        """Labels of an object that the active sentinel rejects."""
         return {_RUN: f"{self.run}-probe"}
 
     def namespace(self, name: str, facts: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Placed:
-        """Return a namespace that carries what a TenantPolicy or a Platform says."""
+        """Return a namespace with the facts of a TenantPolicy or a Platform."""
         metadata = {"name": name, "labels": dict(labels or {}), "annotations": dict(facts)}
         return "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     def role(self, grants: Sequence[Mapping[str, Any]]) -> list[Placed]:
-        """Return what lets the users of the cases make their requests."""
+        """Return the ClusterRole and its binding for the users of the cases."""
         api = "rbac.authorization.k8s.io"
         reference = {"apiGroup": api, "kind": "ClusterRole", "name": self.run}
         subject = {"apiGroup": api, "kind": "Group", "name": self.users}
@@ -71,7 +70,7 @@ class Scratch:
         ]
 
     def policy(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a generated policy under a name of this run."""
+        """Return a generated policy, renamed for this run."""
         policy = copy.deepcopy(dict(manifest))
         policy["metadata"] = {"name": f"{self.run}.{manifest['metadata']['name']}"}
         policy["spec"]["matchConstraints"]["objectSelector"] = {"matchLabels": {_RUN: self.run}}
@@ -80,10 +79,9 @@ class Scratch:
     def bindings(
         self, manifest: Mapping[str, Any], rule_id: str, state: PolicyState, variants: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
-        """Return a generated binding once for each platform and action.
+        """Yield a generated binding per platform and action.
 
-        Warn, because a warning is given for every violation; Deny, because that is what must hold, though the API
-        server reports only its first denial.
+        Warn reports every violation; Deny is the enforced action, but the API server reports only the first denial.
         """
         reads_platform = "paramRef" in manifest["spec"]
         for variant in variants if reads_platform else ("",):
@@ -104,7 +102,7 @@ class Scratch:
                 yield binding
 
     def sentinel(self) -> list[Placed]:
-        """Return a policy to be made last: once it answers, the others are active too."""
+        """Return the policy to create last: when it is active, all others are too."""
         name = f"{self.run}.sentinel.{DOMAIN}"
         selector = {"matchLabels": self.probe_labels}
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}

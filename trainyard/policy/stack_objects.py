@@ -1,4 +1,4 @@
-"""Objects that rules read, from the settings of a stack; without a cluster and without Pulumi."""
+"""Parameter objects of rules, built from the settings of a stack; without a cluster and without Pulumi."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = [
 
 
 def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySettings:
-    """Return the rule settings of a stack, with the values that parameters add from its other settings.
+    """Return the policy settings of a stack, with parameters extended from its other settings.
 
     Parameters
     ----------
     settings
         The stack's settings.
     rules
-        Every rule.
+        All rules.
     """
     policies = settings.policies
     parameters = dict(policies.parameters)
@@ -60,7 +60,7 @@ _STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
 
 
 def platform_object(settings: StackSettings) -> dict[str, Any]:
-    """Return the object that tells rules what the platform offers."""
+    """Return the Platform object."""
     spec = PlatformSpec(
         leaf_queues=list(settings.leaf_queues),
         closed_queues=_in_state(settings, QueueState.CLOSED),
@@ -76,7 +76,7 @@ def platform_object(settings: StackSettings) -> dict[str, Any]:
 
 
 def _status_server(trainer: TrainerSettings) -> StatusServer | None:
-    """Return where progress is reported; a trainer that somebody else installed has its own way of telling jobs."""
+    """Return the progress endpoint; a trainer installed by other means configures its own."""
     if trainer.install is not True or not trainer.progress_reports:
         return None
     return StatusServer(service=CONTROLLER_SERVICE, namespace=trainer.namespace)
@@ -87,12 +87,12 @@ def _in_state(settings: StackSettings, state: QueueState) -> list[str]:
 
 
 def scheduler_features(settings: StackSettings) -> list[str]:
-    """Return the names of the scheduler's actions and plug-ins that are on, sorted."""
+    """Return the names of the scheduler's enabled actions and plug-ins, sorted."""
     return in_force(settings).features
 
 
 def tenant_policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:
-    """Return the object that tells rules what a tenant may use."""
+    """Return the TenantPolicy object of a tenant."""
     spec = TenantPolicySpec(
         queues=list(settings.queues),
         default_queue=default_queue(settings),
@@ -106,22 +106,22 @@ def tenant_policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:
 
 
 def default_queue(settings: TenantSettings) -> str:
-    """Return the queue of the tenant's jobs that name none."""
+    """Return the queue of the tenant's jobs that do not set one."""
     return settings.default_queue or settings.queues[0]
 
 
 def namespace_labels(tenant: str, settings: TenantSettings) -> dict[str, str]:
-    """Return the labels of a tenant's namespace, those of Pod Security left out."""
+    """Return the labels of a tenant's namespace, without those of Pod Security."""
     return {**settings.labels, TENANT_LABEL: tenant}
 
 
 def rule_catalogs(settings: StackSettings | None) -> list[Path]:
-    """Return the folders of the shipped rules and of the team's own."""
+    """Return the folders of the shipped rules and of the stack's own."""
     own = settings.policies.folders if settings else ()
     return [data_folder("policies"), *(project_root() / folder for folder in own)]
 
 
 def runtime_catalogs(settings: StackSettings | None) -> list[Path]:
-    """Return the folders of the shipped runtimes and of the team's own."""
+    """Return the folders of the shipped runtimes and of the stack's own."""
     own = settings.runtimes.folders if settings else ()
     return [data_folder("runtimes"), *(project_root() / folder for folder in own)]

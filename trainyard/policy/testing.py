@@ -25,16 +25,16 @@ __all__ = ["EngineReport", "run_cases"]
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What one engine said about the cases.
+    """Results of one engine.
 
     Parameters
     ----------
     engine
         Name of the engine.
     results
-        One result a case.
+        One result per case.
     seconds
-        How long it took, setting up included.
+        Duration, including setup.
     """
 
     engine: str
@@ -43,7 +43,7 @@ class EngineReport:
 
     @property
     def faults(self) -> tuple[CaseResult, ...]:
-        """The cases on which the engine disagrees with the rule's author."""
+        """Results that differ from the expectation."""
         return tuple(result for result in self.results if result.fault)
 
     def as_json(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class EngineReport:
         }
 
     def lines(self) -> list[str]:
-        """Return the report for people: a line a rule, then each fault."""
+        """Return the report as text: a line per rule, then each failure."""
         total, failed = (Counter(result.case.rule.id for result in results) for results in (self.results, self.faults))
         passed = len(self.results) - len(self.faults)
         lines = [f"{self.engine}: {passed} of {len(self.results)} cases as expected ({self.seconds:.1f} s)"]
@@ -91,25 +91,25 @@ def run_cases(
     Parameters
     ----------
     folders
-        Rule folders of a team, beside the shipped ones.
+        Further rule folders, beside the shipped ones.
     program
-        Returns the ``opa`` program of the policy server; None leaves this engine out.
+        Returns the ``opa`` program of the policy server; None skips this engine.
     kubeconfig, context
-        The cluster whose API server judges too. Whatever is made there is removed again; nothing that exists is
-        touched. None leaves this engine out. Rules that see more than a request are left to the policy server.
+        Cluster whose API server evaluates the cases too; None skips this engine. All created objects are deleted again,
+        and existing ones are not changed. Rules that see more than the request are evaluated by OPA only.
     only
-        Ids of the rules to test; all when empty.
+        Ids of the rules to test; empty: all.
 
     Raises
     ------
     TrainyardError
-        An id is unknown, a rule folder is wrong, or the cluster refuses.
+        An id is unknown, a rule folder is invalid, or the cluster rejects a request.
     """
     catalogs = [data_folder("policies"), *folders]
     rules = load_rules(*catalogs)
     if unknown := sorted(set(only) - {rule.id for rule in rules}):
         raise TrainyardError(
-            f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(rule.id for rule in rules)}"
+            f"Rule {unknown[0]} does not exist", fix=f"known rules: {', '.join(rule.id for rule in rules)}"
         )
     cases: list[Case] = [
         case for folder in catalogs for case in load_cases(folder, rules) if not only or case.rule.id in only
@@ -126,6 +126,6 @@ def run_cases(
 
 def _report(engine: Engine, cases: Sequence[Case], world: World) -> EngineReport:
     started = time.monotonic()
-    judgements = engine.judge(cases, world)
-    results = tuple(compare(case, judgement) for case, judgement in zip(cases, judgements, strict=True))
+    evaluations = engine.evaluate(cases, world)
+    results = tuple(compare(case, evaluation) for case, evaluation in zip(cases, evaluations, strict=True))
     return EngineReport(engine.name, results, time.monotonic() - started)

@@ -1,7 +1,7 @@
 """Rules as ValidatingAdmissionPolicies: enforced by the API server itself, without another process.
 
-A policy has no parameter of a CustomResourceDefinition: what a TenantPolicy and the Platform say it reads from
-annotations of Namespaces (`trainyard.policy.facts`), which an API server knows from its first request on.
+No policy has a custom resource as its parameter: TenantPolicies and the Platform are read from annotations of
+Namespaces (`trainyard.policy.facts`), which an API server serves from its first request on.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from trainyard.policy.parameters import ParameterValue, cel_literal
 from trainyard.policy.rule_catalog import fragments
 from trainyard.settings.platform import PolicySettings, PolicyState
 
-__all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "refuse_unknown", "rule_state"]
+__all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "reject_unknown", "rule_state"]
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 TENANT_LABEL: Final = "trainyard.dev/tenant"
-"""Label of a tenant's Namespace; there a missing TenantPolicy stops Pods and Jobs too."""
+"""Label of tenant Namespaces; in these, a missing TenantPolicy rejects Pods and Jobs too."""
 
 _DOMAIN = "trainyard.dev"
 _ACTIONS = {
@@ -34,10 +34,10 @@ _ACTIONS = {
     PolicyState.AUDIT: ["Audit"],
 }
 _FACTS = {ParameterSource.TENANT_POLICY: "tenant-policy", ParameterSource.PLATFORM: "platform"}
-"""The CEL fragment by which a rule reads its source."""
+"""CEL fragment with the variables of each parameter source."""
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
 _MOST_EXEMPTIONS: Final = 48
-"""An API server takes 64 conditions a policy; rules have some of their own."""
+"""The API server allows 64 match conditions per policy; rules have some of their own."""
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 
 
@@ -47,7 +47,7 @@ def policy_name(rule_id: str) -> str:
 
 
 def rule_state(rule: Rule, settings: PolicySettings) -> PolicyState:
-    """Return what a violation of the rule causes under these settings."""
+    """Return the effect of a violation of the rule with these settings."""
     return settings.states.get(rule.id, rule.state)
 
 
@@ -66,23 +66,23 @@ def admission_objects(
     rules
         The catalog.
     settings
-        State and parameters of single rules where a stack sets them.
+        States, parameters and exemptions of a stack.
     exempt_namespaces
-        Namespaces of the platform: tenant rules do not bind them, and their service accounts write what
-        the platform trusts.
+        Namespaces of the platform: tenant rules do not apply to them, and their service accounts may write trusted
+        objects.
     library
-        Shared CEL fragments by name; the shipped ones when absent.
+        Shared CEL fragments by name; the shipped ones if unset.
     today
-        The current day (UTC), by which exemptions end; no exemption holds when absent.
+        The current day (UTC), for the expiry of exemptions; if unset, no exemption applies.
 
     Raises
     ------
     TrainyardError
-        The settings name a rule or parameter that does not exist, or the state of a rule that only the CRDs enforce.
+        The settings name an unknown rule or parameter, or set the state of a rule that only CRDs enforce.
     """
     rules = list(rules)
     exempt = sorted(set(exempt_namespaces) | set(settings.exempt_namespaces))
-    refuse_unknown(rules, settings)
+    reject_unknown(rules, settings)
     shared = fragments() if library is None else library
     objects: list[dict[str, Any]] = []
     for rule in rules:
@@ -96,13 +96,13 @@ def admission_objects(
     return objects
 
 
-def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
-    """Refuse settings that name what the catalog does not have.
+def reject_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
+    """Reject settings that do not match the catalog.
 
     Raises
     ------
     TrainyardError
-        A rule or parameter does not exist, or a rule cannot be set so.
+        A rule or parameter does not exist, or a rule does not support the setting.
     """
     by_id = {rule.id: rule for rule in rules}
     findings = []
@@ -110,7 +110,9 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
         for rule_id in sorted(set(names) - set(by_id)):
             findings.append(
                 Finding(
-                    f"policies.{section}.{rule_id}", "there is no such rule", f"known rules: {', '.join(sorted(by_id))}"
+                    f"policies.{section}.{rule_id}",
+                    "this rule does not exist",
+                    f"known rules: {', '.join(sorted(by_id))}",
                 )
             )
     exempted = Counter(exemption.rule for exemption in settings.exemptions)
@@ -118,12 +120,14 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
         path, rule = f"policies.exemptions[{index}].rule", by_id.get(exemption.rule)
         if rule is None:
             findings.append(
-                Finding(path, f"there is no rule {exemption.rule}", f"known rules: {', '.join(sorted(by_id))}")
+                Finding(path, f"rule {exemption.rule} does not exist", f"known rules: {', '.join(sorted(by_id))}")
             )
         elif rule.gate is Gate.CRD:
-            findings.append(Finding(path, "the CRD itself carries this rule; nothing is exempt", "remove the entry"))
+            findings.append(
+                Finding(path, "this rule is part of the CRD; exemptions are not supported", "remove the entry")
+            )
         elif exempted[exemption.rule] > _MOST_EXEMPTIONS:
-            message = f"{exempted[exemption.rule]} exemptions from one rule; the API server takes {_MOST_EXEMPTIONS}"
+            message = f"{exempted[exemption.rule]} exemptions from one rule; at most {_MOST_EXEMPTIONS} are supported"
             findings.append(Finding(path, message, "exempt a whole kind or namespace"))
     for rule_id, state in settings.states.items():
         rule = by_id.get(rule_id)
@@ -131,7 +135,7 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
             findings.append(
                 Finding(
                     f"policies.states.{rule_id}",
-                    "the CRD itself carries this rule; its state cannot be set",
+                    "this rule is part of the CRD; its state cannot be set",
                     "remove the entry",
                 )
             )
@@ -142,7 +146,7 @@ def refuse_unknown(rules: Sequence[Rule], settings: PolicySettings) -> None:
             except ValueError as error:
                 findings.append(Finding(f"policies.parameters.{rule_id}", str(error), "see docs/rules.md"))
     if findings:
-        raise TrainyardError("The policy settings are wrong", findings=findings)
+        raise TrainyardError("The policy settings are invalid", findings=findings)
 
 
 def _policy(
@@ -159,7 +163,8 @@ def _policy(
     conditions = [*_requests(rule, cel), *_when(cel), *exemptions]
     derived: dict[str, str] = {}
     if rule.source is not ParameterSource.NONE:
-        # What is missing is said whatever conditions and exemptions say; conditions do not see the namespace.
+        # A missing parameter object is reported regardless of conditions and exemptions, and conditions cannot read the
+        # namespace: therefore, both are part of the validations.
         derived["judged"] = " && ".join(["variables.factsKnown", *(f"({each['expression']})" for each in exemptions)])
         derived["judged"] += "".join(f" && ({each['expression']})" for each in _when(cel))
         conditions = _requests(rule, cel)
@@ -223,12 +228,12 @@ def _binding(rule: Rule, state: PolicyState, exempt: Sequence[str]) -> dict[str,
 
 
 def _missing(rule: Rule) -> dict[str, str]:
-    """Return the validation that the object a rule reads exists.
+    """Return the validation that the parameter object of a rule exists.
 
-    It rejects what is created, never an update: else the finalizers of a namespace whose TenantPolicy was deleted first
-    could not be removed. It never stops the platform's own namespaces. And it stops Pods and Jobs only where the
-    Namespace is labelled as a tenant's, because other namespaces run Pods that the platform does not care about; one
-    of them that has a TenantPolicy all the same is judged.
+    It rejects creations, never updates: otherwise, the finalizers of a namespace whose TenantPolicy was deleted first
+    could not be removed. It never applies to the platform's own namespaces. Pods and Jobs are rejected only in
+    Namespaces labeled as a tenant's, because other namespaces run Pods unrelated to the platform; those of them with a
+    TenantPolicy are evaluated.
     """
     excuses = ['request.operation != "CREATE"', 'request.?namespace.orValue("") in variables.exemptNamespaces']
     if rule.source is ParameterSource.TENANT_POLICY and any(match.built_in for match in rule.matches):
@@ -243,7 +248,7 @@ def _missing(rule: Rule) -> dict[str, str]:
 
 
 def _where_judged(validation: Mapping[str, str]) -> dict[str, str]:
-    """Return a validation that holds, at no cost, where the rule cannot judge; messages are always evaluated."""
+    """Return a validation that is true, at no cost, if the rule does not apply; messages are always evaluated."""
     result = {**validation, "expression": f"!variables.judged || ({validation['expression']})"}
     if "messageExpression" in validation:
         result["messageExpression"] = f'!variables.judged ? "" : {validation["messageExpression"]}'
@@ -251,7 +256,7 @@ def _where_judged(validation: Mapping[str, str]) -> dict[str, str]:
 
 
 def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
-    """Return the conditions under which a request is one that the rule judges."""
+    """Return the match conditions of requests that the rule evaluates."""
     operations = {operation for match in rule.matches for operation in match.operations}
     conditions = []
     if operations & {"CREATE", "UPDATE"}:
@@ -280,7 +285,7 @@ def _changed(parts: Iterable[Part]) -> str:
 
 
 def _exemptions(rule: Rule, settings: PolicySettings, today: datetime.date | None) -> list[dict[str, str]]:
-    """Return a condition for each exemption that holds: the policy does not judge what it lets pass."""
+    """Return a match condition for each exemption that has not expired."""
     holding = [
         exemption
         for exemption in settings.exemptions
@@ -331,7 +336,7 @@ def _variables(
 
 
 def _validation(rule: Rule, validation: Validation) -> dict[str, str]:
-    """Return one validation; gates are compared by the start of its message, the rule's id and the field path."""
+    """Return one validation; its message starts with rule id and field path, by which gates are compared."""
     fix = f"; {rule.fix}"
     result = {
         "expression": _one_line(validation.expression),
@@ -354,7 +359,7 @@ def _validation(rule: Rule, validation: Validation) -> dict[str, str]:
 
 
 def _in_a_message(expression: str) -> str:
-    """Return an expression whose text is of one line: of a longer one the API server says the rule's title instead."""
+    """Return an expression without line breaks; for a multi-line message, the API server returns the rule's title."""
     return f'({_one_line(expression)}).replace("\\n", " ")'
 
 

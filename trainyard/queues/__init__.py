@@ -1,6 +1,6 @@
-"""The tenant queue tree: checked against the rules of the Volcano version, then written as Queue objects."""
+"""The tenant queue tree: checked against the rules of the Volcano version, and compiled to Queue objects."""
 
-from trainyard.queues.capacity import Supply, supply_of
+from trainyard.queues.capacity import Capacity, capacity_of
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
 from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.queue_bodies import QueueObjects, prove_queues, queue_objects
@@ -11,13 +11,14 @@ from trainyard.queues.tree import QueueTree
 from trainyard.queues.tree_checks import check_queues, check_tree
 from trainyard.queues.tree_text import draw
 from trainyard.queues.units import Compiled, Remainder, compile_queues, queue_tree
-from trainyard.queues.webhook_checks import refusals
+from trainyard.queues.webhook_checks import rejections
 
 __all__ = [
     "DEFAULT",
     "ROOT",
     "RULES",
     "VOLCANO_VERSIONS",
+    "Capacity",
     "Compiled",
     "ManifestPaths",
     "Manifests",
@@ -29,7 +30,7 @@ __all__ = [
     "Remainder",
     "Scheduling",
     "SettingsPaths",
-    "Supply",
+    "capacity_of",
     "check_queues",
     "check_tree",
     "compile_queues",
@@ -40,6 +41,5 @@ __all__ = [
     "queue_tree",
     "read_manifests",
     "read_queue",
-    "refusals",
-    "supply_of",
+    "rejections",
 ]

@@ -1,7 +1,7 @@
-"""Amounts as Volcano compares them: whole units, rounded up before anything is added.
+"""Resource amounts as Volcano compares them: integers, rounded up before addition.
 
 Upstream source: ``pkg/scheduler/api/resource_info.go`` (``NewResource``, ``LessPartly``) of Volcano 1.14.1. Volcano
-computes in floating point; here the units are integers, so nothing is lost above 2^53.
+computes in floating point; here the units are integers, which are exact above 2^53.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainyard import quantity
 __all__ = ["Amounts", "Excess", "counted", "excess", "is_whole", "step", "text", "total", "units"]
 
 Amounts = dict[str, int]
-"""Whole units by resource: bytes of memory, pods, thousandths of everything else."""
+"""Integer units by resource: bytes of memory, pods, thousandths of everything else."""
 
 _NATIVE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _NATIVE_PREFIXES = ("hugepages-", "attachable-volumes-")
@@ -42,16 +42,16 @@ _MAX_DOMAIN = 253 - len("requests.")
 
 @dataclass(frozen=True)
 class Excess:
-    """A resource of which more is wanted than there is.
+    """A resource whose amount exceeds its bound.
 
     Parameters
     ----------
     resource
         Name of the resource.
     have
-        Units there are, None where the resource is not named at all.
+        Available units; None if the resource is unset.
     want
-        Units asked for.
+        Requested units.
     """
 
     resource: str
@@ -61,7 +61,7 @@ class Excess:
 
 @lru_cache(maxsize=4096)
 def counted(resource: str) -> bool:
-    """Return whether Volcano counts a resource; others it accepts and ignores."""
+    """Return whether Volcano counts a resource; others are accepted and ignored."""
     if resource in _NATIVE or resource.startswith(_NATIVE_PREFIXES):
         return True
     if resource.startswith("count/"):
@@ -70,17 +70,17 @@ def counted(resource: str) -> bool:
 
 
 def is_whole(resource: str, amount: str) -> bool:
-    """Return whether an amount of a resource that comes in whole pieces is whole; true for all other resources."""
+    """Return whether an amount of an integer resource (devices, pods) is an integer; true for all other resources."""
     return amount.isdecimal() or not _in_pieces(resource) or _rounded_up(amount, 1000) % 1000 == 0
 
 
 def step(resource: str) -> Fraction:
-    """Return the smallest amount of a resource that is shared out: a device, a pod, a byte, a thousandth of a core."""
+    """Return the smallest amount of a resource: a device, a pod, a byte, a thousandth of a core."""
     return Fraction(1, 1000) if resource == "cpu" else Fraction(1)
 
 
 def units(resources: Mapping[str, str]) -> Amounts:
-    """Return the counted resources in whole units, each rounded up."""
+    """Return the counted resources in units, each rounded up."""
     result: Amounts = {}
     for name, value in resources.items():
         scale = _counting(name)
@@ -99,10 +99,10 @@ def total(amounts: Iterable[Amounts]) -> Amounts:
 
 
 def excess(upper: Mapping[str, int], lower: Mapping[str, int]) -> Iterator[Excess]:
-    """Yield where `lower` does not fit in `upper`, as the admission webhook sees it.
+    """Yield the resources of `lower` that do not fit in `upper`, as the admission webhook compares them.
 
-    A resource that `upper` does not name counts as 0; devices and other named resources must be named above even
-    when 0 of them are asked for.
+    A resource that is unset in `upper` counts as 0. Devices and other named resources must be set in `upper` even
+    for an amount of 0.
     """
     found = [
         name
@@ -138,7 +138,7 @@ def _scale(resource: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _counting(resource: str) -> int:
-    """Return how many units are one of a resource; 0 for one that is not counted."""
+    """Return the units of 1 of a resource; 0 if it is not counted."""
     return _scale(resource) if counted(resource) else 0
 
 

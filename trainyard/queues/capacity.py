@@ -1,4 +1,4 @@
-"""Capacity of the fabric: the total, one node's part, and the names of devices."""
+"""Capacity of the fabric: total, per node, and resource names of devices."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass, field
 
 from trainyard.settings import StackSettings
 
-__all__ = ["NODE_GROUP_LABEL", "Supply", "supply_of"]
+__all__ = ["NODE_GROUP_LABEL", "Capacity", "capacity_of"]
 
 NODE_GROUP_LABEL = "volcano.sh/nodegroup-name"
-"""Label by which plug-in nodegroup knows the group of a node."""
+"""Node label that plug-in nodegroup reads as the node's group."""
 
 
 @dataclass(frozen=True)
-class Supply:
-    """What a cluster offers.
+class Capacity:
+    """Capacity of a cluster.
 
     Parameters
     ----------
     total
-        What all nodes offer together, Kubernetes quantity by resource; None when that is not known.
+        Capacity of all nodes, Kubernetes quantity by resource; None if unknown.
     node
-        What one node offers; None when nodes differ.
+        Capacity of one node; None if nodes differ.
     shapes
-        What one node of each named shape offers.
+        Capacity of one node by shape.
     devices
         Resources that count as accelerators.
     node_groups
-        Node groups that nodes carry; None when that is not known.
+        Node groups of the nodes; None if unknown.
     """
 
     total: Mapping[str, str] | None = None
@@ -38,16 +38,16 @@ class Supply:
     node_groups: frozenset[str] | None = None
 
 
-def supply_of(settings: StackSettings) -> Supply:
-    """Return what the fabric of a stack offers."""
+def capacity_of(settings: StackSettings) -> Capacity:
+    """Return the capacity of a stack's fabric."""
     fabric = settings.fabric
     used = tuple(fabric.node_counts) or ("",)
     groups = {group for name in used if (group := fabric.shape(name).labels.get(NODE_GROUP_LABEL))}
-    return Supply(
+    return Capacity(
         total=fabric.capacity or None,
         node=fabric.shape(used[0]).capacity if len(used) == 1 else None,
         shapes={name: shape.capacity for name, shape in fabric.shapes.items()},
         devices=settings.accelerator_resources,
-        # Nodes that exist already may carry labels that the settings do not repeat.
+        # Existing nodes may have labels that are not in the settings.
         node_groups=frozenset(groups) or None,
     )

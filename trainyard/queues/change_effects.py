@@ -1,7 +1,7 @@
 """Effect of a queue tree change on existing jobs, checked before any write.
 
-Volcano deletes a queue with running jobs without a word, and lets a queue with waiting jobs become a parent, after
-which nothing is scheduled for anybody.
+Volcano silently deletes a queue with running jobs, and lets a queue with waiting jobs become a parent, which stops all
+scheduling.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ _SHOWN = 5
 
 def change_findings(
     live: Sequence[Mapping[str, Any]],
-    wanted: Mapping[str, Mapping[str, Any]],
+    desired: Mapping[str, Mapping[str, Any]],
     *,
     owned: Collection[str],
     retired: Collection[str],
     pod_groups: Sequence[Mapping[str, Any]],
     path: str = "trainyard:queues",
 ) -> list[Finding]:
-    """Find what must not be done to a live queue tree.
+    """Find changes that harm jobs of a live queue tree.
 
     Parameters
     ----------
     live
-        The Queues that exist.
-    wanted
-        Specs of the queues that there will be, by name.
+        Live Queues.
+    desired
+        Desired specs, by queue.
     owned
-        Names of the live queues that this stack made; others are left alone.
+        Names of the live queues that this stack created; others are ignored.
     retired
         Names of the queues that were retired before this change.
     pod_groups
-        Every PodGroup of the cluster, of whatever phase.
+        Every PodGroup of the cluster, in any phase.
     path
-        Where the wanted queues are, the start of each problem's path.
+        Path of the desired queues, the prefix of each finding's path.
     """
     queues = {queue["metadata"]["name"]: queue for queue in live}
     jobs: defaultdict[str, list[str]] = defaultdict(list)
     for group in pod_groups:
         jobs[(group.get("spec") or {}).get("queue") or DEFAULT].append(_job(group))
     findings: list[Finding] = []
-    for name in sorted(set(owned) - set(wanted) - {ROOT, DEFAULT}):
+    for name in sorted(set(owned) - set(desired) - {ROOT, DEFAULT}):
         findings += _removed(name, queues[name], name in retired, sorted(jobs[name]), f"{path}.{name}")
-    for name in sorted(set(queues) & set(wanted)):
-        findings += _closing(name, queues[name], wanted[name], sorted(jobs[name]), f"{path}.{name}")
-    findings += _new_parents(queues, wanted, jobs, path)
+    for name in sorted(set(queues) & set(desired)):
+        findings += _closing(name, queues[name], desired[name], sorted(jobs[name]), f"{path}.{name}")
+    findings += _new_parents(queues, desired, jobs, path)
     return findings
 
 
@@ -63,36 +63,36 @@ def _removed(name: str, queue: Mapping[str, Any], retired: bool, jobs: list[str]
         fix = f"keep {name} with state: closed until they are done, then state: retired, then remove it"
         yield Finding(path, f"queue {name!r} would be removed, but {_some(jobs)}", fix, rule)
     elif not retired or _state(queue) != "Closed":
-        message = f"queue {name!r} would be removed, but it is {_known(queue)} and may get jobs at any moment"
+        message = f"queue {name!r} would be removed, but it is {_known(queue)}, so new jobs may be created in it"
         yield Finding(path, message, f"keep {name} with state: retired, `up`, then remove it", rule)
 
 
 def _closing(
-    name: str, queue: Mapping[str, Any], wanted: Mapping[str, Any], jobs: list[str], path: str
+    name: str, queue: Mapping[str, Any], desired: Mapping[str, Any], jobs: list[str], path: str
 ) -> Iterator[Finding]:
-    if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, wanted):
-        message = f"queue {name!r} is closing, and Volcano refuses to change it until it is empty: {_some(jobs)}"
-        yield Finding(path, message, "change it once it is closed, or end these jobs", "queue-closing")
+    if _state(queue) == "Closing" and _changes(queue.get("spec") or {}, desired):
+        message = f"queue {name!r} is closing, and Volcano rejects changes until it is empty: {_some(jobs)}"
+        yield Finding(path, message, "change it when it is closed, or delete these jobs", "queue-closing")
 
 
-def _changes(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return any(live.get(key) != value for key, value in wanted.items())
+def _changes(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    return any(live.get(key) != value for key, value in desired.items())
 
 
 def _new_parents(
     queues: Mapping[str, Mapping[str, Any]],
-    wanted: Mapping[str, Mapping[str, Any]],
+    desired: Mapping[str, Mapping[str, Any]],
     jobs: Mapping[str, list[str]],
     path: str,
 ) -> Iterator[Finding]:
     leaves = set(queues) - {(queue.get("spec") or {}).get("parent") for queue in queues.values()} - {ROOT}
-    for parent in sorted(leaves & {spec.get("parent") or ROOT for spec in wanted.values()}):
+    for parent in sorted(leaves & {spec.get("parent") or ROOT for spec in desired.values()}):
         if jobs.get(parent):
-            below = sorted(name for name, spec in wanted.items() if spec.get("parent") == parent)
+            below = sorted(name for name, spec in desired.items() if spec.get("parent") == parent)
             yield Finding(
                 f"{path}.{below[0]}.parent",
-                f"queue {parent!r} would get queues below it ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "
-                "with one gang in it nothing would be scheduled for anybody",
+                f"queue {parent!r} would get child queues ({', '.join(below)}), but {_some(sorted(jobs[parent]))}; "
+                "one gang in it would stop scheduling for every tenant",
                 f"add a new parent instead, or close {parent} until it is empty",
                 "queue-parent-in-use",
             )
@@ -114,7 +114,6 @@ def _job(group: Mapping[str, Any]) -> str:
 
 def _some(jobs: Sequence[str]) -> str:
     if not jobs:
-        return "no jobs are in it"
+        return "it has no jobs"
     more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
-    count = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
-    return f"{count} in it: {', '.join(jobs[:_SHOWN])}{more}"
+    return f"it has {len(jobs)} job{'' if len(jobs) == 1 else 's'}: {', '.join(jobs[:_SHOWN])}{more}"

@@ -1,9 +1,9 @@
 """Effective upper limit of each queue in the scheduler.
 
 Upstream source: plug-ins ``capacity`` (``checkHierarchicalQueue``, ``buildQueueAttrs``) and ``proportion`` of Volcano
-1.14.1. In the tree a queue has its parent's limit without what its siblings are guaranteed, and no more than its own
-capability, which it inherits where it names none. Without the tree that holds against the cluster as a whole, and the
-guarantees of all queues count, inner ones too.
+1.14.1. In the tree, the limit of a queue is that of its parent less the guarantees of its siblings, and at most its
+capability, which it inherits if unset. Without the tree, the same applies to the cluster as a whole, and the guarantees
+of all queues count, including inner ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNLIMITED_AT_ZERO = frozenset({"cpu", "memory"})
 
 
 def flattened(tree: QueueTree) -> QueueTree:
-    """Return the tree as a scheduler sees it that does not read its edges: every queue directly below root."""
+    """Return the tree as a scheduler without tree support reads it: every queue is a child of root."""
     return _Flat(tree)
 
 
@@ -31,19 +31,19 @@ class _Flat(QueueTree):
 
 
 def limits(tree: QueueTree, capacity: Mapping[str, int] | None) -> dict[str, Amounts]:
-    """Return the real limit of each queue that is connected with root.
+    """Return the effective limit of each queue that is connected with root.
 
     Parameters
     ----------
     tree
         The queues.
     capacity
-        Units that all nodes offer together; None when that is not known, then only capabilities count.
+        Capacity of all nodes, in units; None if unknown: then only capabilities count.
 
     Returns
     -------
     dict of str to dict
-        Units by queue and resource; a resource that is absent is not limited where the capacity is not known.
+        Units by queue and resource; a missing resource is unlimited if the capacity is unknown.
     """
     caps = bounds(tree)
     result: dict[str, Amounts] = {ROOT: dict(capacity or {})}
@@ -72,7 +72,7 @@ def limits(tree: QueueTree, capacity: Mapping[str, int] | None) -> dict[str, Amo
 
 
 def bounds(tree: QueueTree) -> dict[str, Amounts]:
-    """Return the capability of each queue that is connected with root, with what it inherits."""
+    """Return the capability of each queue that is connected with root, including what it inherits."""
     result: dict[str, Amounts] = {ROOT: _set(tree.root.amounts("capability"))}
     for parent in (ROOT, *tree.reachable):
         above = result[parent]
@@ -83,7 +83,7 @@ def bounds(tree: QueueTree) -> dict[str, Amounts]:
 
 
 def _set(capability: Amounts) -> Amounts:
-    """Return a capability without what the scheduler reads as not set."""
+    """Return a capability without amounts that the scheduler reads as unset."""
     if not any(capability.get(resource) == 0 for resource in _UNLIMITED_AT_ZERO):
         return capability
     return {name: amount for name, amount in capability.items() if amount or name not in _UNLIMITED_AT_ZERO}

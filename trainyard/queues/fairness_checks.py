@@ -1,8 +1,8 @@
-"""Checks of shares that are not available: none, more than the capacity, or lent to queues that never return them.
+"""Checks of shares that are not available: unset, above the capacity, or lent to queues that are not reclaimable.
 
-Upstream source: plug-in ``capacity`` of Volcano 1.14.1 (``AddPreemptiveFn``, ``AddReclaimableFn``): a queue takes back
-while one resource that its task asks for stays within deserved; of a reclaimable queue everything above deserved can
-be taken, of one that is not reclaimable nothing.
+Upstream source: plug-in ``capacity`` of Volcano 1.14.1 (``AddPreemptiveFn``, ``AddReclaimableFn``): a queue reclaims
+while one resource that its task requests stays within deserved. Everything above deserved can be reclaimed from a
+reclaimable queue, nothing from others.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def sharing_findings(
     scheduling: Scheduling,
     paths: Paths,
 ) -> Iterator[Finding]:
-    """Find what keeps queues from their shares.
+    """Find configurations in which queues do not get their shares.
 
     Parameters
     ----------
     tree
         The queues as the scheduler reads them, without a cycle.
     real
-        Real limit of each queue.
+        Effective limit of each queue.
     capacity
-        Units that all nodes offer together, None when that is not known.
+        Capacity of all nodes, in units; None if unknown.
     scheduling
         The scheduler.
     paths
-        Where the queues are.
+        Paths of the queues.
     """
     leaves = _used(tree)
     yield from _shares(tree, leaves, paths)
@@ -75,7 +75,7 @@ def _shares(tree: QueueTree, leaves: Mapping[str, Amounts], paths: Paths) -> Ite
         if not any(deserved.values()):
             yield RULES.finding(
                 paths.of(name, "deserved"),
-                f"queue {name!r} has no share: it can borrow what others leave, and never takes anything back",
+                f"queue {name!r} has no share: it borrows free resources and never reclaims",
                 "set deserved, or accept that its jobs wait while the cluster is full",
                 "queue-deserved-absent",
                 object=name,
@@ -97,8 +97,8 @@ def _devices(
         own = " or ".join(sorted(deserved))
         yield RULES.finding(
             paths.of(name, "deserved"),
-            f"queue {name!r} deserves none of {', '.join(usable)}, of which others have shares: while it is below its "
-            f"share of {own}, it takes back as many as it asks for",
+            f"queue {name!r} has no share of {', '.join(usable)}, but other queues have one: while it is below its "
+            f"share of {own}, it reclaims any number of them",
             f"add {usable[0]} to deserved, or set it to 0 in capability",
             "queue-deserved-device",
             object=name,
@@ -115,15 +115,15 @@ def _scheduler(
     owners = [name for name, deserved in leaves.items() if any(deserved.values())]
     proportion = Plugin.PROPORTION in scheduling.plugins
     if owners and scheduling.enqueue and scheduling.reclaim and scheduling.tree:
-        message = f"action enqueue keeps {_some(owners)} from taking back what they deserve while the cluster is full"
+        message = f"action enqueue prevents {_some(owners)} from reclaiming their shares while the cluster is full"
         yield RULES.finding(
             paths.of(), message, "leave enqueue out of the scheduler's actions", "queue-reclaim-enqueue"
         )
     if owners and not scheduling.reclaim:
-        message = f"{_some(owners)} have shares, but action reclaim is off: nothing is ever taken back"
+        message = f"{_some(owners)} have shares, but action reclaim is off: they are never reclaimed"
         yield RULES.finding(paths.of(), message, "add reclaim to the scheduler's actions", "queue-reclaim-off")
     if owners and proportion and scheduling.plugins == {Plugin.PROPORTION}:
-        message = f"{_some(owners)} set deserved, which plug-in proportion ignores: it shares by weight"
+        message = f"{_some(owners)} set deserved, which plug-in proportion ignores: it uses weights"
         yield RULES.finding(paths.of(), message, "set weight, or use plug-in capacity", "queue-deserved-ignored")
     weighted = [name for name in tree.reachable if tree.queues[name].weight != 1]
     if weighted and not proportion:
@@ -144,9 +144,9 @@ def _both(
             if by_weight < deserved:
                 yield RULES.finding(
                     paths.of(name, "deserved", resource),
-                    f"queue {name!r} deserves {text(resource, deserved)} of {resource}; while all queues ask, its "
-                    f"weight of {queue.weight} of {weights} leaves it {text(resource, by_weight)}",
-                    "leave proportion out of the scheduler's plug-ins, or set weights like the shares",
+                    f"queue {name!r} has deserved {text(resource, deserved)} of {resource}; if all queues have demand, "
+                    f"its weight of {queue.weight} of {weights} gives it {text(resource, by_weight)}",
+                    "leave proportion out of the scheduler's plug-ins, or set weights in proportion to the shares",
                     "queue-plugins-both",
                     object=name,
                 )
@@ -173,8 +173,8 @@ def _overcommitted(
                 over.add((name, resource))
                 yield RULES.finding(
                     paths.of(name, "capability" if resource in queue.amounts("capability") else ""),
-                    f"the queues below {name!r} deserve {text(resource, amount)} of {resource}, but {name} can never "
-                    f"have more than {text(resource, real[name][resource])}: not every share can be reclaimed",
+                    f"the child queues of {name!r} have deserved {text(resource, amount)} of {resource}, but the limit "
+                    f"of {name} is {text(resource, real[name][resource])}: not every share can be reclaimed",
                     f"lower deserved of {parts(children, demands, resource)}",
                     "queue-deserved-overcommit",
                     object=name,
@@ -185,7 +185,7 @@ def _overcommitted(
         if resource in capacity and amount > capacity[resource]:
             yield RULES.finding(
                 paths.of(),
-                f"the top queues deserve {text(resource, amount)} of {resource}, the fabric has "
+                f"the top queues have deserved {text(resource, amount)} of {resource}, but the fabric has "
                 f"{text(resource, capacity[resource])}: not every share can be reclaimed",
                 f"lower deserved of {parts(top, shares, resource)}",
                 "queue-deserved-fabric",
@@ -199,7 +199,7 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
 def _unreachable(
     tree: QueueTree, leaves: Mapping[str, Amounts], real: Mapping[str, Amounts], paths: Paths
 ) -> Iterator[Finding]:
-    """Find shares that others can hold for as long as they like, though all shares together fit."""
+    """Find shares that other queues can hold indefinitely, although all shares together fit."""
     keepers = [name for name in leaves if not tree.queues[name].reclaimable]
     if not keepers:
         return
@@ -217,16 +217,16 @@ def _unreachable(
                 verb = "is" if len(lenders) == 1 else "are"
                 yield RULES.finding(
                     paths.of(name, "deserved", resource),
-                    f"queue {name!r} deserves {text(resource, amount)} of {resource}, but {_some(lenders)} may borrow "
-                    f"until {text(resource, left)} are left, and {verb} not reclaimable",
-                    f"make {_some(lenders)} reclaimable, or bound what it borrows by capability",
+                    f"queue {name!r} has deserved {text(resource, amount)} of {resource}, but {_some(lenders)} may "
+                    f"borrow until only {text(resource, left)} remain, and {verb} not reclaimable",
+                    f"make {_some(lenders)} reclaimable, or limit them by capability",
                     "queue-reclaim-unreachable",
                     object=name,
                 )
 
 
 def _held(tree: QueueTree, real: Mapping[str, Amounts], *, keeping: bool) -> dict[str, Amounts]:
-    """Return what each queue can hold against the will of others."""
+    """Return the amount that each queue can hold although others have a share of it."""
     result: dict[str, Amounts] = {}
     for name in reversed(tree.reachable):
         queue, children = tree.queues[name], tree.children(name)
@@ -242,7 +242,7 @@ def _held(tree: QueueTree, real: Mapping[str, Amounts], *, keeping: bool) -> dic
 
 
 def _free(tree: QueueTree, real: Mapping[str, Amounts], held: Mapping[str, Amounts]) -> dict[str, Amounts]:
-    """Return what is left to each queue when all others hold what they can."""
+    """Return the amount that remains for each queue when all others hold as much as they can."""
     result: dict[str, Amounts] = {ROOT: real[ROOT]}
     for parent in (ROOT, *tree.reachable):
         children = tree.children(parent)

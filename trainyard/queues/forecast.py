@@ -1,10 +1,11 @@
 """Forecast for jobs under a queue tree: running, starting, waiting (with the reason), reclaimable.
 
-The scheduler's own rules on totals, not on nodes; whether nodes are left whole enough for a gang is not asked. Upstream
-source: plug-in ``capacity`` with the tree of Volcano 1.14.1. Queues are served by priority, then by their share of
-deserved, level by level; a job must fit below every queue above it. A queue takes back while one resource that its job
-asks for stays within deserved. A job can be taken from a reclaimable queue that has more than it deserves of something
-the job asks for, and as long as the queue keeps its guarantee: lowest priority first, then youngest.
+Applies the scheduler's rules to totals, not to nodes: whether a gang fits on individual nodes is not checked. Upstream
+source: plug-in ``capacity`` with the tree of Volcano 1.14.1. Queues are served by priority, then by the used part of
+their deserved amount, level by level; a job must fit in the limit of every queue above it. A queue reclaims while one
+resource that its job requests stays within deserved. A job can be reclaimed from a reclaimable queue that is above
+deserved in a resource that the job requests, and only while the queue keeps its guarantee: lowest priority first, then
+youngest.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from trainyard.queues.queued_gangs import Job
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["Fate", "Forecast", "Outlook", "forecast"]
+__all__ = ["Forecast", "JobForecast", "Outcome", "forecast"]
 
 _Order = tuple[int, tuple[tuple[float, bool], ...]]
 
 
-class Fate(StrEnum):
-    """What becomes of one job."""
+class Outcome(StrEnum):
+    """Outcome of one job."""
 
     RUNS = "runs"
     STARTS = "starts"
@@ -37,66 +38,66 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What becomes of one job, and why.
+class JobForecast:
+    """Forecast for one job, with the reason.
 
     Parameters
     ----------
-    fate
-        What becomes of it.
+    outcome
+        The outcome.
     reason
-        What it waits for, or who takes its place; empty otherwise.
+        What it waits for, or the job that reclaims its resources; otherwise empty.
     reclaimable
-        Whether it runs on what its queue borrowed, so that others may take it back.
+        Whether it runs on borrowed resources, which their owners may reclaim.
     """
 
-    fate: Fate
+    outcome: Outcome
     reason: str = ""
     reclaimable: bool = False
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What becomes of all jobs.
+    """Forecast for all jobs.
 
     Parameters
     ----------
     jobs
-        Outlook by name of the job.
+        Forecast by name of the job.
     limits
-        What each queue may use at most, in whole units.
+        Limit of each queue, in units.
     """
 
-    jobs: Mapping[str, Outlook]
+    jobs: Mapping[str, JobForecast]
     limits: Mapping[str, Amounts]
 
 
 def forecast(tree: QueueTree, jobs: Sequence[Job], capacity: Mapping[str, int] | None) -> Forecast:
-    """Return what becomes of jobs under a queue tree, once the scheduler has done what it can do at once.
+    """Return the forecast for jobs under a queue tree, after all that the scheduler can do at once.
 
     Parameters
     ----------
     tree
         The queues, without a cycle; ``default`` exists in every tree.
     jobs
-        Running and waiting ones, in the order in which they came.
+        Running and waiting jobs, in order of creation.
     capacity
-        Units that all nodes offer together; None when that is not known: then only the queues' own limits count.
+        Capacity of all nodes, in units; None if unknown: then only the queues' limits count.
     """
     if DEFAULT not in tree.queues:
         tree = tree.with_queue(DEFAULT, Queue())
-    scene = _Scene(tree, limits(tree, capacity), capacity)
+    simulation = _Simulation(tree, limits(tree, capacity), capacity)
     for job in jobs:
         if job.running:
-            scene.begin(job)
-    exposed = scene.exposed()
-    scene.serve([job for job in jobs if not job.running])
-    return Forecast({job.name: scene.outlook(job, exposed) for job in jobs}, scene.limits)
+            simulation.start(job)
+    reclaimable_jobs = simulation.reclaimable_jobs()
+    simulation.serve([job for job in jobs if not job.running])
+    return Forecast({job.name: simulation.job_forecast(job, reclaimable_jobs) for job in jobs}, simulation.limits)
 
 
 @dataclass
-class _Scene:
-    """The queues while they are served."""
+class _Simulation:
+    """State of the queues during scheduling."""
 
     tree: QueueTree
     limits: Mapping[str, Amounts]
@@ -104,7 +105,7 @@ class _Scene:
     used: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(dict))
     present: defaultdict[str, dict[str, Job]] = field(default_factory=lambda: defaultdict(dict))
     reasons: dict[str, str] = field(default_factory=dict)
-    takers: dict[str, str] = field(default_factory=dict)
+    reclaimers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._chains = {name: (*reversed([*self.tree.ancestors(name)]), name) for name in self.tree.queues}
@@ -112,39 +113,41 @@ class _Scene:
         self._served: set[str] = set()
         self._shares: dict[str, Amounts] = {}
         self._parts: dict[str, tuple[float, bool]] = {}
-        self._takable: dict[str, list[Job]] = {}
+        self._candidates: dict[str, list[Job]] = {}
         self._pool: defaultdict[str, int] = defaultdict(int)
         self._touched: set[str] = set()
 
-    def begin(self, job: Job) -> None:
-        """Let a job have what it asks for."""
+    def start(self, job: Job) -> None:
+        """Start a job: its request counts as used."""
         self._served.add(job.name)
         self.present[job.queue][job.name] = job
         self._count(job, 1)
 
     def serve(self, waiting: Iterable[Job]) -> None:
-        """Start what can be started, first from what is free, then from what others borrowed."""
-        full = self._round(waiting)
+        """Start all jobs that can start, first on free resources, then on reclaimed ones."""
+        full = self._schedule(waiting)
         for job in sorted(full, key=lambda job: (self._order(job.queue), _first(job))):
-            if self._take_back(job):
-                self.begin(job)
+            if self._reclaim(job):
+                self.start(job)
                 self.reasons.pop(job.name)
-        self._round([job for job in full if job.name not in self._served])
+        self._schedule([job for job in full if job.name not in self._served])
 
-    def outlook(self, job: Job, exposed: frozenset[str]) -> Outlook:
-        """Return what became of a job."""
-        if job.name in self.takers:
-            return Outlook(Fate.TAKEN, f"by {self.takers[job.name]}", reclaimable=True)
+    def job_forecast(self, job: Job, reclaimable_jobs: frozenset[str]) -> JobForecast:
+        """Return the forecast for a job."""
+        if job.name in self.reclaimers:
+            return JobForecast(Outcome.TAKEN, f"by {self.reclaimers[job.name]}", reclaimable=True)
         if job.name in self._served:
-            return Outlook(Fate.RUNS if job.running else Fate.STARTS, reclaimable=job.name in exposed)
-        return Outlook(Fate.WAITS, self.reasons[job.name])
+            return JobForecast(
+                Outcome.RUNS if job.running else Outcome.STARTS, reclaimable=job.name in reclaimable_jobs
+            )
+        return JobForecast(Outcome.WAITS, self.reasons[job.name])
 
-    def exposed(self) -> frozenset[str]:
-        """Return the jobs that run on what their queue borrowed."""
-        return frozenset(job.name for name in self.present for job in self._takable_of(name))
+    def reclaimable_jobs(self) -> frozenset[str]:
+        """Return the jobs that run on borrowed resources."""
+        return frozenset(job.name for name in self.present for job in self._reclaimable_jobs(name))
 
-    def _round(self, waiting: Iterable[Job]) -> list[Job]:
-        """Serve queues in their order; return the jobs that only wait for others to end."""
+    def _schedule(self, waiting: Iterable[Job]) -> list[Job]:
+        """Serve the queues in their order; return the jobs that only lack free capacity."""
         lines: defaultdict[str, list[Job]] = defaultdict(list)
         for job in waiting:
             if reason := self._closed(job):
@@ -154,13 +157,13 @@ class _Scene:
         for line in lines.values():
             line.sort(key=_first, reverse=True)
         full: list[Job] = []
-        turns = [(self._order(name), name) for name in lines]
-        heapq.heapify(turns)
-        while turns:
-            order, name = heapq.heappop(turns)
+        order_heap = [(self._order(name), name) for name in lines]
+        heapq.heapify(order_heap)
+        while order_heap:
+            order, name = heapq.heappop(order_heap)
             now = self._order(name)
             if now != order:
-                heapq.heappush(turns, (now, name))
+                heapq.heappush(order_heap, (now, name))
                 continue
             job = lines[name].pop()
             if reason := self._beyond_limit(job):
@@ -169,18 +172,18 @@ class _Scene:
                 self.reasons[job.name] = f"the cluster is full: {_some(missing)} short"
                 full.append(job)
             else:
-                self.begin(job)
+                self.start(job)
                 self.reasons.pop(job.name, None)
             if lines[name]:
-                heapq.heappush(turns, (self._order(name), name))
+                heapq.heappush(order_heap, (self._order(name), name))
         return full
 
     def _closed(self, job: Job) -> str:
         queue = self.tree.queues.get(job.queue)
         if queue is None:
-            return f"there is no queue {job.queue}"
+            return f"queue {job.queue} does not exist"
         if job.queue not in self._leaves:
-            return f"queue {job.queue} has queues below it: nothing is scheduled for anybody"
+            return f"queue {job.queue} has child queues: this stops scheduling for every tenant"
         return ""
 
     def _beyond_limit(self, job: Job) -> str:
@@ -190,7 +193,7 @@ class _Scene:
                 bound = limit.get(resource)
                 if bound is not None and amount and used.get(resource, 0) + amount > bound:
                     free = text(resource, max(0, bound - used.get(resource, 0)))
-                    return f"{name} may use {text(resource, bound)} {resource}, {free} of it free"
+                    return f"the limit of {name} is {text(resource, bound)} {resource}, of which {free} are free"
         return ""
 
     def _missing(self, job: Job) -> Amounts:
@@ -204,13 +207,13 @@ class _Scene:
         }
         return {resource: amount for resource, amount in short.items() if amount > 0}
 
-    def _take_back(self, job: Job) -> bool:
-        """Take back what a job needs, if its queue may; nothing is taken where it would not be enough."""
+    def _reclaim(self, job: Job) -> bool:
+        """Reclaim what a job lacks, if its queue may; nothing is evicted if that would not be enough."""
         missing = self._missing(job)
-        if self._beyond_limit(job) or not self._may_take(job) or not self._enough(job, missing):
+        if self._beyond_limit(job) or not self._may_reclaim(job) or not self._enough(job, missing):
             return False
         victims: list[Job] = []
-        for victim in self._borrowed(job):
+        for victim in self._victims(job):
             victims.append(victim)
             missing = {each: amount - victim.request.get(each, 0) for each, amount in missing.items()}
             if all(amount <= 0 for amount in missing.values()):
@@ -221,23 +224,23 @@ class _Scene:
             self._count(victim, -1)
             del self.present[victim.queue][victim.name]
             self._served.discard(victim.name)
-            self.takers[victim.name] = f"{job.name} of {job.queue}"
+            self.reclaimers[victim.name] = f"{job.name} of {job.queue}"
         return True
 
     def _enough(self, job: Job, missing: Amounts) -> bool:
-        """Return whether all that others borrowed would be enough."""
+        """Return whether everything that others borrowed would be enough."""
         for name in self._touched & self._leaves:
-            old, new = self._takable.get(name, []), self._takable_of(name)
+            old, new = self._candidates.get(name, []), self._reclaimable_jobs(name)
             for sign, jobs in ((-1, old), (1, new)):
                 for each in jobs:
                     for resource, amount in each.request.items():
                         self._pool[resource] += sign * amount
-            self._takable[name] = new
+            self._candidates[name] = new
         self._touched.clear()
-        own = total(each.request for each in self._takable.get(job.queue, []))
+        own = total(each.request for each in self._candidates.get(job.queue, []))
         return all(self._pool[resource] - own.get(resource, 0) >= amount for resource, amount in missing.items())
 
-    def _may_take(self, job: Job) -> bool:
+    def _may_reclaim(self, job: Job) -> bool:
         deserved, used = self._deserved(job.queue), self.used[job.queue]
         is_open = self.tree.queues[job.queue].state is QueueState.OPEN
         return is_open and any(
@@ -245,32 +248,32 @@ class _Scene:
             for resource, amount in job.request.items()
         )
 
-    def _can_be_taken(self, job: Job, used: Mapping[str, int]) -> bool:
+    def _is_reclaimable(self, job: Job, used: Mapping[str, int]) -> bool:
         deserved, guarantee = self._deserved(job.queue), self.tree.queues[job.queue].amounts("guarantee")
         if any(used.get(each, 0) - job.request.get(each, 0) < amount for each, amount in guarantee.items()):
             return False
         named = [each for each, amount in job.request.items() if amount and deserved.get(each)]
         return not named or any(used.get(each, 0) > deserved[each] for each in named)
 
-    def _borrowed(self, taker: Job) -> Iterator[Job]:
-        lenders = [name for name, jobs in self._takable.items() if jobs and name != taker.queue]
+    def _victims(self, reclaimer: Job) -> Iterator[Job]:
+        lenders = [name for name, jobs in self._candidates.items() if jobs and name != reclaimer.queue]
         for name in sorted(lenders, key=self._order, reverse=True):
-            for job in self._takable[name]:
-                if taker.request.keys() & job.request.keys():
+            for job in self._candidates[name]:
+                if reclaimer.request.keys() & job.request.keys():
                     yield job
 
-    def _takable_of(self, name: str) -> list[Job]:
-        """Return the jobs that others may take from a queue, in the order they would be taken in."""
-        if not self._lends(name):
+    def _reclaimable_jobs(self, name: str) -> list[Job]:
+        """Return the jobs that others may reclaim from a queue, in order of eviction."""
+        if not self._allows_reclaim(name):
             return []
         found, left = [], self.used[name]
         for job in sorted(self.present[name].values(), key=_last):
-            if job.running and self._can_be_taken(job, left):
+            if job.running and self._is_reclaimable(job, left):
                 found.append(job)
                 left = {resource: amount - job.request.get(resource, 0) for resource, amount in left.items()}
         return found
 
-    def _lends(self, name: str) -> bool:
+    def _allows_reclaim(self, name: str) -> bool:
         queue = self.tree.queues.get(name)
         return queue is not None and queue.reclaimable
 
@@ -289,7 +292,7 @@ class _Scene:
         return -self.tree.queues[name].priority, tuple(self._share(each) for each in self._chains[name])
 
     def _share(self, name: str) -> tuple[float, bool]:
-        """Return the part of its share that a queue has used, and whether it has none, which counts as all of it."""
+        """Return the used part of a queue's share, and whether it has no share, which counts as fully used."""
         if name not in self._parts:
             deserved, used = self._deserved(name), self.used[name]
             parts = (used.get(each, 0) / amount for each, amount in deserved.items())
@@ -310,7 +313,7 @@ def _first(job: Job) -> tuple[int, str, str]:
 
 
 def _last(job: Job) -> tuple[int, tuple[int, ...], str]:
-    """Order in which running jobs are taken: lowest priority, then youngest."""
+    """Order of eviction of running jobs: lowest priority, then youngest."""
     return job.priority, tuple(-ord(letter) for letter in job.created), job.name
 
 

@@ -1,4 +1,4 @@
-"""Checks of guarantees that cannot be met, and what they leave to other queues."""
+"""Checks of guarantees that cannot be met, and of what remains for other queues."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["guarantee_findings", "parts"]
 def guarantee_findings(
     tree: QueueTree, real: Mapping[str, Amounts], capacity: Mapping[str, int] | None, paths: Paths
 ) -> Iterator[Finding]:
-    """Find guarantees above what there is, guarantees that do not hold, and queues that are left nothing.
+    """Find guarantees above the capacity, guarantees that are not enforced, and queues for which nothing remains.
 
     Parameters
     ----------
     tree
         The queues as the scheduler reads them, without a cycle.
     real
-        Real limit of each queue.
+        Effective limit of each queue.
     capacity
-        Units that all nodes offer together, None when that is not known.
+        Capacity of all nodes, in units; None if unknown.
     paths
-        Where the queues are.
+        Paths of the queues.
     """
     promised = _promised(tree)
     yield from _ancestors(tree, promised, paths)
@@ -48,7 +48,7 @@ def parts(names: Iterable[str], amounts: Mapping[str, Amounts], resource: str) -
 
 
 def _promised(tree: QueueTree) -> dict[str, Amounts]:
-    """Return what is guaranteed to each queue: its own, or what is guaranteed below it if that is more."""
+    """Return the guarantee of each queue: its own, or the sum below it if that is larger."""
     result: dict[str, Amounts] = {}
     for name in reversed(tree.reachable):
         own, children = tree.queues[name].amounts("guarantee"), tree.children(name)
@@ -72,7 +72,7 @@ def _ancestors(tree: QueueTree, promised: Mapping[str, Amounts], paths: Paths) -
                 yield RULES.finding(
                     paths.of(name, "capability", resource),
                     f"queue {name!r}: {text(resource, amount)} of {resource} are guaranteed below it, more than its "
-                    f"capability of {text(resource, limit)}; the queues beside them would never run",
+                    f"capability of {text(resource, limit)}; the siblings of those queues would never run",
                     f"raise the capability of {name} to {text(resource, amount)} or lower the guarantees below it",
                     "queue-guarantee-ancestor",
                     object=name,
@@ -81,8 +81,8 @@ def _ancestors(tree: QueueTree, promised: Mapping[str, Amounts], paths: Paths) -
                 yield RULES.finding(
                     paths.of(name, "guarantee", resource),
                     f"queue {name!r}: {text(resource, amount)} of {resource} are guaranteed below it, to "
-                    f"{parts(children, promised, resource)}, but it guarantees none itself: queues beside {name} can "
-                    "take them",
+                    f"{parts(children, promised, resource)}, but its own guarantee is unset: siblings of {name} can "
+                    "use them",
                     f"set guarantee of {name} to {text(resource, amount)} (and deserved to as much)",
                     "queue-guarantee-silent",
                     object=name,
@@ -95,7 +95,7 @@ def _idle(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         if queue.state is QueueState.OPEN or not any(queue.amounts("guarantee").values()):
             continue
         kept = ", ".join(f"{text(resource, each)} {resource}" for resource, each in queue.amounts("guarantee").items())
-        message = f"queue {name!r} is {queue.state.value} and still guaranteed {kept}, which no queue can use"
+        message = f"queue {name!r} is {queue.state.value} but has a guarantee of {kept}, which stays unused"
         yield RULES.finding(paths.of(name, "guarantee"), message, "remove it", "queue-closed-guarantee", object=name)
 
 
@@ -107,7 +107,7 @@ def _fabric(
         if amount > capacity.get(resource, 0):
             yield RULES.finding(
                 paths.of(),
-                f"{text(resource, amount)} of {resource} are guaranteed to queues, the fabric has "
+                f"{text(resource, amount)} of {resource} are guaranteed to queues, but the fabric has "
                 f"{text(resource, capacity.get(resource, 0))}: every queue without a guarantee would never run",
                 f"lower the guarantees of {parts(top, promised, resource)}",
                 "queue-guarantee-fabric",
@@ -134,9 +134,9 @@ def _starved(tree: QueueTree, real: Mapping[str, Amounts], paths: Paths) -> Iter
                 others = [name for name in children if name != child]
                 yield RULES.finding(
                     paths.of(child),
-                    f"queue {child!r} is left no {resource}: all {text(resource, real[parent][resource])} are "
+                    f"no {resource} remains for queue {child!r}: all {text(resource, real[parent][resource])} are "
                     f"guaranteed to {parts(others, guarantees, resource)}",
-                    f"lower those guarantees, or guarantee {child} a part",
+                    f"lower those guarantees, or set a guarantee of {child}",
                     "queue-starved",
                     object=child,
                 )

@@ -8,7 +8,7 @@ __all__ = ["ManifestPaths", "Paths", "SettingsPaths"]
 
 
 class Paths(Protocol):
-    """Says where things are."""
+    """Source of paths for findings."""
 
     def of(self, queue: str = "", field: str = "", resource: str = "") -> str:
         """Return the path of a queue, of one of its fields, or of one resource in that field."""
@@ -33,7 +33,7 @@ class SettingsPaths:
 
 
 class ManifestPaths:
-    """Paths in Queue manifests; which of them it is, the finding's queue tells."""
+    """Paths in Queue manifests; the finding's object is the queue."""
 
     def of(self, queue: str = "", field: str = "", resource: str = "") -> str:
         """Return a path such as ``spec.guarantee.resource[cpu]``."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trainyard.queues.amounts import text
-from trainyard.queues.forecast import Fate, Forecast, Outlook, forecast
+from trainyard.queues.forecast import Forecast, JobForecast, Outcome, forecast
 from trainyard.queues.queue import DEFAULT, KINDS, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
 from trainyard.queues.tree import QueueTree
@@ -15,11 +15,11 @@ from trainyard.queues.tree import QueueTree
 __all__ = ["Effect", "JobChange", "Plan", "QueueChange", "ShareChange", "plan"]
 
 LIMIT = "limit"
-"""What the scheduler gives a queue at most: its capability, or what it inherits, less what others are guaranteed."""
+"""Effective maximum of a queue: its capability, own or inherited, less the guarantees of others."""
 
 
 class Effect(StrEnum):
-    """What a change does to one job, the worst first."""
+    """Effect of a change on one job, the worst first."""
 
     TAKEN = "taken"
     WAITS = "waits"
@@ -28,27 +28,28 @@ class Effect(StrEnum):
     SAFE = "safe"
 
 
+_EFFECTS = {Outcome.TAKEN: Effect.TAKEN, Outcome.WAITS: Effect.WAITS, Outcome.STARTS: Effect.STARTS}
 _EXPLAINED = {
-    Effect.STARTS: "starts, which it would not before",
-    Effect.WAITS: "waits, and would start without the change",
-    Effect.TAKEN: "runs and is taken",
-    Effect.RECLAIMABLE: "runs on now on borrowed resources, which others may take back",
-    Effect.SAFE: "ran on borrowed resources, and has them for good now",
+    Effect.STARTS: "starts because of the change",
+    Effect.WAITS: "waits, but would start without the change",
+    Effect.TAKEN: "runs and is evicted",
+    Effect.RECLAIMABLE: "continues on borrowed resources, which others may reclaim",
+    Effect.SAFE: "ran on borrowed resources, which are now within its queue's share",
 }
 
 
 @dataclass(frozen=True)
 class ShareChange:
-    """One amount of one queue.
+    """Change of one amount of one queue.
 
     Parameters
     ----------
     kind
-        ``deserved``, ``guarantee``, ``capability``, or ``limit``: what the scheduler really gives it at most.
+        ``deserved``, ``guarantee``, ``capability``, or ``limit``: its effective maximum.
     resource
         Name of the resource.
     before, after
-        Units; None where nothing is said.
+        Units; None if unset.
     """
 
     kind: str
@@ -58,7 +59,7 @@ class ShareChange:
 
     @property
     def gains(self) -> bool:
-        """Whether the queue has more of it than before; no limit is more than any."""
+        """Whether the amount increases; no limit is more than any limit."""
         if self.kind in ("capability", LIMIT):
             return self.after is None or (self.before is not None and self.after > self.before)
         return (self.after or 0) > (self.before or 0)
@@ -69,20 +70,20 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class QueueChange:
-    """What changes for one queue.
+    """Change of one queue.
 
     Parameters
     ----------
     queue
         Its name.
     tenants
-        Who uses it.
+        Tenants that use it.
     change
         ``added``, ``removed`` or ``changed``.
     shares
-        Amounts that differ.
+        Changed amounts.
     words
-        Other fields that differ, such as ``parent root → research``.
+        Other changed fields, such as ``parent root → research``.
     """
 
     queue: str
@@ -94,16 +95,16 @@ class QueueChange:
 
 @dataclass(frozen=True)
 class JobChange:
-    """What changes for one job.
+    """Change for one job.
 
     Parameters
     ----------
     job
         The job.
     effect
-        What the change does to it.
+        Effect of the change on it.
     reason
-        What it waits for, or who takes its place.
+        What it waits for, or the job that reclaims its resources.
     """
 
     job: Job
@@ -116,16 +117,16 @@ class JobChange:
 
 @dataclass(frozen=True)
 class Plan:
-    """The consequences of a change.
+    """Effects of a change.
 
     Parameters
     ----------
     queues
-        Queues for which something changes, by name.
+        Changed queues, by name.
     jobs
-        Jobs for which something changes: what is taken first, then what waits, and so on.
+        Affected jobs, the worst effect first.
     running, waiting
-        How many jobs were looked at.
+        Number of jobs that were checked.
     """
 
     queues: tuple[QueueChange, ...]
@@ -143,18 +144,18 @@ def plan(
     capacity_after: Mapping[str, int] | None = None,
     tenants: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
-    """Return the consequences of a change of the queue tree.
+    """Return the effects of a change of the queue tree.
 
     Parameters
     ----------
     before, after
         The trees, both without a cycle.
     jobs
-        What runs and waits now.
+        Running and waiting jobs.
     capacity
-        Units that all nodes offer together; None when that is not known.
+        Capacity of all nodes, in units; None if unknown.
     capacity_after
-        The same after the change, where the fabric changes too.
+        The same after the change, if the fabric changes too.
     tenants
         Queues by tenant, before and after together.
     """
@@ -216,12 +217,10 @@ def _jobs(jobs: Sequence[Job], now: Forecast, then: Forecast) -> Iterator[JobCha
             yield JobChange(job, effect, new.reason if effect in (Effect.WAITS, Effect.TAKEN) else "")
 
 
-def _effect(old: Outlook, new: Outlook) -> Effect | None:
-    if old.fate is not new.fate:
-        if new.fate is Fate.TAKEN:
-            return Effect.TAKEN
-        return Effect.WAITS if new.fate is Fate.WAITS else Effect.STARTS if new.fate is Fate.STARTS else Effect.SAFE
-    if new.fate is Fate.RUNS and old.reclaimable != new.reclaimable:
+def _effect(old: JobForecast, new: JobForecast) -> Effect | None:
+    if old.outcome is not new.outcome:
+        return _EFFECTS.get(new.outcome, Effect.SAFE)
+    if new.outcome is Outcome.RUNS and old.reclaimable != new.reclaimable:
         return Effect.RECLAIMABLE if new.reclaimable else Effect.SAFE
     return None
 

@@ -12,13 +12,13 @@ from trainyard.queues.queued_gangs import Job
 __all__ = ["as_json", "as_markdown", "as_text"]
 
 _SHOWN = 50
-"""Jobs of one kind that are listed; the rest is counted."""
+"""Number of jobs listed per effect; the others are counted."""
 
 
 def as_text(plan: Plan) -> str:
-    """Return a plan for a screen."""
+    """Return a plan as text for a terminal."""
     if not plan.queues:
-        return "Nothing changes for any queue."
+        return "No queue changes."
     lines = ["Shares"]
     for queue in plan.queues:
         lines.append(f"  {_title(queue)}")
@@ -36,15 +36,15 @@ def as_text(plan: Plan) -> str:
 
 
 def as_markdown(plan: Plan) -> str:
-    """Return a plan as a comment on a pull request."""
+    """Return a plan as Markdown for a comment on a pull request."""
     if not plan.queues:
-        return "Nothing changes for any queue."
+        return "No queue changes."
     lines = ["### Shares", "", "| Queue | Used by | Change | Before | After |", "| --- | --- | --- | --- | --- |"]
     for queue in plan.queues:
         lines += [_row(queue, row) for row in _rows(queue)]
     lines += ["", f"### {_counted(plan)}"]
     if plan.jobs:
-        lines += ["", "| Job | Queue | Needs | What happens |", "| --- | --- | --- | --- |"]
+        lines += ["", "| Job | Queue | Needs | Effect |", "| --- | --- | --- | --- |"]
     for effect in Effect:
         found = [change for change in plan.jobs if change.effect is effect]
         lines += [_job_row(change) for change in found[:_SHOWN]]
@@ -54,7 +54,7 @@ def as_markdown(plan: Plan) -> str:
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan for a program: ``queues`` and ``jobs`` that change, and how many jobs were looked at."""
+    """Return a plan as JSON values: changed ``queues`` and ``jobs``, and the number of jobs that were checked."""
     return {
         "queues": [
             {
@@ -87,16 +87,14 @@ def _sign(share: ShareChange) -> str:
 def _counted(plan: Plan) -> str:
     jobs = f"the {plan.running + plan.waiting} jobs ({plan.running} running, {plan.waiting} waiting)"
     if not plan.running and not plan.waiting:
-        return "No jobs were looked at"
+        return "No jobs were checked"
     if not plan.jobs:
-        return f"Nothing changes for any of {jobs}"
-    return f"Something changes for {len(plan.jobs)} of {jobs}"
+        return f"No effect on {jobs}"
+    return f"Effects on {len(plan.jobs)} of {jobs}"
 
 
 def _request(job: Job) -> str:
-    return (
-        ", ".join(f"{text(name, amount)} {name}" for name, amount in sorted(job.request.items())) or "nothing counted"
-    )
+    return ", ".join(f"{text(name, amount)} {name}" for name, amount in sorted(job.request.items())) or "none counted"
 
 
 def _rows(queue: QueueChange) -> Iterator[tuple[str, str, str]]:

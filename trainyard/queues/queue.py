@@ -11,10 +11,10 @@ from trainyard.settings.tenancy import QueueAffinity, QueueState
 __all__ = ["DEFAULT", "KINDS", "ROOT", "Kind", "Queue"]
 
 ROOT = "root"
-"""The queue above all others, made by Volcano."""
+"""The top queue, created by Volcano."""
 
 DEFAULT = "default"
-"""The queue of jobs that name none, made by Volcano."""
+"""The queue of jobs without a queue, created by Volcano."""
 
 Kind = str
 """``deserved``, ``guarantee`` or ``capability``."""
@@ -29,21 +29,21 @@ class Queue:
     Parameters
     ----------
     parent
-        Queue above it.
+        Its parent.
     deserved, guarantee, capability
         Kubernetes quantity by resource.
     weight
-        Share under plug-in proportion.
+        Weight under plug-in proportion.
     priority
         Higher is served first.
     reclaimable
-        Whether others may take back what it borrowed.
+        Whether others may reclaim borrowed resources from it.
     affinity
-        Node groups of its jobs; None for no word about them.
+        Node groups of its jobs; None: unset.
     type
-        A word that Volcano does not read.
+        Free-form; ignored by Volcano.
     state
-        Whether it takes jobs.
+        Whether it accepts jobs.
     """
 
     parent: str = ROOT
@@ -59,12 +59,12 @@ class Queue:
     _amounts: dict[Kind, Amounts] = field(init=False, repr=False, compare=False)
 
     def quantities(self, kind: Kind) -> Mapping[str, str]:
-        """Return the amounts of one kind as they are written."""
+        """Return the amounts of one kind as quantities, as written."""
         quantities: Mapping[str, str] = getattr(self, kind)
         return quantities
 
     def amounts(self, kind: Kind) -> Amounts:
-        """Return the amounts of one kind in whole units, as Volcano compares them; not to be changed."""
+        """Return the amounts of one kind in units, as Volcano compares them; read-only."""
         return self._amounts[kind]
 
     def __post_init__(self) -> None:

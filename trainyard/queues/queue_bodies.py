@@ -1,4 +1,4 @@
-"""Queue objects of a checked tree: those that a stack owns, and its changes to Volcano's own two."""
+"""Queue objects of a checked tree: those that a stack owns, and its patches of Volcano's own two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.queues.builtin_queues import RESERVED, fields_said
+from trainyard.queues.builtin_queues import RESERVED, declared_fields
 from trainyard.queues.queue import Queue
 from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
@@ -22,15 +22,15 @@ __all__ = ["QueueObjects", "prove_queues", "queue_objects"]
 
 @dataclass(frozen=True)
 class QueueObjects:
-    """The queues of a stack that were proved.
+    """The checked queues of a stack.
 
     Parameters
     ----------
     own
-        Queues that the stack makes, parents before children. Each names its parent and its weight, because Volcano
-        writes them where they are missing.
+        Queues that the stack creates, parents before children. Parent and weight are always set, because Volcano
+        writes them if they are unset.
     patches
-        What is set on ``root`` and ``default``, as far as the stack says something about them.
+        Patches of ``root`` and ``default``, as far as the stack sets their fields.
     """
 
     own: tuple[dict[str, Any], ...] = ()
@@ -43,29 +43,29 @@ class QueueObjects:
 
 
 def queue_objects(settings: StackSettings, *, scheduling: Scheduling | None = None) -> list[dict[str, Any]]:
-    """Return the Queues that a stack makes, parents before children; parameters and errors as for `prove_queues`."""
+    """Return the Queues that a stack creates, parents before children; parameters and errors as for `prove_queues`."""
     return list(prove_queues(settings, scheduling=scheduling).own)
 
 
 def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = None) -> QueueObjects:
-    """Return the queues of a stack.
+    """Return the queues of a stack, if they have no errors.
 
     Parameters
     ----------
     settings
         The stack.
     scheduling
-        The scheduler the tree is proved for; as for `check_queues`.
+        The scheduler that the tree is checked for; as for `check_queues`.
 
     Raises
     ------
     TrainyardError
-        The tree would be refused or would stop the scheduler; every finding is listed.
+        Volcano would reject the tree, or its scheduler would stop; every finding is listed.
     """
     findings = check_queues(settings, scheduling=scheduling)
-    problems = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if problems:
-        raise TrainyardError("The queue tree has faults", findings=problems)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if errors:
+        raise TrainyardError("The queue tree is invalid", findings=errors)
     tree = queue_tree(settings)
     own = tuple(_queue(name, tree.queues[name]) for name in tree.reachable if name not in RESERVED)
     return QueueObjects(own, tuple(_patches(settings, tree)))
@@ -73,9 +73,9 @@ def prove_queues(settings: StackSettings, *, scheduling: Scheduling | None = Non
 
 def _patches(settings: StackSettings, tree: QueueTree) -> Iterator[dict[str, Any]]:
     for name in RESERVED:
-        if (said := settings.queues.get(name)) is not None:
+        if (declared := settings.queues.get(name)) is not None:
             whole = _queue(name, tree.queues.get(name, tree.root))
-            fields = fields_said(name, said)
+            fields = declared_fields(name, declared)
             spec = {field: value for field, value in whole["spec"].items() if field in fields}
             if spec:
                 yield {**whole, "spec": spec}

@@ -1,6 +1,6 @@
-"""Parse Volcano Queue manifests to a tree; what the API would reject or drop becomes a finding.
+"""Parse Volcano Queue manifests to a tree; what the API server rejects or drops becomes a finding.
 
-Tolerant: one faulty queue or field hides nothing of the others. Upstream source: the CustomResourceDefinition of
+An invalid queue or field does not hide findings of the others. Upstream source: the CustomResourceDefinition of
 ``queues.scheduling.volcano.sh``, the same in Volcano 1.14.1 and 1.15.1.
 """
 
@@ -55,27 +55,27 @@ _TERMS = {
 
 @dataclass
 class Manifests:
-    """What manifests say.
+    """Parsed Queue manifests.
 
     Parameters
     ----------
     queues
-        Queues by name; ``default`` if something is said about it, ``root`` not.
+        Queues by name; ``default`` if it is declared, never ``root``.
     root
-        What is said about ``root``.
+        ``root``, if it is declared.
     findings
-        What the API would refuse or drop.
+        What the API server would reject or drop.
     """
 
     queues: dict[str, Queue] = field(default_factory=dict)
     root: Queue | None = None
     findings: list[Finding] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
-    """Name of its source by queue."""
+    """Name of the source of each queue."""
 
 
 def is_manifest(text: str, source: str) -> bool:
-    """Return whether a text is to be read as manifests; settings of a stack have a ``config`` section and no kind.
+    """Return whether a text is read as manifests; settings of a stack have a ``config`` section and no kind.
 
     Raises
     ------
@@ -87,17 +87,17 @@ def is_manifest(text: str, source: str) -> bool:
 
 
 def read_manifests(texts: Mapping[str, str]) -> Manifests:
-    """Read the queues of some files.
+    """Read the queues of several files.
 
     Parameters
     ----------
     texts
-        YAML or JSON by the name of its source: documents, Lists; objects of other kinds are passed over.
+        YAML or JSON by the name of its source: documents or Lists; objects of other kinds are ignored.
 
     Raises
     ------
     TrainyardError
-        A text is not YAML, holds something that is no Kubernetes object, or no text holds a Queue.
+        A text is not YAML or contains something other than a Kubernetes object, or no text contains a Queue.
     """
     result = Manifests()
     sources = result.sources
@@ -109,9 +109,9 @@ def read_manifests(texts: Mapping[str, str]) -> Manifests:
             result.findings += findings
             if name in sources:
                 where = source if sources[name] == source else f"{sources[name]} and {source}"
-                message = f"queue {name!r} is described twice, in {where}"
+                message = f"queue {name!r} is declared twice, in {where}"
                 result.findings.append(
-                    RULES.finding("metadata.name", message, "leave one", "queue-duplicate", object=name)
+                    RULES.finding("metadata.name", message, "remove one", "queue-duplicate", object=name)
                 )
             sources[name] = source
             if name == ROOT:
@@ -119,12 +119,12 @@ def read_manifests(texts: Mapping[str, str]) -> Manifests:
             else:
                 result.queues[name] = queue
     if not sources:
-        raise TrainyardError(f"There is no Queue in {', '.join(texts)}", fix=f"give manifests of {_API_VERSION}")
+        raise TrainyardError(f"No Queue in {', '.join(texts)}", fix=f"use manifests of {_API_VERSION}")
     return result
 
 
 def read_queue(body: Mapping[str, Any]) -> tuple[str, Queue, list[Finding]]:
-    """Return the name of one Queue object, what it says, and what the API would refuse or drop of it."""
+    """Return the name and the content of one Queue object, and what the API server would reject or drop of it."""
     reader = _Reader(*_metadata(body))
     if body.get("apiVersion") != _API_VERSION:
         reader.report("apiVersion", f"is {body.get('apiVersion')!r}, which is not served", f"write {_API_VERSION}")
@@ -136,11 +136,11 @@ def _metadata(body: Mapping[str, Any]) -> tuple[str, list[Finding]]:
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(name, str) or len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        message = f"name {name!r} is not a Kubernetes name"
+        message = f"name {name!r} is not a valid Kubernetes name"
         fix = f"use lower-case letters, digits, - and ., at most {_MAX_NAME}"
         return str(name or ""), [RULES.finding("metadata.name", message, fix, "queue-name", object=str(name or ""))]
     if len(name) > _MAX_LABEL:
-        message = f"queue {name!r} has a name of {len(name)} characters: no pod of a Volcano Job can be made in it"
+        message = f"queue {name!r} has a name of {len(name)} characters: pods of Volcano Jobs cannot be created in it"
         fix = f"use at most {_MAX_LABEL}"
         return name, [RULES.finding("metadata.name", message, fix, "queue-name-length", object=name)]
     return name, []
@@ -152,11 +152,11 @@ def kubernetes_objects(source: str, text: str) -> Iterator[Mapping[str, Any]]:
     Raises
     ------
     TrainyardError
-        The text is not YAML or holds something else.
+        The text is not YAML or contains something else.
     """
     for body in objects(text, source):
         if not isinstance(body, Mapping) or not isinstance(body.get("kind"), str):
-            raise TrainyardError(f"{source} holds something that is no Kubernetes object", fix="give manifests")
+            raise TrainyardError(f"{source} contains something other than a Kubernetes object", fix="use manifests")
         yield body
 
 
@@ -172,7 +172,7 @@ class _Reader:
     def queue(self, spec: Any) -> Queue:
         if not isinstance(spec, Mapping):
             self.report(
-                "spec", "spec is missing" if spec is None else "spec is no mapping", "write spec: {parent: root}"
+                "spec", "spec is missing" if spec is None else "spec is not a mapping", "write spec: {parent: root}"
             )
             return Queue()
         self._known(spec, tuple(_FIELDS), "spec")
@@ -202,7 +202,7 @@ class _Reader:
             if key not in known:
                 close = difflib.get_close_matches(str(key), known, n=1)
                 help_ = fix or (f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}")
-                message = f"{path} has no field {key!r}: it is dropped, and nothing is limited by it"
+                message = f"{path} has no field {key!r}: the API server drops it, and its limit is not enforced"
                 self.report(f"{path}.{key}", message, help_, "queue-field-unknown")
 
     def _typed(self, spec: Mapping[str, Any], name: str) -> Any:
@@ -215,10 +215,12 @@ class _Reader:
             return None
         if name in _BOUNDS and not _BOUNDS[name][0] <= value <= _BOUNDS[name][1]:
             low, high = _BOUNDS[name]
-            self.report(path, f"{name} is {value}", f"use {max(low, 1 if name == 'weight' else 0)} to {high}")
+            self.report(
+                path, f"{name} is {value}, out of range", f"use {max(low, 1 if name == 'weight' else 0)} to {high}"
+            )
             return None
         if name == "parent" and (len(value) > _MAX_NAME or not _NAME.fullmatch(value)):
-            self.report(path, f"parent {value!r} is not a name", "write root or the name of a queue")
+            self.report(path, f"parent {value!r} is not a valid queue name", "write root or the name of a queue")
             return None
         if name == "type" and len(value) > _MAX_NAME:
             self.report(path, f"type has {len(value)} characters", f"use at most {_MAX_NAME}")
@@ -230,7 +232,7 @@ class _Reader:
         if values is None:
             return {}
         if not isinstance(values, Mapping):
-            self.report(self.paths.of(self.name, kind), f"{kind} is no mapping", "write resource: amount lines")
+            self.report(self.paths.of(self.name, kind), f"{kind} is not a mapping", "write resource: amount lines")
             return {}
         result = {}
         for resource, value in values.items():
@@ -242,11 +244,11 @@ class _Reader:
     def _amount(self, kind: str, resource: str, value: Any) -> str | None:
         path = self.paths.of(self.name, kind, resource)
         if value is None:
-            message = f"{kind} of {resource} has no value: the line is dropped, and nothing is limited by it"
+            message = f"{kind} of {resource} has no value: the API server drops it, and the resource is not limited"
             self.report(path, message, "write an amount, or remove the line", "queue-amount-null")
             return None
         if isinstance(value, float):
-            message = f"{kind} of {resource} is {value!r} without quotes, which the API refuses"
+            message = f"{kind} of {resource} is {value!r} without quotes, which the API server rejects"
             self.report(path, message, f'write "{value!r}" with quotes')
             return None
         text = str(value)
@@ -258,10 +260,10 @@ class _Reader:
         try:
             amount = quantity.parse(text)
         except ValueError:
-            self.report(path, f"{kind} of {resource} is {text}, not a quantity that fits", "write a smaller amount")
+            self.report(path, f"{kind} of {resource} is {text}, which is out of range", "write a smaller amount")
             return None
         if amount < 0:
-            message = f"{kind} of {resource} is {text}, less than nothing"
+            message = f"{kind} of {resource} is {text}, which is negative"
             self.report(path, message, "write 0 or more", "queue-amount-negative")
             return None
         return text
@@ -277,7 +279,7 @@ class _Reader:
                 continue
             if not isinstance(terms, Mapping):
                 self.report(
-                    path, f"{field_} is no mapping", "write requiredDuringSchedulingIgnoredDuringExecution: […]"
+                    path, f"{field_} is not a mapping", "write requiredDuringSchedulingIgnoredDuringExecution: […]"
                 )
                 continue
             self._known(terms, _TERMS.values(), path)
@@ -286,5 +288,5 @@ class _Reader:
                     {name: terms[term] for name, term in _TERMS.items() if terms.get(term) is not None}
                 )
             except ValidationError:
-                self.report(path, f"{field_} does not hold lists of names", "write a list of node group names")
+                self.report(path, f"{field_} must contain lists of names", "write a list of node group names")
         return QueueAffinity.model_validate(groups)

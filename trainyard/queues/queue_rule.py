@@ -1,4 +1,4 @@
-"""Rule model of the queue tree: what it requires, who rejects a violation, and when it applies."""
+"""Rule model of the queue tree: requirement, who rejects a violation, and when the rule applies."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["QueueRule"]
 
 @dataclass(frozen=True)
 class QueueRule(Rule):
-    """One rule of the tree.
+    """One rule of the queue tree.
 
     Parameters
     ----------
-    refused_by
-        Volcano versions whose API refuses a violation; empty where the tree is accepted and goes wrong later.
+    rejected_by
+        Volcano versions that reject a violation; empty if they accept the tree and it fails later.
     versions
-        Volcano versions it holds for.
+        Volcano versions to which it applies.
     plugins
-        Plug-ins of which one must be on; empty for a rule that holds whatever shares out the cluster.
+        The rule applies if one of these plug-ins is on; empty: always.
     """
 
-    refused_by: tuple[str, ...] = ()
+    rejected_by: tuple[str, ...] = ()
     versions: tuple[str, ...] = VOLCANO_VERSIONS
     plugins: frozenset[Plugin] = frozenset()
 
     def holds(self, scheduling: Scheduling) -> bool:
-        """Return whether the rule matters to a scheduler."""
+        """Return whether the rule applies to a scheduler."""
         if scheduling.version not in self.versions:
             return False
         return not self.plugins or bool(self.plugins & scheduling.plugins)

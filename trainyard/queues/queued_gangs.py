@@ -1,4 +1,4 @@
-"""Gangs in queues, counted as the scheduler counts them: from PodGroups, live or recorded."""
+"""Gangs in queues, counted as the scheduler counts them: from live or recorded PodGroups."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _DONE = frozenset({"Completed", "Succeeded", "Failed"})
 
 @dataclass(frozen=True)
 class Job:
-    """One gang.
+    """One gang, in the scheduler's terms a job.
 
     Parameters
     ----------
     name
         Namespace and name.
     queue
-        The queue it is in.
+        Its queue.
     request
-        What it needs to run, in whole units by resource.
+        Its minimum resources, in units by resource.
     running
-        Whether it has that already.
+        Whether it has them already.
     priority
-        Higher is served first, and taken last.
+        A higher priority is served first and evicted last.
     created
-        When it was made; the older is served first, and taken last.
+        Time of creation; the older is served first and evicted last.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Job:
 
 
 def read_jobs(bodies: Iterable[Mapping[str, Any]]) -> list[Job]:
-    """Return the gangs among some Kubernetes objects; those that are over are left out.
+    """Return the gangs among Kubernetes objects, without finished ones.
 
     Parameters
     ----------
     bodies
-        PodGroups, and PriorityClasses, which say what the names of priorities mean; others are passed over.
+        PodGroups, and PriorityClasses for the values of priorities; other kinds are ignored.
     """
     groups, priorities = list[Mapping[str, Any]](), dict[str, int]()
     for body in bodies:

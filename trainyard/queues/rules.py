@@ -227,7 +227,7 @@ def _admission() -> Iterator[QueueRule]:
     )
 
 
-def _supply() -> Iterator[QueueRule]:
+def _capacity() -> Iterator[QueueRule]:
     yield QueueRule(
         "queue-capability-zero",
         _WARNING,
@@ -290,7 +290,7 @@ def _supply() -> Iterator[QueueRule]:
     )
 
 
-def _sharing() -> Iterator[QueueRule]:
+def _fairness() -> Iterator[QueueRule]:
     yield QueueRule(
         "queue-deserved-absent",
         _WARNING,
@@ -358,7 +358,7 @@ def _sharing() -> Iterator[QueueRule]:
     )
 
 
-def _use() -> Iterator[QueueRule]:
+def _tenants() -> Iterator[QueueRule]:
     yield QueueRule(
         "queue-affinity-groups",
         _WARNING,
@@ -409,7 +409,9 @@ def _use() -> Iterator[QueueRule]:
     )
 
 
-RULES = RuleSet(rule for group in (_schema, _units, _shape, _admission, _supply, _sharing, _use) for rule in group())
+RULES = RuleSet(
+    rule for group in (_schema, _units, _shape, _admission, _capacity, _fairness, _tenants) for rule in group()
+)
 """Every rule by its id."""
 
 

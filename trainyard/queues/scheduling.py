@@ -10,11 +10,11 @@ from typing import Any
 __all__ = ["VOLCANO_VERSIONS", "Plugin", "Scheduling"]
 
 VOLCANO_VERSIONS = ("1.14.1", "1.15.1")
-"""Versions whose rules are known; those of the first were compared with the real webhook, the second was read."""
+"""Supported versions; rules of the first were compared with the real webhook, those of the second with the source."""
 
 
 class Plugin(StrEnum):
-    """Plug-ins that share out the cluster; more than one may be on."""
+    """Plug-ins that divide the cluster between queues; several may be on."""
 
     TREE = "hierarchy"
     CAPACITY = "capacity"
@@ -23,14 +23,14 @@ class Plugin(StrEnum):
 
 @dataclass(frozen=True)
 class Scheduling:
-    """The scheduler that a tree is proved for.
+    """The scheduler that a tree is checked for.
 
     Parameters
     ----------
     version
         Version of Volcano, one of `VOLCANO_VERSIONS`.
     plugins
-        Which plug-ins share out: capacity with its tree (``hierarchy``), capacity without, proportion, or several.
+        The plug-ins that are on: capacity with its tree (``hierarchy``), capacity without, proportion, or several.
     enqueue
         Whether action enqueue is on.
     reclaim
@@ -50,7 +50,7 @@ class Scheduling:
 
     @property
     def tree(self) -> bool:
-        """Whether the edges of the tree are read at all."""
+        """Whether the scheduler reads the edges of the tree."""
         return Plugin.TREE in self.plugins
 
     @classmethod
@@ -60,14 +60,14 @@ class Scheduling:
         plugins: Iterable[tuple[str, Mapping[str, Any]]],
         version: str = VOLCANO_VERSIONS[0],
     ) -> Scheduling:
-        """Return what a scheduler configuration comes to.
+        """Return the scheduling context of a scheduler configuration.
 
         Parameters
         ----------
         actions
-            Names of its actions.
+            Names of the actions.
         plugins
-            Names of its plug-ins with their switches, in order; of two of one name the first counts.
+            Names of the plug-ins with their switches, in order; of two with the same name the first counts.
         version
             Version of Volcano.
         """

@@ -1,4 +1,4 @@
-"""Checks of what keeps a tenant's jobs from running: queue states, node groups, gangs that do not fit."""
+"""Checks of why a tenant's jobs cannot run: queue states, node groups, gangs that do not fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainyard.settings.tenancy import QueueAffinity, QueueState, TenantSettings
 __all__ = ["Gangs", "affinity_findings", "tenant_findings", "topology_findings"]
 
 Gangs = Mapping[str, Mapping[str, str]]
-"""What the smallest gang of each runtime asks for: Kubernetes quantity by resource, by runtime name."""
+"""Request of the smallest gang of each runtime: Kubernetes quantity by resource, by runtime name."""
 
 _TENANTS = "trainyard:tenants"
 
@@ -24,7 +24,7 @@ _TENANTS = "trainyard:tenants"
 def affinity_findings(
     tree: QueueTree, scheduling: Scheduling, node_groups: Iterable[str] | None, paths: Paths
 ) -> Iterator[Finding]:
-    """Find affinities that are not read, or that leave nowhere to run.
+    """Find affinities that are ignored, or that exclude all nodes.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def affinity_findings(
     scheduling
         The scheduler.
     node_groups
-        Node groups that nodes carry; None when that is not known.
+        Node groups of the nodes; None if unknown.
     paths
-        Where the queues are.
+        Paths of the queues.
     """
     known = None if node_groups is None else sorted(node_groups)
     for name in sorted(tree.queues):
@@ -44,23 +44,23 @@ def affinity_findings(
             continue
         path = paths.of(name, "affinity")
         if not scheduling.node_groups:
-            message = f"queue {name!r} has an affinity, but plug-in nodegroup is off: it is not read"
+            message = f"queue {name!r} has an affinity, but plug-in nodegroup is off: the affinity is ignored"
             yield RULES.finding(
                 path, message, "remove it, or turn the plug-in on", "queue-affinity-ignored", object=name
             )
         groups = _usable(affinity)
         if not groups:
-            message = f"queue {name!r}: its affinity leaves no node group to run in"
+            message = f"queue {name!r}: its affinity excludes every node group"
             fix = "name the groups to run in under nodeGroupAffinity"
             yield RULES.finding(path, message, fix, "queue-affinity-nowhere", object=name)
         elif known is not None and not groups & set(known):
-            message = f"queue {name!r} runs in node group {' or '.join(sorted(groups))}, which no node carries"
+            message = f"queue {name!r} runs in node group {' or '.join(sorted(groups))}, which no node has"
             fix = f"use one of {', '.join(known)}" if known else "label the nodes volcano.sh/nodegroup-name"
             yield RULES.finding(path, message, fix, "queue-affinity-groups", object=name)
 
 
 def _usable(affinity: QueueAffinity) -> set[str]:
-    """Return the groups that the plug-in lets a queue use; a preferred one counts even where it is to be avoided."""
+    """Return the groups that the plug-in allows a queue; a preferred one counts even if it is to be avoided."""
     wanted, avoided = affinity.node_group_affinity, affinity.node_group_anti_affinity
     return ({*wanted.required, *wanted.preferred} - set(avoided.required)) | set(avoided.preferred)
 
@@ -81,11 +81,11 @@ def tenant_findings(
     tenants
         Tenants by name.
     bounds
-        Most that each queue can have.
+        Limit of each queue.
     gangs
-        Smallest gang of each runtime.
+        Request of the smallest gang of each runtime.
     paths
-        Where the queues are.
+        Paths of the queues.
     """
     needs = {runtime: units(gang) for runtime, gang in gangs.items()}
     for tenant in sorted(tenants):
@@ -98,21 +98,19 @@ def tenant_findings(
             if below := tree.children(name):
                 yield RULES.finding(
                     f"{path}.queues",
-                    f"tenant {tenant!r} uses queue {name!r}, which has queues below it ({_some(below)}): "
+                    f"tenant {tenant!r} uses queue {name!r}, which has child queues ({_some(below)}): "
                     "one gang there stops scheduling for every tenant",
                     f"use one of {_some(list(tree.leaves))}",
                     "queue-not-leaf",
                     object=name,
                 )
             if queue.state is QueueState.RETIRED:
-                message = f"tenant {tenant!r} uses queue {name!r}, which is retired: its jobs are refused"
-                fix = f"take it from the tenant's queues, or open it ({paths.of(name, 'state')})"
+                message = f"tenant {tenant!r} uses queue {name!r}, which is retired: its jobs are rejected"
+                fix = f"remove it from the tenant's queues, or open it ({paths.of(name, 'state')})"
                 yield RULES.finding(f"{path}.queues", message, fix, "queue-retired-used", object=name)
             elif queue.state is QueueState.CLOSED and name == first:
-                message = (
-                    f"jobs of tenant {tenant!r} that name no queue go to {name!r}, which is closed: they are refused"
-                )
-                fix = "set defaultQueue to one that is open"
+                message = f"jobs of tenant {tenant!r} without a queue use {name!r}, which is closed: they are rejected"
+                fix = "set defaultQueue to an open queue"
                 yield RULES.finding(f"{path}.defaultQueue", message, fix, "queue-closed-used", object=name)
         yield from _gangs(tenant, settings, bounds, needs, paths)
 
@@ -124,7 +122,7 @@ def topology_findings(
     strict: Collection[str],
     scheduling: Scheduling,
 ) -> Iterator[Finding]:
-    """Find tenants whose gangs must stay in one domain and may be given nodes in several by reclaim.
+    """Find tenants whose gangs must stay in one domain while reclaim may free nodes in several.
 
     Parameters
     ----------
@@ -133,9 +131,9 @@ def topology_findings(
     tenants
         Tenants by name.
     patient
-        Names of the priority classes whose pods take nothing from others.
+        Names of the priority classes whose pods do not preempt.
     strict
-        Names of the runtimes whose gangs ask for a hard topology.
+        Names of the runtimes whose gangs have a hard topology.
     scheduling
         The scheduler.
     """
@@ -150,8 +148,8 @@ def topology_findings(
         if owners and runtimes and not set(patient) & set(settings.priority_classes):
             yield RULES.finding(
                 f"{_TENANTS}.{tenant}.priorityClasses",
-                f"a gang of {_some(runtimes)} that tenant {tenant!r} runs must stay in one domain, but what it takes "
-                f"back for {_some(owners)} may lie in several",
+                f"a gang of {_some(runtimes)} of tenant {tenant!r} must stay in one domain, but the nodes that it "
+                f"reclaims for {_some(owners)} may be in several",
                 "allow the tenant a priority class with preempts: false: such a gang waits for a whole domain",
                 "queue-reclaim-topology",
                 object=owners[0],
@@ -161,7 +159,7 @@ def topology_findings(
 def _gangs(
     tenant: str, settings: TenantSettings, bounds: Mapping[str, Amounts], needs: Mapping[str, Amounts], paths: Paths
 ) -> Iterator[Finding]:
-    """Tell of the runtimes that fit in none of a tenant's queues, one finding a queue and resource."""
+    """Report runtimes that fit in none of a tenant's queues, one finding per queue and resource."""
     short: dict[tuple[str, str], list[str]] = {}
     queues = [name for name in settings.queues if name in bounds]
     for runtime in sorted(needs):
@@ -176,16 +174,16 @@ def _gangs(
         have = text(resource, bounds[name].get(resource, 0))
         yield RULES.finding(
             paths.of(name, "capability", resource),
-            f"queue {name!r} can have at most {have} of {resource}, but a gang of {_some(runtimes)}, which tenant "
-            f"{tenant!r} may use, asks for {need}: it would never be scheduled",
-            f"raise the capability to {need}, or take the runtime from those of {tenant}",
+            f"the limit of queue {name!r} is {have} of {resource}, but a gang of {_some(runtimes)}, which tenant "
+            f"{tenant!r} may use, requests {need}: it would never be scheduled",
+            f"raise the capability to {need}, or remove the runtime from those of {tenant}",
             "queue-capability-gang",
             object=name,
         )
 
 
 def _short(need: Amounts, bound: Amounts) -> str | None:
-    """Return a resource of which a queue can never have enough; limits on pods are not looked at."""
+    """Return a resource whose request exceeds the queue's limit; the scheduler ignores limits of pods."""
     for resource, amount in sorted(need.items()):
         if resource != "pods" and resource in bound and amount > bound[resource]:
             return resource

@@ -1,17 +1,17 @@
-"""Ordered writes from the live queue tree to another one, each of which Volcano accepts.
+"""Ordered writes from the live queue tree to the desired one, each of which Volcano accepts.
 
-The webhook judges every single change against the tree as it is at that moment. Going straight from one valid tree to
-another can therefore be refused half-way: a parent cannot shrink before its children did, a queue cannot move below a
-parent that has still to grow, and two queues that swap places would be above each other for a moment, of which the
-scheduler dies. So a change is made in two halves:
+The webhook validates every single write against the current tree. A direct path from one valid tree to another can
+therefore be rejected halfway: a parent cannot shrink before its children, a queue cannot move below a parent that has
+yet to grow, and two queues that swap places would form a cycle, which crashes the scheduler. A change therefore has two
+phases:
 
-1. here, before anything grows: queues whose parent changes go to ``root``, which is not compared with any queue; then
-   every queue is lowered to the minimum of what it has and what it will have, children before parents;
-2. by the program's graph: each queue gets its final parent and amounts, parents before children; queues that are not
-   wanted any more are deleted last, children before parents.
+1. here, before anything grows: queues whose parent changes move to ``root``, which is not compared with any queue; then
+   every queue is lowered to the minimum of its live and desired amounts, children before parents;
+2. in the program's dependency graph: each queue gets its final parent and amounts, parents before children; queues that
+   are no longer desired are deleted last, children before parents.
 
-Every tree in between is one that the webhook of Volcano 1.14.1 accepts, if the first and the last one are. A queue that
-does not change is not touched.
+The webhook of Volcano 1.14.1 accepts every tree in between if it accepts the first and the last one. Unchanged queues
+are not written.
 """
 
 from __future__ import annotations
@@ -33,52 +33,52 @@ _AMOUNTS = ("deserved", "guarantee", "capability")
 
 @dataclass(frozen=True)
 class Step:
-    """One change of one live queue.
+    """One write of one live queue.
 
     Parameters
     ----------
     queue
         Its name.
     spec
-        Its whole spec after the change.
+        Its complete spec after the write.
     """
 
     queue: str
     spec: Spec
 
 
-def transition(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> tuple[Step, ...]:
-    """Return what to change in the live tree before the wanted one is applied from its root downward.
+def transition(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> tuple[Step, ...]:
+    """Return the writes of the live tree that precede the desired one, which is then applied from its root downward.
 
     Parameters
     ----------
     live
-        Specs of the queues that exist, by name; ``root`` is ignored.
-    wanted
-        Specs of the queues that there will be. Live queues that are not among them will be deleted.
+        Specs of the live queues, by name; ``root`` is ignored.
+    desired
+        Specs of the desired queues. Other live queues are deleted later.
 
     Returns
     -------
     tuple of Step
-        In the order to make them in; none where nothing shrinks or moves.
+        In order of application; empty if nothing shrinks or moves.
     """
     now = {name: dict(spec) for name, spec in live.items() if name != ROOT}
-    moves = list(_moves(now, wanted))
+    moves = list(_moves(now, desired))
     for move in moves:
         now[move.queue] = dict(move.spec)
-    return (*moves, *_lowerings(now, wanted))
+    return (*moves, *_lowerings(now, desired))
 
 
-def _moves(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> Iterator[Step]:
+def _moves(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[Step]:
     for name in sorted(live):
         parent = live[name].get("parent") or ROOT
-        if parent != ROOT and name in wanted and (wanted[name].get("parent") or ROOT) != parent:
+        if parent != ROOT and name in desired and (desired[name].get("parent") or ROOT) != parent:
             yield Step(name, {**live[name], "parent": ROOT})
 
 
-def _lowerings(live: Mapping[str, Spec], wanted: Mapping[str, Spec]) -> Iterator[Step]:
+def _lowerings(live: Mapping[str, Spec], desired: Mapping[str, Spec]) -> Iterator[Step]:
     for name in _children_first(live):
-        lowered = _lowered(live[name], wanted.get(name, {}))
+        lowered = _lowered(live[name], desired.get(name, {}))
         if lowered != live[name]:
             yield Step(name, lowered)
 
@@ -94,10 +94,10 @@ def _depth(name: str, live: Mapping[str, Spec]) -> int:
     return depth
 
 
-def _lowered(live: Spec, wanted: Spec) -> dict[str, Any]:
+def _lowered(live: Spec, desired: Spec) -> dict[str, Any]:
     result = dict(live)
     for kind in _AMOUNTS:
-        present, target = _amounts(live, kind), _amounts(wanted, kind)
+        present, target = _amounts(live, kind), _amounts(desired, kind)
         least = {name: _less(present[name], target[name]) for name in present if name in target}
         if least == present:
             continue

@@ -12,14 +12,14 @@ __all__ = ["DEFAULT", "ROOT", "QueueTree"]
 
 
 class QueueTree:
-    """The declared queues with their edges; it may be faulty.
+    """The declared queues with their edges; possibly invalid.
 
     Parameters
     ----------
     queues
-        Queues by name; ``default`` only where something is said about it, ``root`` never.
+        Queues by name; ``default`` only if it is declared, never ``root``.
     root
-        What is said about ``root``.
+        ``root``, if it is declared.
     """
 
     def __init__(self, queues: Mapping[str, Queue], root: Queue | None = None) -> None:
@@ -31,11 +31,11 @@ class QueueTree:
         self._children = dict(children)
 
     def children(self, name: str) -> list[str]:
-        """Return the declared queues directly below one, sorted."""
+        """Return the declared child queues of a queue, sorted."""
         return self._children.get(name, [])
 
     def with_queue(self, name: str, queue: Queue | None) -> QueueTree:
-        """Return the tree after one queue was set; None takes it away."""
+        """Return the tree with one queue set; None removes it."""
         others = {other: self.queues[other] for other in self.queues if other != name}
         return QueueTree(others if queue is None else {**others, name: queue}, self.root)
 
@@ -50,11 +50,11 @@ class QueueTree:
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
-        """Declared queues with nothing below them, sorted."""
+        """Declared queues without child queues, sorted."""
         return tuple(name for name in sorted(self.queues) if not self.children(name))
 
     def ancestors(self, name: str) -> Iterator[str]:
-        """Yield the declared queues above one, the nearest first; each once, even where they form a cycle."""
+        """Yield the declared queues above one, the nearest first; each once, even in a cycle."""
         seen = {name}
         above = self.queues[name].parent
         while above in self.queues and above not in seen:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.builtin_queues import reserved_findings, root_findings
-from trainyard.queues.capacity import supply_of
+from trainyard.queues.capacity import capacity_of
 from trainyard.queues.effective_limits import flattened, limits
 from trainyard.queues.fairness_checks import sharing_findings
 from trainyard.queues.guarantees import guarantee_findings
@@ -32,39 +32,39 @@ def check_queues(
     gangs: Gangs | None = None,
     strict: Collection[str] = (),
 ) -> list[Finding]:
-    """Prove the queue tree of a stack.
+    """Check the queue tree of a stack.
 
     Parameters
     ----------
     settings
-        The stack; its fabric says how much there is to share out.
+        The stack; its fabric determines the capacity.
     scheduling
-        The scheduler; the stack's version of Volcano with capacity and its tree when absent.
+        The scheduler; unset: the stack's version of Volcano with capacity and its tree.
     gangs
-        What the smallest gang of each runtime asks for, by runtime name.
+        Request of the smallest gang of each runtime, by runtime name.
     strict
-        Names of the runtimes whose gangs ask for a hard topology.
+        Names of the runtimes whose gangs have a hard topology.
 
     Returns
     -------
     list of Finding
-        Errors and warnings (`Finding.severity` tells which), by rule and queue.
+        Errors and warnings (see `Finding.severity`), by rule and queue.
     """
     scheduling = scheduling or Scheduling(settings.volcano.version)
-    supply, paths = supply_of(settings), SettingsPaths()
-    compiled = compile_queues(settings.queues, supply, paths)
+    capacity, paths = capacity_of(settings), SettingsPaths()
+    compiled = compile_queues(settings.queues, capacity, paths)
     tree = compiled.tree
     findings = check_tree(
         tree.queues,
-        # What a stack must not say about root is told as such, not as what it would do.
+        # Unsupported fields of root are reported as such, not by their effects.
         root=Queue(capability=tree.root.capability),
-        capacity=supply.total,
+        capacity=capacity.total,
         scheduling=scheduling,
-        node_groups=supply.node_groups,
+        node_groups=capacity.node_groups,
         paths=paths,
     )
     reserved = holding(reserved_findings(settings.queues, paths), scheduling)
-    bounds = _limits(tree, supply.total, scheduling) if gangs and not any(tree.cycles()) else {}
+    bounds = _limits(tree, capacity.total, scheduling) if gangs and not any(tree.cycles()) else {}
     tenants = list(tenant_findings(tree, settings.tenants, bounds, gangs or {}, paths))
     patient = [name for name, each in settings.priority_classes.items() if not each.preempts]
     tenants += topology_findings(tree, settings.tenants, patient, strict, scheduling)
@@ -80,27 +80,27 @@ def check_tree(
     node_groups: Iterable[str] | None = None,
     paths: Paths | None = None,
 ) -> list[Finding]:
-    """Prove a queue tree.
+    """Check a queue tree.
 
     Parameters
     ----------
     queues
-        Queues by name; ``default`` only where something is said about it, ``root`` never.
+        Queues by name; ``default`` only if it is declared, never ``root``.
     root
-        What is said about ``root``.
+        ``root``, if it is declared.
     capacity
-        What all nodes offer together, by resource in Kubernetes quantities; None when that is not known.
+        Capacity of all nodes, Kubernetes quantity by resource; None if unknown.
     scheduling
-        The scheduler; Volcano 1.14.1 with capacity and its tree when absent.
+        The scheduler; unset: Volcano 1.14.1 with capacity and its tree.
     node_groups
-        Node groups that nodes carry; None when that is not known.
+        Node groups of the nodes; None if unknown.
     paths
-        Where the queues are; settings of a stack when absent.
+        Paths of the queues; unset: settings of a stack.
 
     Returns
     -------
     list of Finding
-        Each says the queue, the resource, the numbers and the fix.
+        Each names the queue, the resource, the numbers and the fix.
     """
     scheduling, paths = scheduling or Scheduling(), paths or SettingsPaths()
     tree = QueueTree(queues, root)
@@ -129,15 +129,15 @@ def _consequences(
         yield from _ignored(tree, paths)
         read = flattened(tree)
     real = limits(read, capacity)
-    told = {(finding.object, finding.rule) for finding in refused}
+    rejected = {(finding.object, finding.rule) for finding in refused}
     yield from guarantee_findings(read, real, capacity, paths)
     for finding in sharing_findings(_used(tree, read), real, capacity, scheduling, paths):
-        if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in told:
+        if finding.rule != "queue-deserved-overcommit" or (finding.object, "queue-deserved-sum") not in rejected:
             yield finding
 
 
 def _used(tree: QueueTree, read: QueueTree) -> QueueTree:
-    """Return the queues that jobs are meant for; without the tree, inner ones would count as such too."""
+    """Return the queues that jobs are meant for; without the tree, inner queues would count too."""
     if read is tree:
         return tree
     return flattened(QueueTree({name: tree.queues[name] for name in tree.leaves}, tree.root))
@@ -152,7 +152,7 @@ def _offered(tree: QueueTree, capacity: Mapping[str, int], paths: Paths) -> Iter
         queue = tree.queues.get(name, tree.root)
         named = {resource for kind in KINDS for resource in queue.amounts(kind)}
         for resource in sorted(resource for resource in named - set(capacity) if "/" in resource):
-            message = f"queue {name!r} names {resource}, which no node of the fabric offers"
+            message = f"queue {name!r} sets {resource}, which no node of the fabric has"
             fix = f"use one of {', '.join(sorted(capacity))}"
             yield RULES.finding(paths.of(name), message, fix, "queue-resource-offered", object=name)
 
@@ -167,6 +167,6 @@ def _ignored(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
         inner.insert(0, ROOT)
     if inner:
         shown = ", ".join(inner if len(inner) <= 8 else [*inner[:7], f"{len(inner) - 7} more"])
-        message = f"{shown} bound the queues below them, but the scheduler does not read the tree: nothing is bounded"
-        fix = "turn on enableHierarchy of plug-in capacity, or write the amounts into the queues that jobs use"
+        message = f"{shown} limit their child queues, but the scheduler ignores the tree: the limits are not enforced"
+        fix = "turn on enableHierarchy of plug-in capacity, or set the amounts of the queues that jobs use"
         yield RULES.finding(paths.of(), message, fix, "queue-tree-ignored")

@@ -16,15 +16,15 @@ __all__ = ["name_findings", "shape_findings"]
 
 
 def shape_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
-    """Find faulty edges: parents that are not there, that may not be parents, or that form a cycle."""
+    """Find invalid edges: parents that do not exist or cannot be parents, and cycles."""
     for name in sorted(tree.queues):
         queue = tree.queues[name]
         path, parent = paths.of(name, "parent"), queue.parent
         if parent == DEFAULT:
             yield RULES.finding(
                 path,
-                f"queue {name!r} is below default: the first job that names no queue would stop all scheduling",
-                "use root or a queue of your own as parent",
+                f"queue {name!r} is a child of default: the first job without a queue would stop all scheduling",
+                "use root or another queue as parent",
                 "queue-parent-default",
                 object=name,
             )
@@ -32,23 +32,23 @@ def shape_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
             message = f"queue {name!r} is its own parent"
             yield RULES.finding(path, message, "use root or another queue", "queue-parent-self", object=name)
         elif parent != ROOT and parent not in tree.queues:
-            message = f"queue {name!r} is below {parent!r}, which is not declared"
+            message = f"the parent {parent!r} of queue {name!r} is not declared"
             fix = f"declare it or use one of {_some(sorted({ROOT, *tree.queues} - {name, DEFAULT}))}"
             yield RULES.finding(path, message, fix, "queue-parent-unknown", object=name)
         elif parent in tree.queues and QueueState.OPEN is queue.state is not tree.queues[parent].state:
             state = tree.queues[parent].state.value
-            message = f"queue {name!r} is open, but {parent!r} above it is {state}: Volcano closes it too"
+            message = f"queue {name!r} is open, but its parent {parent!r} is {state}: Volcano closes it too"
             fix = f"move it to another parent, or write state: {state}"
             yield RULES.finding(paths.of(name, "state"), message, fix, "queue-state-parent", object=name)
     for cycle in tree.cycles():
         if len(cycle) > 1:
-            message = f"queues are above each other: {' → '.join((*cycle, cycle[0]))}; the scheduler would crash"
-            fix = "give one of them a parent outside"
+            message = f"queues form a cycle: {' → '.join((*cycle, cycle[0]))}; the scheduler would crash"
+            fix = "give one of them a parent outside the cycle"
             yield RULES.finding(paths.of(cycle[0], "parent"), message, fix, "queue-cycle", object=cycle[0])
 
 
 def name_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
-    """Find names of resources that Volcano does not count."""
+    """Find resource names that Volcano ignores."""
     named = {resource for queue in tree.queues.values() for kind in KINDS for resource in queue.quantities(kind)}
     ignored = {resource for resource in named if not counted(resource)}
     for name in sorted(tree.queues) if ignored else ():
@@ -58,7 +58,7 @@ def name_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
                 if resource in ignored:
                     yield RULES.finding(
                         paths.of(name, kind, resource),
-                        f"queue {name!r} names resource {resource!r}, which Volcano ignores: nothing would be limited",
+                        f"queue {name!r} sets resource {resource!r}, which Volcano ignores: it is not limited",
                         "use cpu, memory, pods, ephemeral-storage or a device with its domain, such as nvidia.com/gpu",
                         "queue-resource-name",
                         object=name,

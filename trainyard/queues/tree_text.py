@@ -1,4 +1,4 @@
-"""The queue tree as text."""
+"""Text form of the queue tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["draw"]
 
 
 def draw(settings: StackSettings) -> str:
-    """Return the tree as text: one line a queue with its tenants and amounts, accelerators first."""
+    """Return the tree as text: one line per queue with its tenants and amounts, accelerators first."""
     tree = queue_tree(settings)
     tenants: dict[str, list[str]] = {}
     for tenant in sorted(settings.tenants):
@@ -41,7 +41,7 @@ def _root(tree: QueueTree, accelerators: Sequence[str]) -> str:
 
 def _title(tree: QueueTree, name: str, tenants: Mapping[str, list[str]], accelerators: Sequence[str]) -> str:
     if name not in tree.queues:
-        return f"{name}: jobs that name no queue"
+        return f"{name}: jobs without a queue"
     queue = tree.queues[name]
     amounts = {"guarantee": queue.guarantee, "deserved": queue.deserved, "capability": queue.capability}
     parts = [f"{kind} {_amounts(values, accelerators)}" for kind, values in amounts.items() if values]

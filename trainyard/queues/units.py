@@ -1,7 +1,7 @@
-"""Units in settings (nodes, GPUs by short name, percent of the parent) as plain Volcano amounts.
+"""Convert units of settings (nodes, GPUs by short name, percent of the parent) to plain Volcano amounts.
 
-The one place where amounts are computed: what is applied, what is proved and what is shown all come from here.
-Arithmetic is exact; what a percentage comes to is rounded down to whole devices, and what is lost is remembered.
+Amounts are computed only here, so that what is applied, checked and shown is the same. Arithmetic is exact; percentages
+are rounded down to whole devices, and the remainders are recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from trainyard import quantity
 from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import counted, step
-from trainyard.queues.capacity import Supply, supply_of
+from trainyard.queues.capacity import Capacity, capacity_of
 from trainyard.queues.paths import Paths, SettingsPaths
 from trainyard.queues.queue import KINDS, ROOT, Queue
 from trainyard.queues.rules import RULES
@@ -29,16 +29,16 @@ _SHAPE = f"{NODES}/"
 
 @dataclass(frozen=True)
 class Remainder:
-    """What rounding a share down to whole pieces lost.
+    """Remainder of a share that is rounded down.
 
     Parameters
     ----------
     queue, kind, resource
-        Which amount.
+        The amount.
     exact
-        What the share comes to, in the resource's base unit.
+        Exact amount, in the resource's base unit.
     given
-        What the queue gets.
+        Rounded amount.
     """
 
     queue: str
@@ -57,9 +57,9 @@ class Compiled:
     queues
         Queues by name.
     findings
-        Amounts that could not be computed; these are left out.
+        Amounts that could not be computed; these are missing from `queues`.
     remainders
-        What was lost by rounding.
+        Remainders of rounding.
     """
 
     queues: Mapping[str, Queue]
@@ -73,23 +73,23 @@ class Compiled:
 
 
 def queue_tree(settings: StackSettings) -> QueueTree:
-    """Return the queue tree of a stack in plain Volcano amounts; what cannot be computed is left out."""
-    return compile_queues(settings.queues, supply_of(settings)).tree
+    """Return the queue tree of a stack in plain Volcano amounts, without amounts that cannot be computed."""
+    return compile_queues(settings.queues, capacity_of(settings)).tree
 
 
-def compile_queues(queues: Mapping[str, QueueSettings], supply: Supply, paths: Paths | None = None) -> Compiled:
+def compile_queues(queues: Mapping[str, QueueSettings], capacity: Capacity, paths: Paths | None = None) -> Compiled:
     """Compute the plain amounts of queues.
 
     Parameters
     ----------
     queues
-        Queues by name, as people wrote them.
-    supply
-        What the cluster offers: the whole of which queues below root have a part.
+        Queues by name, as in the settings.
+    capacity
+        Capacity of the cluster: the base of shares below root.
     paths
-        Where the queues are.
+        Paths of the queues.
     """
-    compiler = _Compiler(queues, supply, paths or SettingsPaths())
+    compiler = _Compiler(queues, capacity, paths or SettingsPaths())
     for name in queues:
         compiler.queue(name)
     ordered = {name: compiler.done[name] for name in queues}
@@ -100,7 +100,7 @@ def compile_queues(queues: Mapping[str, QueueSettings], supply: Supply, paths: P
 @dataclass
 class _Compiler:
     given: Mapping[str, QueueSettings]
-    supply: Supply
+    capacity: Capacity
     paths: Paths
     done: dict[str, Queue] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -109,7 +109,7 @@ class _Compiler:
     _rounded_parts: dict[tuple[str, str, str], tuple[Fraction, Fraction, str]] = field(default_factory=dict)
 
     def queue(self, name: str) -> None:
-        """Compute one queue, those above it first."""
+        """Compute one queue, after those above it."""
         waiting: dict[str, None] = {}
         while name in self.given and name not in self.done and name not in waiting:
             waiting[name] = None
@@ -144,7 +144,7 @@ class _Compiler:
                 continue
             resource = self._resource(name, kind, key)
             if resource in named:
-                self._report(name, kind, key, f"{resource} is named twice", "leave one", "queue-resource-ambiguous")
+                self._report(name, kind, key, f"{resource} is set twice", "remove one", "queue-resource-ambiguous")
             elif resource is not None:
                 named[resource] = value
                 amount = self._part(name, settings.parent, kind, resource, value) if value.endswith("%") else value
@@ -153,23 +153,23 @@ class _Compiler:
         return result
 
     def _resource(self, name: str, kind: str, key: str) -> str | None:
-        """Return the resource that a key means: itself, or the one device of that short name."""
+        """Return the resource of a key: itself, or the only device with that short name."""
         if counted(key) or "/" in key:
             return key
         if key not in self._names:
             short = {key, key.removesuffix("s")}
-            self._names[key] = tuple(each for each in self.supply.devices if each.rpartition("/")[2] in short)
+            self._names[key] = tuple(each for each in self.capacity.devices if each.rpartition("/")[2] in short)
         found = self._names[key]
         if len(found) > 1:
-            message = f"{key!r} may be {' or '.join(found)}"
-            self._report(name, kind, key, message, "write the whole name", "queue-resource-ambiguous")
+            message = f"{key!r} is ambiguous: {' or '.join(found)}"
+            self._report(name, kind, key, message, "write the full name", "queue-resource-ambiguous")
             return None
         return found[0] if found else key
 
     def _part_of_all(self, name: str, parent: str, kind: str, share: str) -> dict[str, str]:
         whole = self._whole(parent, kind)
         if whole is not None and not whole:
-            base = "the fabric has no nodes" if parent == ROOT else f"{parent!r} above it has no {kind}"
+            base = "the fabric has no nodes" if parent == ROOT else f"{kind} of its parent {parent!r} is unset"
             fix = "write amounts" if parent == ROOT else f"set {kind} of {parent}, or write amounts"
             self._report(name, kind, "", f"{kind} is {share}, but {base}", fix, "queue-percent-base")
         return {
@@ -181,7 +181,7 @@ class _Compiler:
         if whole is None:
             return None
         if resource not in whole:
-            base = "the fabric offers none" if parent == ROOT else f"{kind} of {parent!r} above it does not name it"
+            base = "the fabric has none" if parent == ROOT else f"{kind} of its parent {parent!r} does not set it"
             fix = (
                 "write an amount" if parent == ROOT else f"add {resource} to the {kind} of {parent}, or write an amount"
             )
@@ -190,9 +190,9 @@ class _Compiler:
         return self._rounded(name, kind, resource, whole[resource], share)
 
     def _whole(self, parent: str, kind: str) -> Mapping[str, str] | None:
-        """Return what a share is a part of; None where the parent itself is at fault, which is told elsewhere."""
+        """Return the base of a share; None if the parent is invalid, which has its own finding."""
         if parent == ROOT:
-            total = self.supply.total or {}
+            total = self.capacity.total or {}
             return {resource: amount for resource, amount in total.items() if resource != "pods"}
         above = self.done.get(parent)
         return above.quantities(kind) if above is not None else None
@@ -206,16 +206,16 @@ class _Compiler:
         return self._noted(name, kind, resource, known)
 
     def _nodes(self, name: str, kind: str, written: Mapping[str, str]) -> dict[str, str]:
-        """Return what nodes come to; those of several shapes are added."""
+        """Return the capacity of nodes; several shapes are added."""
         exact: dict[str, Fraction] = {}
         for key, number in written.items():
             shape = key.removeprefix(_SHAPE)
-            node = self.supply.node if key == NODES else self.supply.shapes.get(shape)
+            node = self.capacity.node if key == NODES else self.capacity.shapes.get(shape)
             if node is None or number.endswith("%"):
                 self._report(name, kind, key, *self._no_nodes(kind, key, number), "queue-nodes-shape")
                 continue
             for resource, amount in node.items():
-                # Limits on pods are not looked at by the scheduler, so they are written only on request.
+                # The scheduler ignores limits of pods, so they are set only on request.
                 if resource != "pods":
                     exact[resource] = exact.get(resource, Fraction(0)) + quantity.parse(amount) * quantity.parse(number)
         return {
@@ -223,17 +223,17 @@ class _Compiler:
         }
 
     def _no_nodes(self, kind: str, key: str, number: str) -> tuple[str, str]:
-        """Return what is wrong with a number of nodes, and what to write instead."""
-        shapes = ", ".join(_SHAPE + each for each in sorted(self.supply.shapes))
+        """Return the message and the fix for an invalid number of nodes."""
+        shapes = ", ".join(_SHAPE + each for each in sorted(self.capacity.shapes))
         if number.endswith("%"):
-            return f"{key} is {number}, a percentage", f"write {kind}: {number} for a part of all resources"
+            return f"{key} is {number}, a percentage", f"write {kind}: {number} for a share of all resources"
         if key == NODES:
-            message = f"{key} is {number}, but the nodes of the fabric are not all alike"
+            message = f"{key} is {number}, but the nodes of the fabric have different shapes"
             return message, f"write {shapes}, or the amount of each resource" if shapes else "write each resource"
         return f"the fabric has no shape {key.removeprefix(_SHAPE)!r}", f"use {shapes or NODES}"
 
     def _noted(self, name: str, kind: str, resource: str, rounded: tuple[Fraction, Fraction, str]) -> str:
-        """Return the text of a rounded amount, and remember what was lost."""
+        """Return the text of a rounded amount, and record its remainder."""
         exact, given, text = rounded
         if given is not exact:
             self.remainders.append(Remainder(name, kind, resource, exact, given))
@@ -245,7 +245,7 @@ class _Compiler:
 
 
 def _floor(resource: str, exact: Fraction) -> tuple[Fraction, Fraction, str]:
-    """Return an amount, the same in whole pieces, and that as text."""
+    """Return an amount, its rounded value, and that as text."""
     piece = step(resource)
     given = exact // piece * piece
     return exact, exact if given == exact else given, quantity.format(given, resource)
@@ -256,7 +256,7 @@ def _is_nodes(key: str) -> bool:
 
 
 def _lost(compiler: _Compiler, queues: Mapping[str, QueueSettings]) -> Iterator[Finding]:
-    """Tell where rounding costs a whole device, or leaves a queue without any."""
+    """Report remainders of a whole device, and shares that are rounded down to 0."""
     lost: dict[tuple[str, str, str], list[Remainder]] = {}
     for each in compiler.remainders:
         if "/" in each.resource:
@@ -269,5 +269,5 @@ def _lost(compiler: _Compiler, queues: Mapping[str, QueueSettings]) -> Iterator[
         first = (empty or parts)[0].queue
         shown = ", ".join(f"{each.queue} {float(each.exact):g} → {each.given}" for each in parts[:8])
         message = f"{kind} of {resource} below {parent!r} is rounded down to whole devices: {shown}"
-        fix = f"write whole numbers; {float(missing):g} {resource} are left over"
+        fix = f"write whole numbers; {float(missing):g} {resource} remain"
         yield RULES.finding(compiler.paths.of(first, kind, resource), message, fix, "queue-share-rounded", object=first)

@@ -11,7 +11,7 @@ from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.effective_limits import limits
 from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
-from trainyard.queues.snapshot import Side
+from trainyard.queues.snapshot import Snapshot
 
 __all__ = ["Occupancy", "draw_occupancy", "drawn_resources", "occupancy"]
 
@@ -21,26 +21,26 @@ _LEGEND = "█ used of its share  ▓ borrowed  ▒ guaranteed, free  ░ deserv
 
 @dataclass(frozen=True)
 class Occupancy:
-    """One queue, its children included.
+    """Usage of one queue, including its child queues.
 
     Parameters
     ----------
     queue
         Its name.
     parent
-        Queue above it, empty for root.
+        Its parent, empty for root.
     depth
-        Queues above it.
+        Number of queues above it.
     state
         Open, Closing, Closed, or empty.
     guarantee, deserved, limit, used
         Units by resource.
     bound
-        Units that each queue below inherits where it names none itself; of root only.
+        Units that each queue without its own capability inherits; of root only.
     running, waiting
-        Gangs in it and below.
+        Gangs in it and in the queues below.
     waiting_for
-        Units that the waiting gangs ask for.
+        Units requested by the waiting gangs.
     """
 
     queue: str
@@ -57,7 +57,7 @@ class Occupancy:
     bound: Amounts = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for a program; amounts as Kubernetes quantities."""
+        """Return it as JSON values; amounts as Kubernetes quantities."""
         kinds = ("guarantee", "deserved", "limit", "used", "waiting_for")
         amounts = {kind: {name: text(name, amount) for name, amount in getattr(self, kind).items()} for kind in kinds}
         amounts["waitingFor"] = amounts.pop("waiting_for")
@@ -67,20 +67,20 @@ class Occupancy:
         return {**own, **amounts, "running": self.running, "waiting": self.waiting}
 
 
-def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> list[Occupancy]:
-    """Return what is used of each queue, parents before children.
+def occupancy(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]) -> list[Occupancy]:
+    """Return the usage of each queue, parents before children.
 
     Parameters
     ----------
-    side
-        The queues and what all nodes offer.
+    snapshot
+        The queues and the capacity of all nodes.
     jobs
-        What runs and waits.
+        Running and waiting gangs.
     states
         State by queue.
     """
-    tree = side.tree if DEFAULT in side.tree.queues else side.tree.with_queue(DEFAULT, Queue())
-    real = limits(tree, side.capacity)
+    tree = snapshot.tree if DEFAULT in snapshot.tree.queues else snapshot.tree.with_queue(DEFAULT, Queue())
+    real = limits(tree, snapshot.capacity)
     inside: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         above = tree.ancestors(job.queue) if job.queue in tree.queues else ()
@@ -97,7 +97,7 @@ def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> lis
             depth=depth,
             state=states.get(name, ""),
             guarantee=queue.amounts("guarantee") if name != ROOT else {},
-            deserved=queue.amounts("deserved") if name != ROOT else dict(side.capacity or {}),
+            deserved=queue.amounts("deserved") if name != ROOT else dict(snapshot.capacity or {}),
             limit=real.get(name, {}),
             used=total(job.request for job in running),
             running=len(running),
@@ -112,13 +112,13 @@ def occupancy(side: Side, jobs: Sequence[Job], states: Mapping[str, str]) -> lis
 
 
 def drawn_resources(found: Sequence[Occupancy]) -> list[str]:
-    """Return the resources that are worth a drawing: devices, or cpu where there are none."""
+    """Return the resources to draw: devices, or cpu if there are none."""
     named = {name for each in found for amounts in (each.deserved, each.limit, each.used) for name in amounts}
     return sorted(name for name in named if "/" in name) or ["cpu"]
 
 
 def draw_occupancy(found: Sequence[Occupancy], resource: str) -> str:
-    """Return the tree with a bar for each queue; the width of the bars is what root may use.
+    """Return the tree with a bar for each queue; the full width is the limit of root.
 
     Parameters
     ----------

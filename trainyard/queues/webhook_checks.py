@@ -1,9 +1,9 @@
-"""Rules of Volcano's admission webhook, for a whole tree and for one change of a live one.
+"""Rules of Volcano's admission webhook, for a whole tree and for one change of a live tree.
 
-Upstream source: ``pkg/webhooks/admission/queues/validate/validate_queue.go``. 1.14.1 compares own values first, then a
-capability with the direct parent's, then the sums of siblings, and reads a resource that the upper side does not name
-as none. 1.15.1 compares own values exactly and only where both are named, a capability with the nearest queue above
-that sets one, and sums with what the parent itself says. Queues directly below root are never compared with it.
+Upstream source: ``pkg/webhooks/admission/queues/validate/validate_queue.go``. 1.14.1 compares the queue's own values
+first, then its capability with that of the direct parent, then the sums of siblings, and reads an unset resource of the
+upper side as zero. 1.15.1 compares own values exactly and only if both are set, a capability with the nearest queue
+above that sets one, and sums with the parent's own values. Queues directly below root are never compared with it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import VOLCANO_VERSIONS
 from trainyard.queues.tree import QueueTree
 
-__all__ = ["MAX_DEPTH", "admission_findings", "refusals"]
+__all__ = ["MAX_DEPTH", "admission_findings", "rejections"]
 
 MAX_DEPTH = 5
-"""Levels below root that 1.15.1 accepts unless ``--max-queue-depth`` says otherwise."""
+"""Maximum number of levels below root in 1.15.1, unless ``--max-queue-depth`` is set."""
 
 _1_14 = VOLCANO_VERSIONS[0]
 
 
 def admission_findings(tree: QueueTree, paths: Paths, version: str = _1_14) -> list[Finding]:
-    """Find what the webhook would refuse in any order of creation, parents known.
+    """Find what the webhook would reject in any order of creation; parents exist.
 
     Parameters
     ----------
     tree
         The queues.
     paths
-        Where they are.
+        Paths of their fields.
     version
         Version of Volcano.
     """
@@ -52,17 +52,17 @@ def admission_findings(tree: QueueTree, paths: Paths, version: str = _1_14) -> l
     return findings
 
 
-def refusals(live: Mapping[str, Queue], name: str, queue: Queue | None, version: str = _1_14) -> list[Finding]:
-    """Find why the webhook would refuse one change; empty where it accepts it.
+def rejections(live: Mapping[str, Queue], name: str, queue: Queue | None, version: str = _1_14) -> list[Finding]:
+    """Find why the webhook would reject one change; empty if it accepts it.
 
     Parameters
     ----------
     live
-        The queues that exist and that the webhook has seen.
+        The live queues that the webhook has seen.
     name
         The queue that is created, updated or deleted.
     queue
-        What it is to be; None deletes it.
+        Its content after the change; None deletes it.
     version
         Version of Volcano.
     """
@@ -78,10 +78,10 @@ def refusals(live: Mapping[str, Queue], name: str, queue: Queue | None, version:
             message = f"queue {name!r} is its own parent"
             return [
                 *findings,
-                RULES.finding(paths.of(name, "parent"), message, "name another", "queue-parent-self", object=name),
+                RULES.finding(paths.of(name, "parent"), message, "use another", "queue-parent-self", object=name),
             ]
         if queue.parent not in live:
-            message = f"queue {name!r} is below {queue.parent!r}, which does not exist"
+            message = f"the parent {queue.parent!r} of queue {name!r} does not exist"
             fix = "create the parent first"
             return [
                 *findings,
@@ -99,7 +99,7 @@ def refusals(live: Mapping[str, Queue], name: str, queue: Queue | None, version:
 
 
 def _changed(old: Queue, new: Queue) -> bool:
-    """Return whether any amount is another one, in whatever notation."""
+    """Return whether any amount differs in value; the notation is ignored."""
     return any(_exact(old.quantities(kind)) != _exact(new.quantities(kind)) for kind in KINDS)
 
 
@@ -121,9 +121,9 @@ def _compared_below(name: str, tree: QueueTree, version: str) -> list[str]:
 def _deletion(name: str, tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     if name in (ROOT, DEFAULT):
         message = f"queue {name!r} belongs to Volcano and cannot be deleted"
-        yield RULES.finding(paths.of(name), message, "leave it", "queue-name-reserved", object=name)
+        yield RULES.finding(paths.of(name), message, "keep it", "queue-name-reserved", object=name)
     elif below := tree.children(name):
-        message = f"queue {name!r} has queues below it: {', '.join(below)}"
+        message = f"queue {name!r} has child queues: {', '.join(below)}"
         yield RULES.finding(paths.of(name), message, "delete these first", "queue-not-leaf", object=name)
 
 
@@ -134,8 +134,8 @@ def _own(name: str, tree: QueueTree, paths: Paths, version: str) -> Iterator[Fin
     for kind in KINDS:
         for resource, amount in queue.quantities(kind).items():
             if not (amount.isdecimal() or is_whole(resource, amount)):
-                message = f"queue {name!r}: {kind} of {resource} is {amount}, but {resource} comes in whole pieces"
-                fix = "use a whole number"
+                message = f"queue {name!r}: {kind} of {resource} is {amount}, but {resource} must be an integer"
+                fix = "use an integer"
                 yield RULES.finding(
                     paths.of(name, kind, resource), message, fix, "queue-resource-fraction", object=name
                 )
@@ -164,7 +164,7 @@ def _own_exact(name: str, queue: Queue, paths: Paths) -> Iterator[Finding]:
             want, have = quantity.parse(amount), None if limit is None else quantity.parse(limit)
             if have is None or want > have:
                 reason = (
-                    f"but its {bound} does not name {resource}" if have is None else f"more than its {bound} of {limit}"
+                    f"but its {bound} does not set {resource}" if have is None else f"more than its {bound} of {limit}"
                 )
                 fix = f"set {bound} of {name} to at least {amount}, or lower the {kind}"
                 message = f"queue {name!r}: {kind} of {resource} is {amount}, {reason}"
@@ -196,7 +196,7 @@ def _capability(name: str, tree: QueueTree, paths: Paths, version: str) -> Itera
         setting = (each for each in ancestors if tree.queues[each].amounts("capability").get(resource))
         nearest = next(setting, None)
         if nearest is not None and want > (have := tree.queues[nearest].amounts("capability")[resource]):
-            yield _too_large(name, f"{nearest!r} above it", nearest, Excess(resource, have, want), paths)
+            yield _too_large(name, f"its ancestor {nearest!r}", nearest, Excess(resource, have, want), paths)
 
 
 def _too_large(name: str, whose: str, above: str, found: Excess, paths: Paths) -> Finding:
@@ -223,9 +223,9 @@ def _sums(name: str, tree: QueueTree, paths: Paths, version: str) -> Iterator[Fi
         for found in excess(queue.amounts(bound), total(shares)):
             yield RULES.finding(
                 paths.of(name, bound, found.resource),
-                f"queue {name!r}: the queues below it have {kind} {_parts(children, shares, found)} = "
+                f"queue {name!r}: its child queues have {kind} {_parts(children, shares, found)} = "
                 f"{text(found.resource, found.want)} of {found.resource}, {_above(found, f'its {bound}')}",
-                _fix(found, f"{bound} of {name}", f"{kind} below it"),
+                _fix(found, f"{bound} of {name}", f"{kind} of its child queues"),
                 f"queue-{kind}-sum",
                 object=name,
             )
@@ -245,9 +245,9 @@ def _depth(name: str, tree: QueueTree, paths: Paths) -> Iterator[Finding]:
     if len(above) >= MAX_DEPTH and tree.queues[above[-1]].parent == ROOT:
         yield RULES.finding(
             paths.of(name, "parent"),
-            f"queue {name!r} is on level {len(above) + 1} below root, {MAX_DEPTH} are allowed: "
+            f"queue {name!r} is on level {len(above) + 1} below root, the maximum is {MAX_DEPTH}: "
             f"{' → '.join((*reversed(above), name))}",
-            "move it up, or start the webhook with a larger --max-queue-depth",
+            "move it up, or run the webhook with a larger --max-queue-depth",
             "queue-depth",
             object=name,
         )
@@ -255,7 +255,7 @@ def _depth(name: str, tree: QueueTree, paths: Paths) -> Iterator[Finding]:
 
 def _above(found: Excess, bound: str) -> str:
     if found.have is None:
-        return f"but {bound} does not name {found.resource}, which counts as none"
+        return f"but {bound} does not set {found.resource}, which counts as 0"
     return f"more than {bound} of {text(found.resource, found.have)}"
 
 

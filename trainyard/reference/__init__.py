@@ -1,1 +1,1 @@
-"""Generated pages and tables of the documentation."""
+"""Generators of reference pages and tables of the documentation."""

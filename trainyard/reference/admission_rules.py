@@ -1,4 +1,4 @@
-"""The rule reference: one page generated from the rule folders."""
+"""Generate the reference of admission rules from the rule folders."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ trainyard:policies:
   parameters: {LBL-002: {frameworks: [torch, jax, our-framework]}}
 ```
 
-Rules that read a TenantPolicy or the Platform deny what is created while that object is missing (`ID parameters: there
-is no TenantPolicy to judge by`). They never hold up an update then, and never the platform's own namespaces: what
-exists can always be changed, drained and deleted. Updates that change neither spec nor labels nor annotations, and
-those that suspend a job, are not judged unless the rule says so; an object that is being deleted never is.
+Rules that read a TenantPolicy or the Platform deny creations while that object is missing (`ID parameters: there is no
+TenantPolicy to judge by`). They then allow updates, and all writes in the platform's own namespaces: existing objects
+can always be changed, drained and deleted. Updates that change neither spec nor labels nor annotations, and updates
+that suspend a job, are not evaluated unless the rule requires it; objects that are being deleted never are.
 
 The API server reads both objects as annotations `policy.trainyard.dev/...` of Namespaces: a TenantPolicy on its own
-Namespace, the Platform on `kube-system`. The controller's leader writes them within a second of a change and takes
-back whatever anybody else writes there. An API server knows Namespaces from its first request on; the kinds of
-CustomResourceDefinitions it knows only half a minute after it starts.
+Namespace, the Platform on `kube-system`. The controller's leader writes them within a second of a change and reverts
+changes by others. An API server has read Namespaces from its first request on, but the kinds of
+CustomResourceDefinitions only half a minute after its start.
 """
 _REACH = {
     Reach.EVERYWHERE: "all namespaces",
-    Reach.TENANTS: "every namespace but the platform's own",
-    Reach.LABELLED: "the namespaces of tenants (label `trainyard.dev/tenant`), and what lies in no namespace",
+    Reach.TENANTS: "all namespaces except the platform's own",
+    Reach.LABELLED: "namespaces of tenants (label `trainyard.dev/tenant`), and cluster-scoped objects",
 }
 _SOURCE = {
     ParameterSource.NONE: "",
@@ -59,7 +59,7 @@ _NAMES = {
 
 
 def reference(rules: Sequence[Rule], cases: Iterable[Case]) -> str:
-    """Return the page, in Markdown."""
+    """Return the page as Markdown."""
     by_rule: dict[str, list[Case]] = {}
     for case in cases:
         by_rule.setdefault(case.rule.id, []).append(case)
@@ -68,7 +68,7 @@ def reference(rules: Sequence[Rule], cases: Iterable[Case]) -> str:
         for rule in rules
         if (kinds := ", ".join(_kinds(rule)))
     ]
-    table = ["| id | rule | family | state | judges |", "|---|---|---|---|---|", *rows]
+    table = ["| id | rule | family | state | applies to |", "|---|---|---|---|---|", *rows]
     sections = [line for rule in rules for line in _section(rule, by_rule.get(rule.id, []))]
     return "\n".join([_HEAD, *table, "", *sections]).rstrip() + "\n"
 
@@ -85,8 +85,8 @@ def _section(rule: Rule, cases: Sequence[Case]) -> Iterator[str]:
     facts = {
         "State": f"{rule.state.value} ({rule.severity.value}), since {rule.since}",
         "Enforced by": _GATE[rule.gate],
-        "Binds": _REACH[rule.reach],
-        "Judges": "; ".join(
+        "Namespaces": _REACH[rule.reach],
+        "Applies to": "; ".join(
             f"{kind} on {', '.join(match.operations).lower()}"
             for kind, match in zip(_kinds(rule), rule.matches, strict=True)
         ),
@@ -97,9 +97,11 @@ def _section(rule: Rule, cases: Sequence[Case]) -> Iterator[str]:
     for name, schema in rule.parameters.items():
         default = list(schema.default) if isinstance(schema.default, tuple) else schema.default
         yield f"- Parameter `{name}` ({schema.type}): {schema.description}. Default `{cel_literal(default)}`"
-    yield from (f"- Not seen by {_NAMES[entry.gate]}: {entry.what}. Covered: {entry.covered}" for entry in rule.unseen)
+    yield from (
+        f"- Not visible to {_NAMES[entry.gate]}: {entry.what}. Covered: {entry.covered}" for entry in rule.unseen
+    )
     yield from (f"- See {link}" for link in rule.references)
-    for verdict, heading in ((Verdict.DENY, "Denied"), (Verdict.WARN, "Warned of"), (Verdict.ALLOW, "Allowed")):
+    for verdict, heading in ((Verdict.DENY, "Denied"), (Verdict.WARN, "Warned"), (Verdict.ALLOW, "Allowed")):
         chosen = [case for case in cases if case.verdict is verdict]
         if chosen:
             yield ""

@@ -41,14 +41,14 @@ _PARTS: Final = {
     "pod.tolerations": "list of Toleration",
     "pod.volumes": "list of Volume, by name",
 }
-"""Type names of the embedded parts of JobSet's schema."""
+"""Type names of embedded parts of JobSet's schema."""
 _PART: Final = "x-trainyard-part"
 _HIDDEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _IMMUTABLE: Final = "self == oldSelf"
 
 
 class _Named:
-    """Placeholder of JobSet's CRD: each part is its type name."""
+    """Placeholder of JobSet's CRD that replaces each part by its type name."""
 
     def part(self, name: str) -> Body:
         return {"type": "object", _PART: _PARTS[name]}
@@ -82,14 +82,14 @@ def reference() -> str:
 
 
 def fields(model: type[KubernetesModel]) -> Iterator[Field]:
-    """Yield the fields of an object below its metadata, in the order of the models."""
+    """Yield the fields of an object without its metadata, in the order of the models."""
     for name, inner in structural_schema(model, _Named())["properties"].items():
         if name not in _HIDDEN:
             yield from _below(name, inner)
 
 
 def limits(schema: Mapping[str, Any]) -> str:
-    """Return default, bounds and rules of a schema as text; empty: none."""
+    """Return default, bounds and rules of a schema as text; empty if there are none."""
     return ", ".join(_limits(schema))
 
 
@@ -156,9 +156,9 @@ def _own(model: type[KubernetesModel]) -> Iterator[str]:
 
 
 def _differences() -> Iterator[str]:
-    yield "## Where the schema differs from upstream's"
+    yield "## Schema differences from upstream"
     yield ""
-    yield "A test compares the schemas path by path with those of every release and fails for a difference that is not"
+    yield "A test compares the schemas path by path with those of every release and fails for differences that are not"
     yield "in this list. Numbers such as #3809 are issues and pull requests of kubeflow/trainer."
     yield ""
     yield "| kind | field | what differs | why |"

@@ -1,4 +1,4 @@
-"""Generate the rules in docs/fabric.md: ``python -m trainyard.reference.fabric_rules docs/fabric.md``."""
+"""Generate the rule table of docs/fabric.md: ``python -m trainyard.reference.fabric_rules docs/fabric.md``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ START, END = "<!-- rules -->", "<!-- end of rules -->"
 
 
 def with_rules(text: str) -> str:
-    """Return a page with the table of rules between its two marks."""
+    """Return a page with the current table of rules between its markers."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
     return f"{before}{START}\n{rules_table()}\n{END}{after}"

@@ -12,7 +12,7 @@ __all__ = ["rule_table"]
 
 
 def rule_table() -> str:
-    """Return every rule as a Markdown table."""
+    """Return all rules as a Markdown table."""
     return "\n".join(_rows()) + "\n"
 
 
@@ -20,7 +20,7 @@ def _rows() -> Iterator[str]:
     yield "| rule | requirement | severity | applies to | rejected by | effect of a violation |"
     yield "|---|---|---|---|---|---|"
     for rule in sorted(RULES.values(), key=lambda each: each.id):
-        refused = ", ".join(rule.refused_by) or "–"
+        refused = ", ".join(rule.rejected_by) or "–"
         cells = (f"`{rule.id}`", rule.title, rule.severity.value, _where(rule), refused, rule.effect)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 

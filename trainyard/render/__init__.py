@@ -1,4 +1,4 @@
-"""Rendering: TrainJob and runtime to JobSet, PodGroup and ConfigMap. Pure: no clock, no randomness, no I/O."""
+"""Render a TrainJob and its runtime into JobSet, PodGroup and ConfigMap; pure: no clock, no randomness, no I/O."""
 
 from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.frameworks import key_kind

@@ -1,7 +1,8 @@
 """Defaulting of a TrainJob: timestamps of runtime patches, and the number of processes per node.
 
-Clients of Trainer v2.2 and later read numProcPerNode as a number and fail on a list that holds one text. So the words
-that older versions had are accepted here and replaced; what is stored is a number or nothing.
+Clients of Trainer v2.2 and later parse numProcPerNode as a number and fail on a list that contains one TrainJob with
+text. The words of older versions (auto, cpu, gpu) are therefore accepted and replaced; the stored field is a number or
+unset.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from trainyard.render.devices import cpu_count, gpu_count
 from trainyard.render.frameworks import frameworks_of
 from trainyard.render.merge import merge_resources
 from trainyard.render.pod_editing import copied
-from trainyard.render.shape import RESOURCES, faults
+from trainyard.render.shape import RESOURCES, shape_errors
 
 __all__ = ["defaulted", "wants_runtime"]
 
@@ -24,7 +25,7 @@ _AUTO: Final = "auto"
 _CPU: Final = "cpu"
 _GPU: Final = "gpu"
 _WORDS: Final = frozenset({_AUTO, _CPU, _GPU})
-_MOST: Final = 2**31 - 1
+_MAX_PROCESSES: Final = 2**31 - 1
 _FIELD: Final = "numProcPerNode"
 
 
@@ -33,18 +34,18 @@ def defaulted(
 ) -> Body:
     """Return a TrainJob with its defaults; the input is not changed.
 
-    Works on plain data and passes on whatever is malformed, for the schema to refuse.
+    Operates on plain data; malformed fields are kept for schema validation to reject.
 
     Parameters
     ----------
     train_job
-        The TrainJob as it was sent.
+        The TrainJob as submitted.
     old
         The stored TrainJob, on an update.
     now
-        The current time as RFC 3339 text.
+        Current time, RFC 3339.
     runtime
-        The runtime it names, None where there is none; needed for the jobs of which :func:`wants_runtime` is true.
+        The referenced runtime; None: it does not exist. Required if :func:`wants_runtime` is true.
     """
     result = dict(train_job)
     patches = _patches(train_job)
@@ -56,19 +57,19 @@ def defaulted(
         result["spec"] = {**train_job["spec"], "runtimePatches": stamped}
     trainer = _trainer(train_job)
     if isinstance(trainer.get(_FIELD), str):
-        result["spec"] = {**result["spec"], "trainer": _counted(trainer, _trainer(old or {}), runtime)}
+        result["spec"] = {**result["spec"], "trainer": _with_process_count(trainer, _trainer(old or {}), runtime)}
     return result
 
 
 def wants_runtime(train_job: Mapping[str, Any]) -> bool:
-    """Return whether the defaults of a TrainJob depend on the runtime it names."""
+    """Return whether the defaults of a TrainJob depend on its runtime."""
     word, reference = _trainer(train_job).get(_FIELD), _at(train_job, "spec", "runtimeRef")
     named = isinstance(reference, dict) and all(isinstance(value, str) for value in reference.values())
     return named and isinstance(word, str) and word in _WORDS
 
 
 def _runtime_resources(runtime: Runtime) -> Body:
-    """Return what the training container of a runtime asks for; nothing where that cannot be read."""
+    """Return the resources of a runtime's training container; empty if missing or malformed."""
     template = runtime.spec.template if runtime.spec else None
     spec = copied(template.spec) if template else None
     for job in _each(spec, "replicatedJobs"):
@@ -76,15 +77,15 @@ def _runtime_resources(runtime: Runtime) -> Body:
         if isinstance(labels, dict) and labels.get(ANCESTOR_LABEL) == TRAINER:
             containers = _each(_at(job, "template", "spec", "template", "spec"), "containers")
             container = next((entry for entry in containers if entry.get("name") == CONTAINER_NODE), {})
-            return _sound(container.get("resources"))
+            return _valid_resources(container.get("resources"))
     return {}
 
 
-def _counted(trainer: Body, stored: Body, runtime: Runtime | None) -> Body:
-    """Replace a word or a number in quotes.
+def _with_process_count(trainer: Body, stored: Body, runtime: Runtime | None) -> Body:
+    """Replace a word or a quoted number with a number.
 
-    On an update a word means what it meant when it was stored, so that sending the same manifest again changes
-    nothing. auto without a runtime goes: it is what an absent number means.
+    On an update, a word resolves to the stored number, so that applying the same manifest again changes nothing. auto
+    without a runtime is removed: it is the default of an unset number.
     """
     given = trainer[_FIELD]
     if given in _WORDS and stored:
@@ -101,26 +102,26 @@ def _counted(trainer: Body, stored: Body, runtime: Runtime | None) -> Body:
 def _number(text: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         return None
-    return int(text) if 1 <= int(text) <= _MOST else None
+    return int(text) if 1 <= int(text) <= _MAX_PROCESSES else None
 
 
 def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
-    """Return how many processes a word means, None where it means nothing here."""
+    """Return the number of processes of a word; None: the word cannot be resolved."""
     if runtime is None or any(framework.launched for framework in frameworks_of(runtime)):
         return None
-    asked = copied(trainer.get("resourcesPerNode"))
-    resources = merge_resources(_runtime_resources(runtime), _sound(asked))
-    gpus = min(int(gpu_count(resources)), _MOST)
-    cores = min(max(1, ceil(cpu_count(resources))), _MOST)
+    requested = copied(trainer.get("resourcesPerNode"))
+    resources = merge_resources(_runtime_resources(runtime), _valid_resources(requested))
+    gpus = min(int(gpu_count(resources)), _MAX_PROCESSES)
+    cores = min(max(1, ceil(cpu_count(resources))), _MAX_PROCESSES)
     if word == _GPU:
         return gpus or None
     return cores if word == _CPU else gpus or cores
 
 
-def _sound(resources: Any) -> Body:
-    """Return compute resources that can be counted, nothing where they cannot."""
-    fits = isinstance(resources, dict) and next(faults(resources, RESOURCES, ""), None) is None
-    return resources if fits else {}
+def _valid_resources(resources: Any) -> Body:
+    """Return compute resources if they match their schema, otherwise nothing."""
+    valid = isinstance(resources, dict) and next(shape_errors(resources, RESOURCES, ""), None) is None
+    return resources if valid else {}
 
 
 def _trainer(train_job: Mapping[str, Any]) -> Body:

@@ -1,4 +1,4 @@
-"""Accelerators and cores of one training node, which determine its number of processes."""
+"""Accelerators and cores of one training node; they determine its number of processes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _NOTHING = Fraction(0)
 
 
 def node_resources(plan: Plan) -> Body:
-    """Return the compute resources of one training node as its container gets them.
+    """Return the compute resources of one training node, as rendered into its container.
 
-    The TrainJob's limits and requests are already merged over the runtime's, key by key.
+    The TrainJob's limits and requests are already merged over those of the runtime, key by key.
     """
-    pods, asked = plan.trainer, plan.spec.trainer
+    pods, trainer = plan.trainer, plan.spec.trainer
     container = pods.main_container if pods else None
-    resources = container.get("resources") if container is not None else asked and asked.resources_per_node
+    resources = container.get("resources") if container is not None else trainer and trainer.resources_per_node
     return resources or {}
 
 
 def gpu_count(resources: Mapping[str, Any]) -> Fraction:
-    """Return the accelerators asked for: all resources whose name contains "gpu", requests before limits."""
+    """Return the number of accelerators: all resources whose name contains "gpu", requests before limits."""
     return _gpus(resources.get("requests", {})) or _gpus(resources.get("limits", {}))
 
 
 def cpu_count(resources: Mapping[str, Any]) -> Fraction:
-    """Return the cores asked for, requests before limits."""
+    """Return the number of cores, requests before limits."""
     return _cores(resources.get("requests", {})) or _cores(resources.get("limits", {}))
 
 

@@ -1,8 +1,8 @@
-"""Gang members: which pods of a JobSet form the gang, and how many exist when the gang is placed.
+"""Gang members: pods of a JobSet that form its gang, and the minimum that must be scheduled together.
 
-A gang that counts pods which are created only after other pods of the gang are ready, or that holds a step which
-others wait to see completed, is never scheduled. So a step that another waits for to be complete is no
-member, and members that wait for a member to be ready are not counted.
+JobSet creates a replicatedJob only after its dependencies are ready or complete. A gang that counts such pods is never
+scheduled. Therefore a replicatedJob is not a member if another one waits for its completion, and a member that waits
+for another member to be ready does not count toward minMember.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMPLETE = "Complete"
 _READY = "Ready"
 
 Waits = Mapping[str, set[tuple[str, str]]]
-"""By replicatedJob: what it waits for, and with which status."""
+"""Dependencies of each replicatedJob: name and required status."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Gang:
     members
         Names of the replicatedJobs whose pods belong to the gang.
     min_member
-        Pods that must be placed together.
+        Pods that must be scheduled together.
     min_resources
-        What those pods ask for and, with them, the members that come later, by resource.
+        Requests of all members by resource, including members that are created later.
     """
 
     members: frozenset[str]
@@ -58,10 +58,10 @@ def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
     for pod_set in pod_sets:
         if pod_set.name not in names:
             continue
-        pods = _least(pod_set)
+        pods = _min_pods(pod_set)
         for resource, amount in pod_requests(pod_set.pod).items():
-            asked = amount * pods
-            resources[resource] = resources[resource] + asked if resource in resources else asked
+            total = amount * pods
+            resources[resource] = resources[resource] + total if resource in resources else total
         if not _waits_for_member(pod_set.name, waits, names):
             min_member += pods
     return Gang(names, min_member, resources)
@@ -73,7 +73,7 @@ def members_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> frozenset[str]
 
 
 def waits_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Waits:
-    """Return what each replicatedJob waits for, by dependsOn or by the startup policy."""
+    """Return the dependencies of each replicatedJob, from dependsOn and the startup policy."""
     waits = {
         pod_set.name: {(entry["name"], entry["status"]) for entry in pod_set.job.get("dependsOn", ())}
         for pod_set in pod_sets
@@ -89,9 +89,9 @@ def _members(waits: Waits) -> frozenset[str]:
     return frozenset(waits) - completed_first
 
 
-def _least(pod_set: PodSet) -> int:
-    """Return the pods that must be there: an elastic job starts with fewer than it may have."""
-    return (pod_set.count if pod_set.least is None else pod_set.least) * pod_set.replicas
+def _min_pods(pod_set: PodSet) -> int:
+    """Return the pods required to start; an elastic job starts with fewer than its maximum."""
+    return (pod_set.count if pod_set.min_count is None else pod_set.min_count) * pod_set.replicas
 
 
 def _waits_for_member(name: str, waits: Waits, members: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Immutable fields of a TrainJob, and when the others may change."""
+"""Immutable fields of a TrainJob, and the conditions under which others may change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import stored
 from trainyard.render.result import RenderContext
 
-__all__ = ["check_changes", "frozen_fields", "leaves_objects", "same_but_suspend"]
+__all__ = ["check_changes", "equal_except_suspend", "immutable_changes", "leaves_objects"]
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
     "podSpecOverrides": ("PodSpecOverrides", lambda spec: spec.pod_spec_overrides),
@@ -23,25 +23,25 @@ _MUTABLE_POD_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
-    """Return whether an update asks for nothing new: it changes at most the metadata, or holds the job back.
+    """Return whether an update requires no rendering: it changes only metadata, or suspends the job.
 
-    Such an update must be possible whatever became of the runtime since the job was made.
+    Such an update is allowed even if the runtime has become invalid or was deleted.
     """
     spec, before = train_job.spec, old.spec
     if spec is None or before is None or train_job.metadata.name != old.metadata.name:
         return False
-    return (spec.suspend or not before.suspend) and same_but_suspend(spec, before)
+    return (spec.suspend or not before.suspend) and equal_except_suspend(spec, before)
 
 
-def same_but_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:
-    """Return whether two specifications differ in nothing but whether the job is held back."""
+def equal_except_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:
+    """Return whether two specifications are equal, ignoring ``suspend``."""
     return all(getattr(spec, name) == getattr(before, name) for name in TrainJobSpec.model_fields if name != "suspend")
 
 
 def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) -> Iterator[Finding]:
-    """Yield changes of overrides and patches while pods run with the old ones.
+    """Yield changes of overrides and patches while pods run with the previous ones.
 
-    Another order is a change; another time stamp alone is none.
+    A different order is a change; a different timestamp alone is not.
     """
     if train_job.spec is None or old.spec is None:
         return
@@ -64,13 +64,13 @@ def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) ->
             )
 
 
-def frozen_fields(job_set: Body, old: Body) -> Iterator[Finding]:
-    """Yield what an update changes although JobSet lets it change only in a new JobSet.
+def immutable_changes(job_set: Body, old: Body) -> Iterator[Finding]:
+    """Yield changes of fields that are immutable in an existing JobSet.
 
     Parameters
     ----------
     job_set, old
-        Specifications of the JobSet after and before the update.
+        JobSet specifications after and before the update.
     """
     before = {job["name"]: job for job in old["replicatedJobs"]}
     for job in job_set["replicatedJobs"]:
@@ -79,8 +79,8 @@ def frozen_fields(job_set: Body, old: Body) -> Iterator[Finding]:
         for field in sorted(_differences(job, before[job["name"]])):
             yield Finding(
                 "spec",
-                f'changes {field} of "{job["name"]}", which JobSet leaves as it is in a JobSet that exists',
-                "nothing, if its pods are gone when it resumes: the JobSet is created again; else it resumes as it is",
+                f'changes {field} of "{job["name"]}", which is immutable in an existing JobSet',
+                "none if its pods are gone when it resumes: the JobSet is recreated; otherwise it resumes unchanged",
             )
 
 
@@ -92,7 +92,7 @@ def _comparable(entries: list[KubernetesModel] | None) -> Any:
 
 
 def _without_empty(value: Any) -> Any:
-    """Return the value as API machinery compares it: empty lists and objects equal absent ones."""
+    """Normalize a value for comparison: as in API machinery, empty lists and objects equal unset ones."""
     if isinstance(value, dict):
         inner = {name: _without_empty(item) for name, item in value.items()}
         return {name: item for name, item in inner.items() if item not in (None, {}, [])}

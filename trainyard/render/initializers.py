@@ -1,4 +1,4 @@
-"""Initializers: the steps before training, from the TrainJob and the runtime."""
+"""Initializers: download datasets and models before training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainyard.api.constants import (
 from trainyard.api.train_job import InitializerSource
 from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import upsert_env
-from trainyard.render.trainer import two_sources
+from trainyard.render.trainer import env_source_conflicts
 from trainyard.render.working_state import Plan
 
 __all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]
@@ -25,13 +25,13 @@ _SCHEMES: Final = {
     "kubeflow/trainer/dataset-initializer": ("hf", "s3", "cache"),
     "kubeflow/trainer/model-initializer": ("hf", "s3"),
 }
-"""What upstream's images fetch, by their repositories; pkg/initializers of kubeflow/trainer."""
+"""URI schemes that upstream's images support, by image repository; see pkg/initializers of kubeflow/trainer."""
 
 _CONFIGS: Final = {DATASET_INITIALIZER: "datasetConfig", MODEL_INITIALIZER: "modelConfig"}
 
 
 def initializer_sources(spec: TrainJobSpec) -> Mapping[str, InitializerSource]:
-    """Return what to fetch, by the name of the step that fetches it."""
+    """Return the sources by initializer step."""
     given = spec.initializer
     if given is None:
         return {}
@@ -40,7 +40,7 @@ def initializer_sources(spec: TrainJobSpec) -> Mapping[str, InitializerSource]:
 
 
 def apply_initializers(plan: Plan) -> None:
-    """Put address, variables and Secret into the containers of the steps."""
+    """Set storage URI, variables and Secret in the containers of the steps."""
     sources = initializer_sources(plan.spec)
     if not sources:
         return
@@ -52,7 +52,7 @@ def apply_initializers(plan: Plan) -> None:
 
 
 def check_initializers(plan: Plan) -> Iterator[Finding]:
-    """Yield initializers that the runtime has no step for, and addresses that its image is known not to fetch."""
+    """Yield initializers without a step in the runtime, and storage URIs that the image does not support."""
     for step, source in initializer_sources(plan.spec).items():
         pod_set = plan.pod_set(step)
         if pod_set is None:
@@ -72,9 +72,9 @@ def check_initializers(plan: Plan) -> Iterator[Finding]:
 
 
 def initializer_warnings(plan: Plan) -> Iterator[Finding]:
-    """Yield what the TrainJob says without effect, or with an effect that is easy to miss."""
+    """Yield settings without effect, and steps that do not mount the shared volume."""
     for step, source in initializer_sources(plan.spec).items():
-        yield from two_sources(f"{_path(step)}.env", source.env or ())
+        yield from env_source_conflicts(f"{_path(step)}.env", source.env or ())
         pod_set = plan.pod_set(step)
         if pod_set is None or pod_set.container(step, init=True) is None:
             continue
@@ -88,14 +88,14 @@ def initializer_warnings(plan: Plan) -> Iterator[Finding]:
         elif pod_set.ancestor != step:
             yield Finding(
                 _path(step),
-                f"has no effect: the Job template of replicatedJob {step} is not labelled as its step",
+                f"has no effect: the Job template of replicatedJob {step} is not labeled as its step",
                 f"label it {ANCESTOR_LABEL}={step} in the runtime",
             )
         if not any(mount.get("name") == INITIALIZER_VOLUME for mount in (container or {}).get("volumeMounts", ())):
             yield Finding(
                 "spec.runtimeRef",
                 f"must have volumeMount with name - {INITIALIZER_VOLUME} in container {step} of the {step} job",
-                f"mount volume {INITIALIZER_VOLUME} there to share the data, unless it travels another way",
+                f"mount volume {INITIALIZER_VOLUME} there to share the data, unless it is shared in another way",
             )
 
 
@@ -109,7 +109,7 @@ def _unknown_scheme(step: str, source: InitializerSource, container: Body) -> It
         yield Finding(
             f"{_path(step)}.storageUri",
             f"image {image} does not fetch {scheme}://, but {', '.join(known)}",
-            "use one of them, or a runtime whose step fetches it or that mounts a volume with the data",
+            "use one of them, a runtime whose step supports it, or a volume with the data",
         )
 
 

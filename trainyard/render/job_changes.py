@@ -1,7 +1,7 @@
-"""Changes of a TrainJob to its runtime's template, from any of the three generations of fields.
+"""Changes of a TrainJob to its runtime's template, from all three generations of fields.
 
-The fields podSpecOverrides (v2.0), podTemplateOverrides (v2.1) and runtimePatches (v2.2 and later) are read by their
-own modules into one form, in which they are checked and merged.
+The fields podSpecOverrides (v2.0), podTemplateOverrides (v2.1) and runtimePatches (v2.2 and later) are converted by
+their own modules to `Change`, which is validated and merged here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from trainyard.checks.finding import Finding
 from trainyard.render.merge import strategic_merge
 from trainyard.render.pod_editing import copied
 from trainyard.render.pod_set import container_names
-from trainyard.render.shape import ENV, VOLUME_MOUNTS, faults, pod_fields
+from trainyard.render.shape import ENV, VOLUME_MOUNTS, pod_fields, shape_errors
 from trainyard.render.template import Template
 
-__all__ = ["Change", "Generation", "change_faults", "check_targets", "merge_changes"]
+__all__ = ["Change", "Generation", "change_shape_errors", "check_targets", "merge_changes"]
 
 _CONFIGURED = (DATASET_INITIALIZER, MODEL_INITIALIZER, CONTAINER_NODE)
 _CONTAINER_KINDS = {"initContainers": "initContainer", "containers": "container"}
@@ -26,14 +26,14 @@ _CONTAINER_KINDS = {"initContainers": "initContainer", "containers": "container"
 
 @dataclass(frozen=True)
 class Generation:
-    """One of the fields that change a runtime.
+    """A TrainJob field that changes the runtime's template.
 
     Parameters
     ----------
     field
-        Its name in the TrainJob's spec.
+        Name of the field in the TrainJob's spec.
     target
-        What its documentation calls a replicatedJob.
+        Term for a replicatedJob in its API documentation and messages.
     """
 
     field: str
@@ -47,18 +47,18 @@ class Generation:
 
 @dataclass(frozen=True)
 class Change:
-    """What one entry changes in one replicatedJob.
+    """Change of one replicatedJob by one entry.
 
     Parameters
     ----------
     generation
-        The field of the entry.
+        The field that contains the entry.
     pod_path
-        Where the TrainJob says which fields of the pod specification to merge.
+        Path of the pod specification to merge, in the TrainJob.
     job
         Name of the replicatedJob.
     template
-        Fields of its Job template to merge; shared, not to be changed.
+        Fields of its Job template to merge; shared, must not be modified.
     """
 
     generation: Generation
@@ -73,22 +73,22 @@ class Change:
         return found
 
 
-def change_faults(changes: Sequence[Change]) -> Iterator[Finding]:
-    """Yield fields that have not the shape of their Kubernetes type."""
+def change_shape_errors(changes: Sequence[Change]) -> Iterator[Finding]:
+    """Yield fields that do not match the schema of their Kubernetes type."""
     for change in changes:
         pod = change.pod
         for name in pod:
             if name in pod_fields() and name not in _CONTAINER_KINDS:
-                yield from faults(pod[name], pod_fields()[name], f"{change.pod_path}.{name}")
+                yield from shape_errors(pod[name], pod_fields()[name], f"{change.pod_path}.{name}")
         for kind in _CONTAINER_KINDS:
             for number, container in enumerate(pod.get(kind, ())):
                 for name, shape in (("env", ENV), ("volumeMounts", VOLUME_MOUNTS)):
                     if name in container:
-                        yield from faults(container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}")
+                        yield from shape_errors(container[name], shape, f"{change.pod_path}.{kind}[{number}].{name}")
 
 
 def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Finding]:
-    """Yield changes of things that the runtime does not have, and of things only the TrainJob itself may set."""
+    """Yield changes of replicatedJobs and containers that do not exist, and of env that other TrainJob fields set."""
     known = {job["name"]: job for job in template.jobs}
     for change in changes:
         job = known.get(change.job)
@@ -104,12 +104,12 @@ def check_targets(changes: Sequence[Change], template: Template) -> Iterator[Fin
 
 
 def merge_changes(spec: Body, changes: Sequence[Change]) -> None:
-    """Merge changes into a JobSet specification in their order, so that later ones win.
+    """Merge changes into a JobSet specification in order; later ones take precedence.
 
     Parameters
     ----------
     spec
-        A copy of the runtime's JobSet specification; it is changed.
+        A copy of the runtime's JobSet specification; modified in place.
     """
     jobs = {job["name"]: job for job in spec.get("replicatedJobs", ())}
     for change in changes:

@@ -1,4 +1,4 @@
-"""The JobSet of a TrainJob."""
+"""JobSet of a TrainJob."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["job_set", "place_in_queue", "set_counts"]
 
 
 def set_counts(plan: Plan) -> None:
-    """Write the number of pods into every replicatedJob: as many completions as pods at a time."""
+    """Set the number of pods of each replicatedJob; completions equal parallelism."""
     for pod_set in plan.pod_sets:
         if pod_set.ancestor in ANCESTOR_CONTAINERS:
             pod_set.job["replicas"] = 1
@@ -21,7 +21,7 @@ def set_counts(plan: Plan) -> None:
 
 
 def place_in_queue(plan: Plan) -> None:
-    """Name the tenant's queue on pods that Volcano places one by one, unless the runtime names one."""
+    """Set the tenant's queue on pods that Volcano schedules without a gang, unless the runtime sets one."""
     if not plan.queue:
         return
     for pod_set in plan.pod_sets:
@@ -30,7 +30,7 @@ def place_in_queue(plan: Plan) -> None:
 
 
 def job_set(plan: Plan) -> Body:
-    """Return the JobSet; it carries everything Kueue needs to rebuild the pod sets."""
+    """Return the JobSet; it contains everything that Kueue requires to rebuild the pod sets."""
     metadata = plan.metadata(plan.name)
     if plan.labels:
         metadata["labels"] = dict(sorted(plan.labels.items()))

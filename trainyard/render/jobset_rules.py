@@ -1,7 +1,7 @@
-"""JobSet's admission rules, as far as a template determines them.
+"""JobSet's admission rules that depend only on the runtime's template.
 
-The rules are those of JobSet's validating webhook, pkg/webhooks/jobset_webhook.go. Lengths that depend on the
-TrainJob's name and on numbers of pods are in :mod:`trainyard.render.name_limits`.
+They mirror JobSet's validating webhook, pkg/webhooks/jobset_webhook.go. Limits that depend on the name of the TrainJob
+and its number of pods are in :mod:`trainyard.render.name_limits`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_LABEL: Final = 63
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _INNER_LABEL: Final = re.compile(r"[-a-z0-9]+")
 _RULE_NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-_LONGEST_RULE_NAME: Final = 128
+_MAX_RULE_NAME_LENGTH: Final = 128
 _REASONS: Final = (
     "BackoffLimitExceeded",
     "DeadlineExceeded",
@@ -38,14 +38,14 @@ _DNS_FIX: Final = "use at most 63 lower-case letters, digits and -, starting wit
 
 
 def template_errors(spec: Body, path: str) -> Iterator[Finding]:
-    """Yield what JobSet would refuse.
+    """Yield fields that JobSet rejects.
 
     Parameters
     ----------
     spec
-        A JobSet specification of the right shape.
+        A JobSet specification that matches its schema.
     path
-        Its path, for the findings.
+        Path of the specification in findings.
     """
     jobs = spec.get("replicatedJobs", [])
     names = [job["name"] for job in jobs]
@@ -75,7 +75,7 @@ def _job_errors(jobs: list[Body], path: str) -> Iterator[Finding]:
 
 
 def _dependency_errors(spec: Body, path: str) -> Iterator[Finding]:
-    """A job can only wait for jobs that come before it, and not beside a startup policy that orders all of them."""
+    """Yield dependencies that are not earlier replicatedJobs, and dependencies combined with an ordered startup."""
     in_order = spec.get("startupPolicy", {}).get("startupPolicyOrder") == _IN_ORDER
     earlier: list[str] = []
     for index, job in enumerate(spec.get("replicatedJobs", ())):
@@ -85,7 +85,9 @@ def _dependency_errors(spec: Body, path: str) -> Iterator[Finding]:
                 yield Finding(
                     f"{path}.replicatedJobs[{index}].dependsOn[{position}].name",
                     f"{dependency['name']!r} is not a replicatedJob that comes before {job['name']!r}",
-                    f"name one of {', '.join(earlier) or 'none: the first replicatedJob cannot wait'}",
+                    f"name one of {', '.join(earlier)}"
+                    if earlier
+                    else "remove it: the first replicatedJob cannot wait",
                 )
         if dependencies and in_order:
             yield Finding(
@@ -106,8 +108,8 @@ def _manager_errors(manager: Any, path: str) -> Iterator[Finding]:
     if manager is None:
         return
     domain, slash, rest = manager.partition("/")
-    sound = slash and is_subdomain(domain) and is_http_path(rest) and len(manager) <= LONGEST_LABEL
-    if not sound:
+    valid = slash and is_subdomain(domain) and is_http_path(rest) and len(manager) <= LONGEST_LABEL
+    if not valid:
         yield Finding(
             path,
             f"{manager!r} is not a domain-prefixed path of at most {LONGEST_LABEL} characters",
@@ -127,7 +129,7 @@ def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Findi
     if policy.get("restartStrategy") == _IN_PLACE:
         yield Finding(
             f"{path}.restartStrategy",
-            f"{_IN_PLACE} needs JobSet's feature gate {_IN_PLACE}, which is off",
+            f"{_IN_PLACE} requires JobSet's feature gate {_IN_PLACE}, which is disabled",
             "use Recreate or BlockingRecreate",
         )
     rules = policy.get("rules", [])
@@ -135,18 +137,18 @@ def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Findi
     for index, rule in enumerate(rules):
         here = f"{path}.rules[{index}]"
         name = rule.get("name")
-        if name is not None and (len(name) > _LONGEST_RULE_NAME or not _RULE_NAME.fullmatch(name)):
+        if name is not None and (len(name) > _MAX_RULE_NAME_LENGTH or not _RULE_NAME.fullmatch(name)):
             yield Finding(
                 f"{here}.name",
-                f"{name!r} is not a name of a rule",
-                f"use at most {_LONGEST_RULE_NAME} letters, digits, _ , and :, starting with a letter",
+                f"{name!r} is not a valid rule name",
+                f"use at most {_MAX_RULE_NAME_LENGTH} letters, digits, _ , and :, starting with a letter",
             )
         if name in repeated:
-            yield Finding(f"{here}.name", f"{name!r} is there twice", "give every rule a name of its own")
+            yield Finding(f"{here}.name", f"{name!r} is a duplicate", "give every rule a unique name")
         if rule.get("action") in _GATED_ACTIONS:
             yield Finding(
                 f"{here}.action",
-                f"{rule['action']} needs JobSet's feature gate RestartJob, which is off",
+                f"{rule['action']} requires JobSet's feature gate RestartJob, which is disabled",
                 "use FailJobSet, RestartJobSet or RestartJobSetAndIgnoreMaxRestarts",
             )
         yield from _target_errors(rule.get("targetReplicatedJobs", []), names, f"{here}.targetReplicatedJobs")
@@ -154,7 +156,7 @@ def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Findi
             if reason not in _REASONS:
                 yield Finding(
                     f"{here}.onJobFailureReasons[{position}]",
-                    f"{reason!r} is no reason of a failed Job",
+                    f"{reason!r} is not a reason for which a Job fails",
                     f"use one of {', '.join(_REASONS)}",
                 )
 
@@ -173,7 +175,7 @@ def _coordinator_errors(coordinator: Body | None, jobs: list[Body], path: str) -
         return
     replicas, index = job.get("replicas", 1), coordinator.get("jobIndex", 0)
     if not 0 <= index < replicas:
-        yield Finding(f"{path}.jobIndex", f"{index} is no Job of {name!r}", f"use 0 to {max(replicas - 1, 0)}")
+        yield Finding(f"{path}.jobIndex", f"{index} is not a Job index of {name!r}", f"use 0 to {max(replicas - 1, 0)}")
     if job["template"]["spec"].get("completionMode", "Indexed") != "Indexed":
         yield Finding(
             f"{path}.replicatedJob", f"the Jobs of {name!r} are not indexed", "use completionMode Indexed there"
@@ -181,14 +183,16 @@ def _coordinator_errors(coordinator: Body | None, jobs: list[Body], path: str) -
 
 
 def claim_errors(spec: Body, path: str) -> Iterator[Finding]:
-    """Yield claims that JobSet would refuse; overrides of a TrainJob may add what a claim lacks, or break it.
+    """Yield volume claims that JobSet rejects.
+
+    Checked after merging: overrides of a TrainJob may add a missing mount or remove an existing one.
 
     Parameters
     ----------
     spec
-        A JobSet specification of the right shape.
+        A JobSet specification that matches its schema.
     path
-        Path of its ``volumeClaimPolicies``, for the findings.
+        Path of its ``volumeClaimPolicies`` in findings.
     """
     if not spec.get("volumeClaimPolicies"):
         return
@@ -209,9 +213,9 @@ def claim_errors(spec: Body, path: str) -> Iterator[Finding]:
             if not is_subdomain(name):
                 yield Finding(here, f"{name!r} is not an RFC 1123 subdomain", _DNS_FIX)
             elif name in seen:
-                yield Finding(here, f"{name!r} is there twice", "give every claim a name of its own")
+                yield Finding(here, f"{name!r} is a duplicate", "give every claim a unique name")
             elif name in volumes:
-                yield Finding(here, f"{name!r} is a volume of a replicatedJob too", "rename one of them")
+                yield Finding(here, f"{name!r} is also a volume of a replicatedJob", "rename one of them")
             elif name not in mounted:
                 yield Finding(here, f"no container mounts {name!r}", f"mount volume {name} in a container")
             seen.add(name)

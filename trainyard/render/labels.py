@@ -1,4 +1,4 @@
-"""Labels and annotations of the JobSet: their sources, and which the API server accepts."""
+"""Labels and annotations of the JobSet: precedence and validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainyard.render.template import Template
 __all__ = ["check_metadata", "merged_metadata"]
 
 _LABEL: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_LONGEST_LABEL: Final = 63
+_MAX_VALUE_LENGTH: Final = 63
 _FIX: Final = "use at most 63 letters, digits, - _ and ., beginning and ending with a letter or a digit"
 _KEY_FIX: Final = f"{_FIX}; a domain and a slash may come before"
 
@@ -23,8 +23,8 @@ _KEY_FIX: Final = f"{_FIX}; a domain and a slash may come before"
 def merged_metadata(spec: TrainJobSpec, template: Template) -> tuple[dict[str, str], dict[str, str]]:
     """Return labels and annotations of the JobSet.
 
-    The runtime's come first, then those of the TrainJob's spec, then those of its runtime patches in their order; later
-    ones win. Labels and annotations of the TrainJob itself are not copied.
+    Precedence, lowest first: runtime, spec of the TrainJob, its runtime patches in order. The metadata of the
+    TrainJob is not copied.
     """
     labels = {**template.labels, **(spec.labels or {})}
     annotations = {**template.annotations, **(spec.annotations or {})}
@@ -35,20 +35,20 @@ def merged_metadata(spec: TrainJobSpec, template: Template) -> tuple[dict[str, s
 
 
 def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield labels and annotations that the API server would refuse.
+    """Yield labels and annotations that the API server rejects.
 
     Parameters
     ----------
     path
-        Path of the object that holds them.
+        Path of the object that contains them.
     """
     for kind, entries in (("labels", labels), ("annotations", annotations)):
         for key in entries:
             if not _is_key(key if kind == "labels" else key.lower()):
-                yield Finding(f"{path}.{kind}[{key}]", f"{key!r} is not a name of {kind}", _KEY_FIX)
+                yield Finding(f"{path}.{kind}[{key}]", f"{key!r} is not a valid key of {kind}", _KEY_FIX)
     for key, value in labels.items():
         if not _is_label(value):
-            yield Finding(f"{path}.labels[{key}]", f"{value!r} is not a label's value", _FIX)
+            yield Finding(f"{path}.labels[{key}]", f"{value!r} is not a valid label value", _FIX)
 
 
 def _is_key(key: str) -> bool:
@@ -59,4 +59,4 @@ def _is_key(key: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    return len(value) <= _LONGEST_LABEL and _LABEL.fullmatch(value) is not None
+    return len(value) <= _MAX_VALUE_LENGTH and _LABEL.fullmatch(value) is not None

@@ -1,8 +1,8 @@
 """Strategic merge patch onto a JobSet specification, list order included.
 
 The order follows ``mergeSlice`` and ``normalizeElementOrder`` of k8s.io/apimachinery's strategicpatch package. One
-thing is done differently: where a patch gives a volume or a variable another source, the new source replaces the old
-one; the plain merge would leave two, which no API server accepts.
+deviation: if a patch sets another source of a volume or variable, the new source replaces the old one. The original
+algorithm keeps both, which the API server rejects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def strategic_merge(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Bo
     Parameters
     ----------
     original
-        A JobSet specification or a part of it, without nulls.
+        A JobSet specification or part of it, without nulls.
     patch
         Fields to merge, without nulls.
     """
@@ -58,7 +58,7 @@ def strategic_merge(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Bo
 
 
 def merge_resources(base: Mapping[str, Any], override: Mapping[str, Any]) -> Body:
-    """Return compute resources with each limit and request of the override in place; claims are joined by name."""
+    """Return compute resources with the limits and requests of the override; claims are merged by name."""
     merged: Body = {}
     for name in ("limits", "requests"):
         amounts = {**base.get(name, {}), **override.get(name, {})}
@@ -91,8 +91,8 @@ def _merge_items(field: str, original: Sequence[Body], patch: Sequence[Body]) ->
 def _ordered(merged: Sequence[Any], original: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
     """Return keys in the order of a strategic merge.
 
-    Keys of the patch and the others are two runs, each in its own order; an other key goes first only before a patch
-    key that the original has further back.
+    Keys of the patch and other keys each keep their own order. Another key precedes a patch key only if it also does in
+    the original.
     """
     rank = {key: index for index, key in reversed(list(enumerate(original)))}
     patched = list(dict.fromkeys(patch))
@@ -100,8 +100,8 @@ def _ordered(merged: Sequence[Any], original: Sequence[Any], patch: Sequence[Any
     others = [key for key in dict.fromkeys(merged) if key not in members]
     result = []
     while patched and others:
-        goes_first = others[0] in rank and patched[0] in rank and rank[others[0]] < rank[patched[0]]
-        result.append(others.pop(0) if goes_first else patched.pop(0))
+        precedes = others[0] in rank and patched[0] in rank and rank[others[0]] < rank[patched[0]]
+        result.append(others.pop(0) if precedes else patched.pop(0))
     return [*result, *patched, *others]
 
 

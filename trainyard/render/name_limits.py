@@ -1,8 +1,11 @@
-"""Limits of names and numbers: JobSet derives names from the TrainJob's, and rejects those that are too long.
+"""Limits of names and numbers: JobSet derives names from the TrainJob's name and rejects those that are too long.
 
-The formulas are those of JobSet's validating webhook: Job ``<job>-<replicatedJob>-<last replica>`` and, for indexed
-Jobs, pod ``<job>-<replicatedJob>-<last replica>-<last index>-<5 characters>`` have at most 63 characters, as have claim
-``<claim>-<job>`` and the address of the coordinator, ``<job>-<replicatedJob>-<replica>-<index>.<subdomain>``.
+JobSet's validating webhook limits each of these to 63 characters:
+
+- Jobs: ``<job>-<replicatedJob>-<last replica>``
+- pods of indexed Jobs: ``<job>-<replicatedJob>-<last replica>-<last index>-<5 characters>``
+- volume claims: ``<claim>-<job>``
+- the address of the coordinator: ``<job>-<replicatedJob>-<replica>-<index>.<subdomain>``
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _MAX_PODS: Final = 2**31 - 1
 
 
 def check_names(plan: Plan) -> Iterator[Finding]:
-    """Yield names and numbers that JobSet or the API server would refuse."""
+    """Yield names and numbers that JobSet or the API server rejects."""
     name = plan.name
     if not name:
         yield Finding("metadata.name", "Field required", "add it")

@@ -1,4 +1,4 @@
-"""Overrides of older versions: podSpecOverrides of v2.0 and podTemplateOverrides of v2.1."""
+"""Overrides of earlier API versions: podSpecOverrides (v2.0) and podTemplateOverrides (v2.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _APPLIED_METADATA: Final = ("labels", "annotations")
 
 
 def pod_spec_overrides(spec: TrainJobSpec) -> Iterator[Change]:
-    """Yield what the overrides of v2.0 change; a replicatedJob may be named more than once, later entries win."""
+    """Yield the changes of podSpecOverrides; later entries for a replicatedJob take precedence."""
     for index, override in enumerate(spec.pod_spec_overrides or ()):
         pod = stored(override)
         del pod["targetJobs"]
@@ -27,7 +27,7 @@ def pod_spec_overrides(spec: TrainJobSpec) -> Iterator[Change]:
 
 
 def pod_template_overrides(spec: TrainJobSpec) -> Iterator[Change]:
-    """Yield what the overrides of v2.1 change: labels, annotations and the pod specification."""
+    """Yield the changes of podTemplateOverrides: labels, annotations and the pod specification."""
     for index, override in enumerate(spec.pod_template_overrides or ()):
         given = stored(override)
         metadata = {name: value for name, value in given.get("metadata", {}).items() if name in _APPLIED_METADATA}

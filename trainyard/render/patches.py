@@ -1,4 +1,4 @@
-"""Runtime patches (v2.2 and later): their changes, and who may name itself their manager."""
+"""Runtime patches (v2.2 and later): their changes, and validation of their managers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POD: Final = "template.spec.template.spec"
 
 
 def runtime_patches(spec: TrainJobSpec) -> Iterator[Change]:
-    """Yield what the patches change in replicatedJobs."""
+    """Yield the changes of replicatedJobs."""
     for index, patch in enumerate(spec.runtime_patches or ()):
         template = patch.training_runtime_spec.template if patch.training_runtime_spec else None
         jobs = template.spec.replicated_jobs if template and template.spec else None
@@ -30,7 +30,7 @@ def runtime_patches(spec: TrainJobSpec) -> Iterator[Change]:
 
 
 def patched_metadata(spec: TrainJobSpec) -> Iterator[EmbeddedMetadata]:
-    """Yield what the patches put into the metadata of the JobSet."""
+    """Yield the JobSet metadata of the patches, in order."""
     for patch in spec.runtime_patches or ():
         template = patch.training_runtime_spec.template if patch.training_runtime_spec else None
         if template and template.metadata:
@@ -38,12 +38,12 @@ def patched_metadata(spec: TrainJobSpec) -> Iterator[EmbeddedMetadata]:
 
 
 def check_managers(spec: TrainJobSpec) -> Iterator[Finding]:
-    """Yield managers that are no domain-prefixed path."""
+    """Yield managers that are not domain-prefixed paths."""
     for patch in spec.runtime_patches or ():
-        yield from _manager_faults(patch)
+        yield from _manager_errors(patch)
 
 
-def _manager_faults(patch: RuntimePatch) -> Iterator[Finding]:
+def _manager_errors(patch: RuntimePatch) -> Iterator[Finding]:
     path = f"{RUNTIME_PATCHES.path}.manager"
     domain, slash, rest = patch.manager.partition("/")
     fix = 'use a domain and a path, such as "acme.io/team"'

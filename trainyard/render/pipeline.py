@@ -1,4 +1,4 @@
-"""Rendering and admission: validate, then build the objects or return the findings."""
+"""Rendering and admission: validate, then build the objects, or return the findings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import GROUP, MANAGED_BY_TRAINER
 from trainyard.checks.finding import Finding
-from trainyard.render.immutability import check_changes, frozen_fields, leaves_objects, same_but_suspend
+from trainyard.render.immutability import check_changes, equal_except_suspend, immutable_changes, leaves_objects
 from trainyard.render.initializers import apply_initializers
 from trainyard.render.jobset import job_set, place_in_queue, set_counts
 from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
@@ -23,19 +23,19 @@ _KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 
 
 def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Rendered | Rejected:
-    """Return the objects of a TrainJob: ConfigMap (runtime snapshot), those of framework and gang, JobSet.
+    """Return the objects of a TrainJob: runtime snapshot (ConfigMap), objects of framework and gang, JobSet.
 
-    Pure and total: the same input gives the same answer, nothing is changed, and nothing is raised for any TrainJob and
-    runtime. A job that another controller manages has no objects. What is returned belongs to the caller.
+    Pure and total: deterministic, without side effects, and without exceptions for any TrainJob and runtime. A TrainJob
+    that is managed by another controller has no objects. The caller may modify the result.
 
     Parameters
     ----------
     train_job
-        The TrainJob; owner references are set when it has a uid.
+        The TrainJob; owner references are set if it has a uid.
     runtime
-        The runtime it names, live or from its snapshot.
+        The referenced runtime, as stored or from the snapshot.
     context
-        What the cluster adds.
+        Facts about the cluster.
     """
     if train_job.spec and train_job.spec.managed_by != MANAGED_BY_TRAINER:
         return Rendered(())
@@ -48,19 +48,19 @@ def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Ren
 def validate(
     train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
 ) -> Verdict:
-    """Return the answer of admission for a TrainJob.
+    """Return the verdict of admission for a TrainJob.
 
-    Whatever :func:`render` would reject is an error here too, except where an update leaves the objects alone: it
-    changes only metadata, or holds the job back.
+    Everything that :func:`render` rejects is an error, except for an update that requires no rendering: it changes only
+    metadata, or suspends the job.
 
     Parameters
     ----------
     train_job
-        The TrainJob as it would be stored.
+        The TrainJob to be stored.
     runtime
-        The runtime it names; None when there is none.
+        The referenced runtime; None: it does not exist.
     context
-        What the cluster adds.
+        Facts about the cluster.
     old
         The stored TrainJob, on an update.
     """
@@ -68,23 +68,25 @@ def validate(
         return Verdict((SPEC_MISSING,))
     if old is not None and leaves_objects(train_job, old):
         return Verdict()
-    if unnamed := _runtime_fault(train_job.spec, runtime):
-        return Verdict((unnamed,))
+    if error := _runtime_error(train_job.spec, runtime):
+        return Verdict((error,))
     assert runtime is not None  # noqa: S101
     draft = draft_of(train_job, runtime, context)
     if old is None:
         return Verdict(draft.errors, draft.warnings)
     changes = tuple(check_changes(train_job, old, context))
-    frozen = tuple(_frozen(draft.plan, old, runtime, context)) if draft.plan is not None and not changes else ()
-    return Verdict((*changes, *draft.errors), (*draft.warnings, *frozen))
+    immutable = (
+        tuple(_immutable_changes(draft.plan, old, runtime, context)) if draft.plan is not None and not changes else ()
+    )
+    return Verdict((*changes, *draft.errors), (*draft.warnings, *immutable))
 
 
 def admit(
     train_job: TrainJob, runtime: Runtime | None, context: RenderContext, *, old: TrainJob | None = None
 ) -> tuple[Verdict, tuple[Body, ...]]:
-    """Return what :func:`validate` says and, where nothing speaks against it, the objects of :func:`render`.
+    """Return the verdict of :func:`validate` and, if there are no errors, the objects of :func:`render`.
 
-    For a creation both come from one draft, which is nearly all that either of them takes.
+    On creation, both share one draft, which accounts for nearly all of their time.
 
     Parameters
     ----------
@@ -93,8 +95,8 @@ def admit(
     """
     managed = train_job.spec is not None and train_job.spec.managed_by == MANAGED_BY_TRAINER
     if old is None and runtime is not None and managed and train_job.spec:
-        if unnamed := _runtime_fault(train_job.spec, runtime):
-            return Verdict((unnamed,)), ()
+        if error := _runtime_error(train_job.spec, runtime):
+            return Verdict((error,)), ()
         draft = draft_of(train_job, runtime, context)
         return Verdict(draft.errors, draft.warnings), _objects(draft.plan) if draft.plan is not None else ()
     verdict = validate(train_job, runtime, context, old=old)
@@ -106,8 +108,8 @@ def admit(
     return Verdict(result.errors, verdict.warnings), ()
 
 
-def _runtime_fault(spec: TrainJobSpec, runtime: Runtime | None) -> Finding | None:
-    """Return why a TrainJob has no runtime at all."""
+def _runtime_error(spec: TrainJobSpec, runtime: Runtime | None) -> Finding | None:
+    """Return the error if the runtime is missing or of an unsupported kind."""
     reference = spec.runtime_ref
     if reference.api_group != GROUP or reference.kind not in _KINDS:
         kind = ".".join(part for part in (reference.kind, reference.api_group) if part)
@@ -126,14 +128,14 @@ def _missing_runtime(spec: TrainJobSpec) -> Finding:
 
 
 def _objects(plan: Plan) -> tuple[Body, ...]:
-    """Fill in the plan: the framework's values, then those of the TrainJob, which win; then numbers, gang and queue."""
+    """Apply framework, TrainJob (takes precedence), pod counts, gang and queue to the plan, and return its objects."""
     framework, schedulers = framework_of(plan.runtime), gang_schedulers_of(plan.runtime)
     framework.apply(plan)
     apply_trainer_status(plan)
     apply_trainer(plan)
     apply_initializers(plan)
     set_counts(plan)
-    plan.settle()
+    plan.freeze_pods()
     for scheduler in schedulers:
         scheduler.apply(plan)
     place_in_queue(plan)
@@ -141,13 +143,13 @@ def _objects(plan: Plan) -> tuple[Body, ...]:
     return (snapshot(plan), *trainer_status_objects(plan), *framework.objects(plan), *of_gang, job_set(plan))
 
 
-def _frozen(plan: Plan, old: TrainJob, runtime: Runtime, context: RenderContext) -> Iterator[Finding]:
-    """Yield what changes in a JobSet that may exist already although JobSet does not change it there."""
-    if old.spec is None or same_but_suspend(plan.spec, old.spec):
+def _immutable_changes(plan: Plan, old: TrainJob, runtime: Runtime, context: RenderContext) -> Iterator[Finding]:
+    """Yield changes of immutable fields of a JobSet that may already exist."""
+    if old.spec is None or equal_except_suspend(plan.spec, old.spec):
         return
     before = draft_of(old, runtime, context).plan
     if before is None:
         return
-    for filled in (plan, before):
-        _objects(filled)
-    yield from frozen_fields(plan.job_set_spec, before.job_set_spec)
+    for draft in (plan, before):
+        _objects(draft)
+    yield from immutable_changes(plan.job_set_spec, before.job_set_spec)

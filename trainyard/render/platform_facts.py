@@ -1,4 +1,4 @@
-"""The Platform object, as far as rendering reads it."""
+"""Facts that rendering reads from the Platform object."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["context_of"]
 
 
 def context_of(platform: Platform | None, context: RenderContext) -> RenderContext:
-    """Return a context with what the platform offers: scheduler features, levels of the fabric, the status server.
+    """Return the context with the facts of the Platform: scheduler features, tiers of the fabric, status server.
 
-    A Platform that lists neither features nor levels says nothing about them; one that lists features and no level has
-    no fabric.
+    If a Platform lists neither features nor tiers, both are unknown. If it lists features but no tiers, the cluster
+    has no fabric.
 
     Parameters
     ----------
     platform
-        The object ``platform``; None where there is none.
+        The Platform object; None: it does not exist.
     context
-        What else is known of the cluster.
+        Other facts about the cluster.
     """
     if platform is None:
         return context

@@ -1,4 +1,4 @@
-"""Helpers for plain Kubernetes objects: copies without nulls, and insertion by key."""
+"""Edits of plain Kubernetes objects: copies without nulls, and insertion by key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TCP = "TCP"
 
 
 def copied(value: Any) -> Any:
-    """Return a deep copy of JSON data without null fields, which Kubernetes reads as absent."""
+    """Return a deep copy of JSON data without null fields, which Kubernetes treats as unset."""
     if isinstance(value, dict):
         return {
             key: copied(inner) if isinstance(inner, dict | list) else inner
@@ -37,7 +37,7 @@ def copied(value: Any) -> Any:
 
 
 def stored(model: KubernetesModel) -> Body:
-    """Return an object as the API server stores it: the fields of its schema that were given, without nulls."""
+    """Return an object as the API server stores it: only the set fields of its schema, without nulls."""
     body: Body = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -47,16 +47,16 @@ def stored(model: KubernetesModel) -> Body:
 
 
 def section(body: Body, *names: str) -> Body:
-    """Return a nested object, creating what is missing on the way."""
+    """Return a nested object; missing levels are created."""
     for name in names:
         body = body.setdefault(name, {})
     return body
 
 
 def upsert_env(container: Body, variables: Iterable[Body]) -> None:
-    """Replace environment variables of the same name in place, and append the others.
+    """Replace environment variables by name in place, and append new ones.
 
-    A variable that has both a value and a source keeps the source.
+    If a variable has both a value and a source, the value is dropped.
     """
     environment = container.setdefault("env", [])
     positions = {entry["name"]: index for index, entry in enumerate(environment)}
@@ -72,9 +72,9 @@ def upsert_env(container: Body, variables: Iterable[Body]) -> None:
 
 
 def prepend_env(container: Body, variables: Iterable[Body]) -> None:
-    """Put environment variables first, replacing those of the same name.
+    """Insert environment variables at the front, replacing those of the same name.
 
-    Kubernetes expands ``$(NAME)`` only from variables that come earlier in the list.
+    Kubernetes expands ``$(NAME)`` only from earlier variables in the list.
     """
     first = [copied(variable) for variable in variables]
     names = {variable["name"] for variable in first}
@@ -82,24 +82,24 @@ def prepend_env(container: Body, variables: Iterable[Body]) -> None:
 
 
 def field_ref_env(name: str, field: str) -> Body:
-    """Return an environment variable that takes its value from the pod."""
+    """Return an environment variable with a fieldRef."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
 
 
 def add_port(container: Body, number: int = TRAINER_PORT) -> None:
-    """Declare a TCP port unless the container declares it already; other ports stay as they are."""
+    """Declare a TCP port unless the container already declares it."""
     ports = container.setdefault("ports", [])
     if not any(port["containerPort"] == number and port.get("protocol", _TCP) == _TCP for port in ports):
         ports.append({"containerPort": number, "protocol": _TCP})
 
 
 def upsert_volume(pod: Body, volume: Body) -> None:
-    """Replace the pod's volume of the same name in place, else append it."""
+    """Replace the pod's volume of the same name in place, or append it."""
     _upsert(pod.setdefault("volumes", []), volume, "name")
 
 
 def upsert_mount(container: Body, mount: Body) -> None:
-    """Replace what the container mounts at the same path in place, else append it."""
+    """Replace the container's mount at the same path in place, or append it."""
     _upsert(container.setdefault("volumeMounts", []), mount, "mountPath")
 
 

@@ -1,4 +1,4 @@
-"""Resource requests of one pod, counted as the scheduler counts them."""
+"""Resource requests of one pod, computed as by the scheduler."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def amounts(resources: Mapping[str, Any]) -> Amounts:
 
 
 def container_requests(container: Body) -> Amounts:
-    """Return what a container asks for; a limit without a request is a request, as the API server sets it."""
+    """Return the requests of a container; as in the API server, requests default to limits."""
     resources = container.get("resources", {})
     return amounts({**resources.get("limits", {}), **resources.get("requests", {})})
 
 
 def pod_requests(pod: Body) -> Amounts:
-    """Return what a pod asks for: containers and sidecars together, the largest init step, pod level, overhead.
+    """Return the effective requests of a pod: containers, sidecars, init containers, pod-level resources, overhead.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def pod_requests(pod: Body) -> Amounts:
     sidecars: Amounts = {}
     largest_step: Amounts = {}
     for container in pod.get("initContainers", ()):
-        asked = container_requests(container)
+        requests = container_requests(container)
         if container.get("restartPolicy") == _ALWAYS:
-            _add(total, asked)
-            _add(sidecars, asked)
+            _add(total, requests)
+            _add(sidecars, requests)
             step = sidecars
         else:
-            step = dict(asked)
+            step = dict(requests)
             _add(step, sidecars)
         for name, amount in step.items():
             largest_step[name] = max(largest_step.get(name, amount), amount)

@@ -1,4 +1,4 @@
-"""Pods of one replicatedJob, and their role in the TrainJob."""
+"""Pod set: the pods of one replicatedJob, and the ancestor step that they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainyard.render.pod_editing import section
 __all__ = ["LAUNCHER", "PodSet", "ancestor_of", "container_names", "step_containers"]
 
 LAUNCHER: Final = "launcher"
-"""Name of the replicatedJob that starts the processes on the nodes."""
+"""Name of the replicatedJob that starts processes on the nodes."""
 
 
 @dataclass
@@ -24,55 +24,55 @@ class PodSet:
     Parameters
     ----------
     job
-        The replicatedJob; changing it changes the JobSet.
+        The replicatedJob; part of the JobSet, modified in place.
     count
-        Pods of one replica.
-    least
-        Pods that are enough to start, where an elastic job needs fewer than ``count``.
+        Pods per replica.
+    min_count
+        Pods per replica that are required to start; None: ``count``. Fewer for elastic jobs.
     """
 
     job: Body
     count: int
-    least: int | None = None
+    min_count: int | None = None
 
     @property
     def name(self) -> str:
-        """Return the name of the replicatedJob."""
+        """Name of the replicatedJob."""
         return str(self.job["name"])
 
     @property
     def ancestor(self) -> str | None:
-        """Return the part of the TrainJob this replicatedJob takes."""
+        """Ancestor step of the replicatedJob."""
         return ancestor_of(self.job)
 
     @property
     def replicas(self) -> int:
-        """Return the number of Jobs: always one where a part of the TrainJob is taken."""
+        """Number of Jobs; always 1 for an ancestor step of the TrainJob."""
         return 1 if self.ancestor in ANCESTOR_CONTAINERS else int(self.job.get("replicas", 1))
 
     @property
     def pods(self) -> int:
-        """Return the number of pods of all replicas."""
+        """Number of pods of all replicas."""
         return self.count * self.replicas
 
     @cached_property
     def template(self) -> Body:
-        """Return the pod template."""
+        """The pod template."""
         return section(self.job, "template", "spec", "template")
 
     @cached_property
     def pod(self) -> Body:
-        """Return the pod specification."""
+        """The pod specification."""
         return section(self.template, "spec")
 
     def container(self, name: str, *, init: bool = False) -> Body | None:
-        """Return a container by name; with ``init``, also an init container where no container has the name."""
+        """Return a container by name; with ``init``, fall back to the init containers."""
         found = _named(self.pod.get("containers", ()), name)
         return _named(self.pod.get("initContainers", ()), name) if found is None and init else found
 
     @property
     def main_container(self) -> Body | None:
-        """Return the container that the TrainJob's part configures; None where there is no part or no container."""
+        """Container that the TrainJob configures; None: no ancestor step, or no such container."""
         for name in step_containers(self.ancestor, self.name):
             found = self.container(name)
             if found is not None:
@@ -81,10 +81,7 @@ class PodSet:
 
 
 def ancestor_of(job: Body) -> str | None:
-    """Return the part of the TrainJob that a replicatedJob takes.
-
-    It is the label of the Job template; where that has none, the label of the pod template counts.
-    """
+    """Return the ancestor step of a replicatedJob: the label of its Job template, or else of its pod template."""
     template = job["template"]
     value = template.get("metadata", {}).get("labels", {}).get(ANCESTOR_LABEL)
     if value is None:
@@ -93,14 +90,14 @@ def ancestor_of(job: Body) -> str | None:
 
 
 def step_containers(ancestor: str | None, job: str) -> tuple[str, ...]:
-    """Return the names, best first, of the container that the part of a TrainJob configures.
+    """Return the possible names of the container that the TrainJob configures, in order of preference.
 
     Parameters
     ----------
     ancestor
-        The part that the replicatedJob takes.
+        Ancestor step of the replicatedJob.
     job
-        Name of the replicatedJob: one named ``launcher`` may name its training container so too.
+        Name of the replicatedJob; the training container of ``launcher`` may also be named ``launcher``.
     """
     if ancestor not in ANCESTOR_CONTAINERS:
         return ()

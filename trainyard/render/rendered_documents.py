@@ -1,6 +1,6 @@
-"""Render files: TrainJobs with their runtimes and relevant cluster objects, as a cluster would.
+"""Render manifests offline: TrainJobs with their runtimes and the cluster objects that affect them.
 
-Documents count in their order: a second one of the same kind and name is an update of the first.
+Documents are applied in order: a later object of the same kind and name is an update of the earlier one.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from trainyard.render.platform_facts import context_of
 from trainyard.render.result import RenderContext
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
 
-__all__ = ["Answer", "render_documents"]
+__all__ = ["RenderedTrainJob", "render_documents"]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What became of one TrainJob.
+class RenderedTrainJob:
+    """Result of rendering one TrainJob.
 
     Parameters
     ----------
     train_job
         Namespace and name.
     errors, warnings
-        What was found.
+        Findings of schema and admission.
     objects
-        What would be created; empty where there are errors.
+        Rendered objects; empty if there are errors.
     """
 
     train_job: str
@@ -42,7 +42,7 @@ class Answer:
     objects: tuple[Body, ...] = ()
 
     def as_json(self) -> Body:
-        """Return the shape of the command-line contract."""
+        """Return the result as JSON of the command-line contract."""
         return {
             "trainJob": self.train_job,
             "errors": [error.as_json() for error in self.errors],
@@ -51,30 +51,32 @@ class Answer:
         }
 
 
-def render_documents(texts: Mapping[str, str]) -> list[Answer]:
-    """Render every TrainJob of some files, sorted by namespace and name.
+def render_documents(texts: Mapping[str, str]) -> list[RenderedTrainJob]:
+    """Render all TrainJobs, sorted by namespace and name.
 
     Parameters
     ----------
     texts
-        YAML or JSON text by the name of its source. They hold TrainJobs and runtimes; Namespaces, PriorityClasses,
-        TenantPolicies and the Platform are context: the queue of a namespace, which priority classes exist, and what
-        the scheduler and the fabric offer. Other kinds are passed over. Jobs of another controller have no objects and
-        are judged by their schema only: their runtime may be somewhere else.
+        YAML or JSON by name of its source: TrainJobs and runtimes. Namespaces, PriorityClasses, TenantPolicies and the
+        Platform provide context: the queue of a namespace, existing priority classes, scheduler features and the tiers
+        of the fabric. Other kinds are ignored. TrainJobs that are managed by another controller have no objects, and
+        only their schema is validated: their runtime may be in another cluster.
 
     Raises
     ------
     TrainyardError
-        A text is not YAML, or holds something that is no Kubernetes object.
+        A text is not YAML, or a document is not a Kubernetes object.
     """
-    scene = _Scene()
+    cluster = _Cluster()
     for body in _objects(texts):
-        scene.add(body)
-    return [scene.answer(*key) for key in sorted(scene.train_jobs)]
+        cluster.add(body)
+    return [cluster.render(*key) for key in sorted(cluster.train_jobs)]
 
 
 @dataclass
-class _Scene:
+class _Cluster:
+    """Objects of the manifests, by their keys."""
+
     train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
     runtimes: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
     queues: dict[str, str | None] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class _Scene:
     platform: Platform | None = None
 
     def add(self, body: Body) -> None:
-        """Take in one object."""
+        """Add one object."""
         kind, group = body["kind"], body["apiVersion"]
         name, namespace = _name(body), _namespace(body)
         if group == API_VERSION and kind == TRAIN_JOB:
@@ -101,8 +103,8 @@ class _Scene:
         elif group.startswith("scheduling.k8s.io/") and kind == "PriorityClass":
             self.priority_classes = (self.priority_classes or set()) | {name}
 
-    def answer(self, namespace: str, name: str) -> Answer:
-        """Return what becomes of one TrainJob after all its documents."""
+    def render(self, namespace: str, name: str) -> RenderedTrainJob:
+        """Render one TrainJob after applying all its documents."""
         label = f"{namespace}/{name}"
         context = RenderContext(
             default_queue=self.queues.get(namespace) or self.namespace_queues.get(namespace),
@@ -111,17 +113,17 @@ class _Scene:
         context = context_of(self.platform, context)
         before: Submission[SentRuntime] | None = None
         for sent in self.train_jobs[namespace, name]:
-            before = submitted(sent, partial(self._runtime, namespace), _about, context, before=before)
+            before = submitted(sent, partial(self._runtime, namespace), _runtime_findings, context, before=before)
             if before.errors:
                 break
         assert before is not None  # noqa: S101
-        return Answer(label, before.errors, before.warnings, before.objects)
+        return RenderedTrainJob(label, before.errors, before.warnings, before.objects)
 
     def _runtime(self, namespace: str, kind: str, name: str) -> SentRuntime | None:
         return self.runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name))
 
 
-def _about(runtime: SentRuntime) -> Iterator[Finding]:
+def _runtime_findings(runtime: SentRuntime) -> Iterator[Finding]:
     body = runtime.body
     for finding in runtime.errors:
         message = f'{body["kind"]} "{_name(body)}" {finding.path}: {finding.message}'

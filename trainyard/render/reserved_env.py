@@ -1,4 +1,4 @@
-"""Environment variables that a framework sets and a TrainJob may not."""
+"""Reserved environment variables: set by a framework, and rejected in a TrainJob."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["reserved_errors"]
 
 
 def reserved_errors(plan: Plan, names: Set[str]) -> Iterator[Finding]:
-    """Yield one finding that lists the reserved variables which the TrainJob's trainer sets, if any.
+    """Yield one finding that lists all reserved variables that the TrainJob's trainer sets.
 
     Parameters
     ----------

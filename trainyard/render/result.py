@@ -11,12 +11,12 @@ from trainyard.checks.finding import Finding
 __all__ = ["COSCHEDULING_SCHEDULER", "Rejected", "RenderContext", "Rendered", "StatusServer", "Verdict"]
 
 COSCHEDULING_SCHEDULER = "scheduler-plugins-scheduler"
-"""Name under which the scheduler-plugins chart runs the coscheduling plug-in as a second scheduler."""
+"""Scheduler name of the scheduler-plugins chart, which runs the coscheduling plug-in as a second scheduler."""
 
 
 @dataclass(frozen=True)
 class StatusServer:
-    """Where training code reports its progress.
+    """Server to which training code reports its progress.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class StatusServer:
     port
         Its port.
     authority
-        PEM certificates that the server's certificate is checked against; None renders a named placeholder.
+        CA certificates of the server, PEM; None: a placeholder is rendered.
     """
 
     service: str
@@ -36,28 +36,28 @@ class StatusServer:
 
 @dataclass(frozen=True)
 class RenderContext:
-    """Facts about the cluster that a TrainJob and its runtime do not carry.
+    """Facts about the cluster that are not part of a TrainJob or its runtime.
 
     Parameters
     ----------
     default_queue
-        The tenant's queue for jobs that name none.
+        Queue of the tenant, for TrainJobs that set none.
     priority_classes
-        Names of the PriorityClasses; None where they are not known and therefore not checked.
+        Names of the PriorityClasses; None: unknown and therefore not validated.
     active_replicated_jobs
-        ReplicatedJobs of the job's JobSet that still have running pods.
+        ReplicatedJobs of the TrainJob's JobSet that still have running pods.
     keys
-        Values of the job's generated Secret (SSH or Flux keys) by their name in it; None renders named placeholders.
+        Data of the TrainJob's generated Secret (SSH or Flux keys); None: placeholders are rendered.
     scheduler_features
-        Actions and plug-ins of the Volcano scheduler that are on; None where they are not known.
+        Enabled actions and plug-ins of the Volcano scheduler; None: unknown.
     tiers
-        Levels of the fabric, number by name; None where they are not known.
+        Tiers of the fabric, number by name; None: unknown.
     volcano_version
-        Version of Volcano; None for one that Trainyard was tested with.
+        Version of Volcano; None: a version that Trainyard is tested with.
     coscheduling_scheduler
         Name of the scheduler that runs the coscheduling plug-in.
     status_server
-        Where training code reports its progress; None where nothing takes reports.
+        Server for progress reports; None: not installed.
     """
 
     default_queue: str | None = None
@@ -73,7 +73,7 @@ class RenderContext:
 
 @dataclass(frozen=True)
 class Rendered:
-    """The objects of a TrainJob, in the order in which they are applied: ConfigMap, PodGroup, JobSet."""
+    """Objects of a TrainJob, in the order in which they are applied: ConfigMap, PodGroup, JobSet."""
 
     objects: tuple[Body, ...]
     warnings: tuple[Finding, ...] = ()
@@ -81,7 +81,7 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Rejected:
-    """Why a TrainJob cannot become objects."""
+    """Findings of a TrainJob that cannot be rendered."""
 
     errors: tuple[Finding, ...]
     warnings: tuple[Finding, ...] = ()
@@ -89,12 +89,12 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer of admission."""
+    """Findings of admission."""
 
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
 
     @property
     def allowed(self) -> bool:
-        """Return whether nothing speaks against the object."""
+        """Whether the object is admitted: there are no errors."""
         return not self.errors

@@ -1,4 +1,4 @@
-"""Admission of runtimes: what makes a runtime unusable for every TrainJob."""
+"""Admission of runtimes: errors that make a runtime unusable for all TrainJobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainyard.render.labels import check_metadata
 from trainyard.render.pod_set import ancestor_of, container_names, step_containers
 from trainyard.render.result import Verdict
 from trainyard.render.runtime_cache import once_per_runtime
-from trainyard.render.shape import JOB_SET_SPEC, faults
+from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 from trainyard.render.template import Template, template_of
 
 __all__ = ["deprecation", "runtime_errors", "runtime_warnings", "step_errors", "validate_runtime"]
@@ -29,14 +29,14 @@ _JOBS = f"{_SPEC}.replicatedJobs"
 
 
 def validate_runtime(runtime: Runtime, old: Runtime | None = None) -> Verdict:
-    """Return the answer of admission for a runtime.
+    """Return the verdict of admission for a runtime.
 
     Parameters
     ----------
     runtime
-        The runtime as it would be stored.
+        The runtime to be stored.
     old
-        The runtime as it is stored; what was wrong with it already does not stand in the way of an update.
+        The stored runtime, on an update; errors that it already has do not reject the update.
     """
     known = set(runtime_errors(old)) if old else set()
     errors = tuple(error for error in runtime_errors(runtime) if error not in known)
@@ -50,7 +50,7 @@ def deprecation(runtime: Runtime) -> bool:
 
 @once_per_runtime
 def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
-    """Return what is wrong with a runtime, by its own field paths."""
+    """Return the errors of a runtime, with field paths in the runtime."""
     spec = runtime.spec
     template = template_of(runtime)
     found = [
@@ -60,9 +60,9 @@ def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
         ),
         *check_metadata("spec.template.metadata", template.labels, template.annotations),
     ]
-    broken = tuple(faults(template.spec, JOB_SET_SPEC, _SPEC))
-    if broken:
-        return (*found, *broken)
+    malformed = tuple(shape_errors(template.spec, JOB_SET_SPEC, _SPEC))
+    if malformed:
+        return (*found, *malformed)
     for index, job in enumerate(template.jobs):
         found.extend(step_errors(job, f"{_JOBS}[{index}]"))
     return (*found, *template_errors(template.spec, _SPEC))
@@ -70,21 +70,21 @@ def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
 
 @once_per_runtime
 def runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
-    """Return warnings: what is accepted in a runtime and may surprise its users."""
+    """Return warnings about valid settings with unexpected effects."""
     if runtime_errors(runtime):
         return ()
     return tuple(_label_warnings(template_of(runtime)))
 
 
 def step_errors(job: Body, path: str) -> Iterator[Finding]:
-    """Yield why a replicatedJob cannot take the part of the TrainJob that its label says.
+    """Yield errors of a replicatedJob that is labeled as an ancestor step of the TrainJob.
 
     Parameters
     ----------
     job
         The replicatedJob.
     path
-        Its path, for the findings.
+        Path of the replicatedJob in findings.
     """
     ancestor = ancestor_of(job)
     if ancestor not in ANCESTOR_CONTAINERS:
@@ -124,9 +124,9 @@ def _label_warnings(template: Template) -> Iterator[Finding]:
         if step is None or step == labels.get(ANCESTOR_LABEL):
             continue
         message = (
-            f"says {step!r} beside {labels[ANCESTOR_LABEL]!r} on the Job template, which wins"
+            f"is {step!r}, but {labels[ANCESTOR_LABEL]!r} on the Job template takes precedence"
             if ANCESTOR_LABEL in labels
-            else f"says {step!r} where the Job template says nothing: it counts here, but not for Kubeflow Trainer"
+            else f"is {step!r}, but unset on the Job template: Trainyard honors it, Kubeflow Trainer ignores it"
         )
         yield Finding(
             f"{_JOBS}[{index}].template.spec.template.metadata.labels[{ANCESTOR_LABEL}]",

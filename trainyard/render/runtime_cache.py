@@ -1,4 +1,4 @@
-"""Cache of what depends only on a runtime: a platform has few runtimes and many TrainJobs."""
+"""Cache of values derived from a runtime: a cluster has few runtimes and many TrainJobs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _Result = TypeVar("_Result")
 
 
 def once_per_runtime(function: Callable[[Runtime], _Result]) -> Callable[[Runtime], _Result]:
-    """Return the function with its answers remembered for as long as the runtime exists.
+    """Cache the results of a function for the lifetime of each runtime.
 
-    Runtimes are frozen and are told apart by identity, so that looking one up costs nothing. The function must be pure,
-    and its answer must neither refer to the runtime itself, which would keep it alive, nor be changed by anyone.
+    Runtimes are immutable and identified by ``id``, which makes lookups cheap. The function must be pure. Its result
+    must not be modified, and must not refer to the runtime, which would keep it alive.
     """
-    answers: dict[int, tuple[weakref.ref[Runtime], _Result]] = {}
+    results: dict[int, tuple[weakref.ref[Runtime], _Result]] = {}
 
     @wraps(function)
-    def remembered(runtime: Runtime) -> _Result:
+    def cached(runtime: Runtime) -> _Result:
         key = id(runtime)
-        known = answers.get(key)
-        if known is not None and known[0]() is runtime:
-            return known[1]
-        answer = function(runtime)
-        answers[key] = weakref.ref(runtime, lambda gone: _forget(answers, key, gone)), answer
-        return answer
+        entry = results.get(key)
+        if entry is not None and entry[0]() is runtime:
+            return entry[1]
+        result = function(runtime)
+        results[key] = weakref.ref(runtime, lambda reference: _evict(results, key, reference)), result
+        return result
 
-    return remembered
+    return cached
 
 
-def _forget(answers: dict[int, tuple[weakref.ref[Runtime], _Result]], key: int, gone: weakref.ref[Runtime]) -> None:
-    known = answers.get(key)
-    if known is not None and known[0] is gone:
-        del answers[key]
+def _evict(results: dict[int, tuple[weakref.ref[Runtime], _Result]], key: int, reference: weakref.ref[Runtime]) -> None:
+    entry = results.get(key)
+    if entry is not None and entry[0] is reference:
+        del results[key]

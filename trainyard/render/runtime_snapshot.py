@@ -1,4 +1,4 @@
-"""Runtime snapshot: the runtime that a TrainJob started with, so that later edits do not change the job."""
+"""Runtime snapshot: ConfigMap with the runtime of a TrainJob; later edits of the runtime do not change the job."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _MODELS: Final[Mapping[str, type[TrainingRuntime] | type[ClusterTrainingRuntime]
 }
 _KEPT_METADATA: Final = ("name", "namespace", "uid", "generation", "labels", "annotations")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_FIX: Final = "delete the ConfigMap; it is made again from the runtime"
-_LARGEST: Final = 1024 * 1024
-"""Bytes of data in a ConfigMap that the API server takes."""
-_REMEMBERED: Final = 128
-"""Snapshots of which the runtime is remembered."""
+_FIX: Final = "delete the ConfigMap; it is recreated from the runtime"
+_MAX_BYTES: Final = 1024 * 1024
+"""Limit of the API server for the data of a ConfigMap."""
+_CACHED: Final = 128
+"""Parsed snapshots that are cached."""
 
 
 def snapshot_name(train_job: str) -> str:
-    """Return the name of the ConfigMap that holds the snapshot."""
+    """Return the name of the snapshot's ConfigMap."""
     return f"{train_job}{SNAPSHOT_SUFFIX}"
 
 
 def snapshot(plan: Plan) -> Body:
-    """Return the ConfigMap: one key with the runtime as JSON, which is YAML too."""
+    """Return the ConfigMap: one key with the runtime as JSON, which is also valid YAML."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -47,14 +47,14 @@ def snapshot(plan: Plan) -> Body:
 
 
 def check_snapshot(plan: Plan) -> Iterator[Finding]:
-    """Yield runtimes that do not fit into a ConfigMap."""
+    """Yield a runtime that does not fit into a ConfigMap."""
     text = _text(plan.runtime)
-    if len(text) * 4 > _LARGEST and (size := len(text.encode(errors="surrogatepass"))) > _LARGEST:
+    if len(text) * 4 > _MAX_BYTES and (size := len(text.encode(errors="surrogatepass"))) > _MAX_BYTES:
         yield Finding(
             "spec.runtimeRef",
             f'{plan.runtime.kind} "{plan.runtime.metadata.name}" has {size} bytes, '
-            f"and its snapshot has room for {_LARGEST}",
-            "move large texts of the runtime (scripts, annotations) into the image or a ConfigMap of their own",
+            f"but its snapshot may have at most {_MAX_BYTES}",
+            "move large texts of the runtime (scripts, annotations) into the image or a separate ConfigMap",
         )
 
 
@@ -64,14 +64,14 @@ def read_snapshot(config_map: Mapping[str, Any], train_job: TrainJob) -> Runtime
     Parameters
     ----------
     config_map
-        The ConfigMap, written by this project or by upstream.
+        The ConfigMap, written by Trainyard or upstream.
     train_job
-        The TrainJob it must belong to.
+        The TrainJob that must own it.
 
     Raises
     ------
     TrainyardError
-        The snapshot belongs to another object, cannot be read, or holds another runtime than the TrainJob names.
+        The snapshot is owned by another object, cannot be parsed, or contains another runtime than the referenced one.
     """
     owner = _controller(config_map)
     if owner is None or owner != train_job.metadata.uid:
@@ -129,22 +129,22 @@ def _read(text: str) -> Body:
 def _expected(text: str, train_job: TrainJob) -> Runtime:
     found, runtime = _content(text)
     reference = train_job.spec.runtime_ref if train_job.spec else None
-    wanted = (reference.name, reference.api_group, reference.kind) if reference else ("", GROUP, "")
-    if found != wanted or runtime is None:
+    expected = (reference.name, reference.api_group, reference.kind) if reference else ("", GROUP, "")
+    if found != expected or runtime is None:
         raise TrainyardError(
             "invalid runtime snapshot: the snapshot refers to the wrong runtime: "
             "expecting a runtime with name, api group and kind of "
-            f"{', '.join(map(repr, wanted))} but found {', '.join(map(repr, found))}",
+            f"{', '.join(map(repr, expected))} but found {', '.join(map(repr, found))}",
             fix=_FIX,
         )
     return runtime
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def _content(text: str) -> tuple[tuple[Any, str, Any], Runtime | None]:
-    """Return name, group and kind of what a snapshot holds, and the runtime, None for another kind.
+    """Return name, group and kind of the object in a snapshot, and the runtime; None: another kind.
 
-    Many TrainJobs have a snapshot of the same runtime, and what is read is frozen.
+    Cached: many TrainJobs have a snapshot of the same runtime, and parsed runtimes are immutable.
     """
     body = _read(text)
     metadata = body.get("metadata") if isinstance(body, dict) else None

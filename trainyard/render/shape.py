@@ -1,6 +1,6 @@
-"""Shape checks of plain objects, before rendering reads them.
+"""Schema checks of plain objects before they are rendered.
 
-The API server guarantees this shape for stored objects; a file does not.
+The API server guarantees this schema for stored objects, but manifests in files may violate it.
 """
 
 from __future__ import annotations
@@ -13,31 +13,35 @@ from trainyard import quantity
 from trainyard.api import Body
 from trainyard.checks.finding import Finding
 
-__all__ = ["ENV", "JOB_SET_SPEC", "RESOURCES", "VOLUME_MOUNTS", "faults", "pod_fields"]
+__all__ = ["ENV", "JOB_SET_SPEC", "RESOURCES", "VOLUME_MOUNTS", "pod_fields", "shape_errors"]
 
 _NAMES: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
 
 
 @dataclass(frozen=True)
 class _Object:
+    """Schema of an object; other fields are allowed."""
+
     fields: Mapping[str, Any]
     required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _List:
+    """Schema of a list; the values of ``key`` are unique."""
+
     item: Any
     key: str | None = None
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """An object whose values are text."""
+    """Schema of an object with string values."""
 
 
 @dataclass(frozen=True)
 class _Amounts:
-    """An object whose values are quantities."""
+    """Schema of an object with quantities as values."""
 
 
 _ANY: Final = _Object({})
@@ -124,30 +128,30 @@ JOB_SET_SPEC: Final = _Object(
 
 
 def pod_fields() -> Mapping[str, Any]:
-    """Return the shapes of pod fields by name, for patches of single fields."""
+    """Return the schemas of pod fields by name, for patches of single fields."""
     return _POD_SPEC.fields
 
 
-def faults(value: Any, shape: Any, path: str) -> Iterator[Finding]:
-    """Yield where a value has not the shape that the API requires.
+def shape_errors(value: Any, shape: Any, path: str) -> Iterator[Finding]:
+    """Yield violations of a schema.
 
     Parameters
     ----------
     value
         JSON data without nulls.
     shape
-        One of the shapes of this module.
+        A schema of this module.
     path
-        Path of the value, for the findings.
+        Path of the value in findings.
     """
     if isinstance(shape, _Object):
-        yield from _object_faults(value, shape, path)
+        yield from _object_errors(value, shape, path)
     elif isinstance(shape, _List):
-        yield from _list_faults(value, shape, path)
+        yield from _list_errors(value, shape, path)
     elif isinstance(shape, _Texts):
-        yield from _map_faults(value, path)
+        yield from _map_errors(value, path)
     elif isinstance(shape, _Amounts):
-        yield from _amount_faults(value, path)
+        yield from _amount_errors(value, path)
     elif not _is(value, shape):
         yield _mistyped(value, shape, path)
 
@@ -165,7 +169,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _object_faults(value: Any, shape: _Object, path: str) -> Iterator[Finding]:
+def _object_errors(value: Any, shape: _Object, path: str) -> Iterator[Finding]:
     if not isinstance(value, dict):
         yield _mistyped(value, dict, path)
         return
@@ -174,24 +178,24 @@ def _object_faults(value: Any, shape: _Object, path: str) -> Iterator[Finding]:
             yield Finding(f"{path}.{name}", "Field required", "add it")
     for name, inner in shape.fields.items():
         if name in value:
-            yield from faults(value[name], inner, f"{path}.{name}")
+            yield from shape_errors(value[name], inner, f"{path}.{name}")
 
 
-def _list_faults(value: Any, shape: _List, path: str) -> Iterator[Finding]:
+def _list_errors(value: Any, shape: _List, path: str) -> Iterator[Finding]:
     if not isinstance(value, list):
         yield _mistyped(value, list, path)
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
-        yield from faults(item, shape.item, f"{path}[{index}]")
+        yield from shape_errors(item, shape.item, f"{path}[{index}]")
         key = item.get(shape.key) if shape.key and isinstance(item, dict) else None
         if isinstance(key, str):
             if key in seen:
-                yield Finding(f"{path}[{index}].{shape.key}", f"{key!r} is there twice", "keep one of them")
+                yield Finding(f"{path}[{index}].{shape.key}", f"{key!r} is a duplicate", "keep one of them")
             seen.add(key)
 
 
-def _map_faults(value: Any, path: str) -> Iterator[Finding]:
+def _map_errors(value: Any, path: str) -> Iterator[Finding]:
     if not isinstance(value, dict):
         yield _mistyped(value, dict, path)
         return
@@ -200,7 +204,7 @@ def _map_faults(value: Any, path: str) -> Iterator[Finding]:
             yield Finding(f"{path}[{name}]", f"must be text, but is {_shown(text)}", "put it in quotes")
 
 
-def _amount_faults(value: Body | Any, path: str) -> Iterator[Finding]:
+def _amount_errors(value: Body | Any, path: str) -> Iterator[Finding]:
     if not isinstance(value, dict):
         yield _mistyped(value, dict, path)
         return
@@ -209,4 +213,4 @@ def _amount_faults(value: Body | Any, path: str) -> Iterator[Finding]:
             if quantity.parse(amount) < 0:
                 yield Finding(f"{path}[{name}]", f"{amount!r} is negative", "use zero or more")
         except ValueError as error:
-            yield Finding(f"{path}[{name}]", str(error), "write a Kubernetes quantity")
+            yield Finding(f"{path}[{name}]", str(error), "use a Kubernetes quantity")

@@ -1,6 +1,6 @@
-"""Submitted runtimes and TrainJobs, and their admission.
+"""Admission of runtimes and TrainJobs that are read from files: defaults, schema validation, rendering.
 
-What reads files asks here, so that it says what a cluster would say.
+The findings are those of the API server and the admission webhooks.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ RUNTIME_MODELS: Final[Mapping[str, type[KubernetesModel]]] = {
     TRAINING_RUNTIME: TrainingRuntime,
     CLUSTER_TRAINING_RUNTIME: ClusterTrainingRuntime,
 }
-"""The model of each kind of runtime."""
+"""Model of each runtime kind."""
 
 _NOW: Final = "1970-01-01T00:00:00Z"
-"""Stands for the time of admission, which no object shows."""
+"""Placeholder for the time of admission, which is not part of any rendered object."""
 
 
 @dataclass(frozen=True)
 class SentRuntime:
-    """A runtime, or why it is none.
+    """A parsed runtime, or its errors.
 
     Parameters
     ----------
     body
-        The runtime as it is stored.
+        The runtime as the API server stores it.
     runtime
-        The same as a model; None where it does not fit its schema.
+        The parsed model; None: it violates the schema.
     errors, warnings
-        What is wrong with it, by its own paths.
+        Findings, with field paths in the runtime.
     """
 
     body: Body
@@ -64,20 +64,20 @@ Found = TypeVar("Found", bound=SentRuntime)
 
 @dataclass(frozen=True)
 class Submission(Generic[Found]):
-    """What became of a TrainJob.
+    """Result of submitting a TrainJob.
 
     Parameters
     ----------
     body
-        The TrainJob as the API server would store it.
+        The TrainJob as the API server stores it.
     train_job
-        The same as a model; None where it does not fit its schema.
+        The parsed model; None: it violates the schema.
     errors, warnings
-        What schema and admission say.
+        Findings of schema and admission.
     objects
-        What it becomes; nothing where there are errors, or where another controller manages it.
+        Rendered objects; empty if there are errors or another controller manages the TrainJob.
     runtime
-        Its runtime; None where there is none.
+        The referenced runtime; None: it does not exist.
     """
 
     body: Body
@@ -89,12 +89,12 @@ class Submission(Generic[Found]):
 
 
 def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
-    """Return what a runtime is, by its kind.
+    """Parse and validate a runtime.
 
     Parameters
     ----------
     sent
-        The object as it was written.
+        The object as submitted.
     old
         The stored runtime, on an update.
     """
@@ -107,12 +107,12 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
     assert isinstance(runtime, TrainingRuntime | ClusterTrainingRuntime)  # noqa: S101
     verdict = validate_runtime(runtime, old)
     known = {(error.path, error.rule) for error in verdict.errors}
-    refused = (error for error in violations(model, body) if (error.path, error.rule) not in known)
-    return SentRuntime(body, runtime, (*verdict.errors, *refused), verdict.warnings)
+    schema_errors = (error for error in violations(model, body) if (error.path, error.rule) not in known)
+    return SentRuntime(body, runtime, (*verdict.errors, *schema_errors), verdict.warnings)
 
 
 def named_runtime(body: Body) -> tuple[str, str] | None:
-    """Return kind and name of the runtime that a TrainJob names, None where it names none."""
+    """Return kind and name of the referenced runtime; None: the reference is missing or malformed."""
     spec = body.get("spec")
     reference = spec.get("runtimeRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):
@@ -124,25 +124,25 @@ def named_runtime(body: Body) -> tuple[str, str] | None:
 def submitted(
     sent: Body,
     find: Callable[[str, str], Found | None],
-    broken: Callable[[Found], Iterable[Finding]],
+    runtime_findings: Callable[[Found], Iterable[Finding]],
     context: RenderContext,
     *,
     before: Submission[Found] | None = None,
 ) -> Submission[Found]:
-    """Return what becomes of a TrainJob.
+    """Apply defaults, validate and render a TrainJob.
 
     Parameters
     ----------
     sent
-        The TrainJob as it was written.
+        The TrainJob as submitted.
     find
-        Returns the runtime of a kind and name that the TrainJob sees.
-    broken
-        Returns what is said to a TrainJob about its runtime, which is wrong.
+        Returns the runtime of a kind and name in the namespace of the TrainJob.
+    runtime_findings
+        Returns the findings of a TrainJob about its invalid runtime.
     context
-        What the cluster adds.
+        Facts about the cluster.
     before
-        What became of the stored TrainJob, on an update.
+        Result for the stored TrainJob, on an update.
     """
     body = decoded(TrainJob, sent)
     named = named_runtime(body)
@@ -153,15 +153,15 @@ def submitted(
         train_job = parse(TrainJob, body)
     except TrainyardError as error:
         return Submission(body, None, error.findings, runtime=found)
-    refused = tuple(violations(TrainJob, body, stored))
+    schema_errors = tuple(violations(TrainJob, body, stored))
     if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
-        return Submission(body, train_job, refused, runtime=found)
+        return Submission(body, train_job, schema_errors, runtime=found)
     if found and found.errors:
-        return Submission(body, train_job, _merged(refused, broken(found)), runtime=found)
+        return Submission(body, train_job, _merged(schema_errors, runtime_findings(found)), runtime=found)
     verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
-    errors = _merged(refused, verdict.errors)
+    errors = _merged(schema_errors, verdict.errors)
     return Submission(body, train_job, errors, verdict.warnings, () if errors else objects, found)
 
 
-def _merged(refused: tuple[Finding, ...], others: Iterable[Finding]) -> tuple[Finding, ...]:
-    return (*refused, *(error for error in others if error not in refused))
+def _merged(schema_errors: tuple[Finding, ...], others: Iterable[Finding]) -> tuple[Finding, ...]:
+    return (*schema_errors, *(error for error in others if error not in schema_errors))

@@ -1,4 +1,4 @@
-"""Template of a runtime: parsed once, copied for every TrainJob."""
+"""JobSet template of a runtime: parsed once, copied for each TrainJob."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["Template", "template_of"]
 
 @dataclass(frozen=True)
 class Template:
-    """The JobSet that a runtime describes.
+    """JobSet template of a runtime.
 
     Parameters
     ----------
     spec
-        The JobSet specification without nulls; it is shared and must not be changed.
+        The JobSet specification without nulls; shared, must not be modified.
     text
-        The specification as JSON, from which copies are made; None where JSON cannot hold it exactly.
+        The specification as JSON, for fast copies; None: JSON does not represent it exactly.
     labels, annotations
         Metadata of the JobSet.
     """
@@ -36,12 +36,12 @@ class Template:
 
     @property
     def jobs(self) -> list[Body]:
-        """Return the replicatedJobs, to be read only."""
+        """The replicatedJobs; must not be modified."""
         found: list[Body] = self.spec.get("replicatedJobs", [])
         return found
 
     def copy(self) -> Body:
-        """Return a copy of the specification that may be changed."""
+        """Return a copy of the specification that may be modified."""
         body: Body = orjson.loads(self.text) if self.text is not None else copied(self.spec)
         return body
 
@@ -62,7 +62,7 @@ def template_of(runtime: Runtime) -> Template:
 
 
 def _without_empty_dependencies(spec: Body) -> Body:
-    """Drop empty ``dependsOn`` lists: JobSet refuses even an empty one on its first replicatedJob."""
+    """Drop empty ``dependsOn`` lists: JobSet rejects even an empty one on its first replicatedJob."""
     jobs = spec.get("replicatedJobs")
     for job in jobs if isinstance(jobs, list) else ():
         if isinstance(job, dict) and job.get("dependsOn") == []:

@@ -1,4 +1,4 @@
-"""The TrainJob's trainer: applied last, over the runtime."""
+"""Trainer of a TrainJob; takes precedence over runtime and framework."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import upsert_env
 from trainyard.render.working_state import Plan
 
-__all__ = ["apply_trainer", "trainer_warnings", "two_sources"]
+__all__ = ["apply_trainer", "env_source_conflicts", "trainer_warnings"]
 
 
 def apply_trainer(plan: Plan) -> None:
-    """Put image, command, arguments and variables into the training containers."""
+    """Set image, command, arguments and variables of the training containers."""
     trainer = plan.spec.trainer
     if trainer is None:
         return
@@ -32,7 +32,7 @@ def apply_trainer(plan: Plan) -> None:
 
 
 def trainer_warnings(plan: Plan) -> Iterator[Finding]:
-    """Yield what the TrainJob says without effect, or with an effect that is easy to miss."""
+    """Yield trainer settings without effect, and a command line in a single element."""
     trainer = plan.spec.trainer
     if trainer is None:
         return
@@ -47,13 +47,13 @@ def trainer_warnings(plan: Plan) -> Iterator[Finding]:
         yield Finding(
             "spec.trainer.command[0]",
             f"{command[0]!r} is one program name with spaces, not a program with arguments",
-            "make every word an element of its own, or use [bash, -c, ...]",
+            "make every word a separate element, or use [bash, -c, ...]",
         )
-    yield from two_sources("spec.trainer.env", trainer.env or ())
+    yield from env_source_conflicts("spec.trainer.env", trainer.env or ())
 
 
-def two_sources(path: str, variables: Iterable[Body]) -> Iterator[Finding]:
-    """Yield variables that have a value and a source."""
+def env_source_conflicts(path: str, variables: Iterable[Body]) -> Iterator[Finding]:
+    """Yield variables with both a value and a source."""
     for index, variable in enumerate(variables):
         if variable.get("value") and variable.get("valueFrom"):
-            yield Finding(f"{path}[{index}].value", "is ignored because valueFrom is set too", "remove one of them")
+            yield Finding(f"{path}[{index}].value", "is ignored because valueFrom is also set", "remove one of them")

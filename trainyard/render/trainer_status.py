@@ -1,6 +1,6 @@
-"""Progress reports of training code: the URL, the token and the authority it needs.
+"""Progress reports of training code: URL, token and CA certificates of the status server.
 
-Names, paths and the token's audience are upstream's, which the trainer's callbacks rely on.
+Names, paths and the token's audience equal those of upstream, which the callbacks of the trainer require.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _VOLUME: Final = "kubeflow-trainer-token"
 _TOKEN_SECONDS: Final = 3600
 _TOKEN: Final = "token"  # noqa: S105 - a file name
 AUTHORITY_KEY: Final = "ca.crt"
-"""Key of the authority's certificates in the ConfigMap."""
+"""Key of the CA certificates in the ConfigMap."""
 AUTHORITY_PLACEHOLDER: Final = "<ca.crt: copied by the controller>"
-"""Stands for the authority where it is not known."""
+"""Placeholder for unknown CA certificates."""
 
 
 def status_path(namespace: str, train_job: str) -> str:
-    """Return the path at the server that takes the reports of a TrainJob."""
+    """Return the URL path for reports of a TrainJob."""
     return f"/apis/{token_audience(namespace, train_job)}"
 
 
 def token_audience(namespace: str, train_job: str) -> str:
-    """Return what a token must be made for so that it may report for a TrainJob, and for no other."""
+    """Return the token audience that authorizes reports for exactly one TrainJob."""
     return f"{API_VERSION}/namespaces/{namespace}/trainjobs/{train_job}/status"
 
 
 def authority_name(train_job: str) -> str:
-    """Return the name of the ConfigMap with the certificates that the server's certificate is checked against."""
+    """Return the name of the ConfigMap with the CA certificates of the status server."""
     return f"{train_job}-tls-config"
 
 
 def apply_trainer_status(plan: Plan) -> None:
-    """Tell every container of the trainer where to report, where a server takes reports."""
+    """Configure progress reports in all containers of the trainer, if a status server is installed."""
     server, trainer = plan.context.status_server, plan.trainer
     if server is None or trainer is None:
         return
@@ -66,7 +66,7 @@ def apply_trainer_status(plan: Plan) -> None:
 
 
 def trainer_status_objects(plan: Plan) -> Iterator[Body]:
-    """Yield the ConfigMap with the server's authority, where a server takes reports."""
+    """Yield the ConfigMap with the CA certificates, if a status server is installed."""
     server = plan.context.status_server
     if server is None:
         return

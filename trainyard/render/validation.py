@@ -12,7 +12,7 @@ from trainyard.checks.finding import Finding
 from trainyard.render import frameworks, gangs
 from trainyard.render.hosts import check_pods
 from trainyard.render.initializers import check_initializers, initializer_sources, initializer_warnings
-from trainyard.render.job_changes import Change, change_faults, check_targets
+from trainyard.render.job_changes import Change, change_shape_errors, check_targets
 from trainyard.render.jobset_rules import claim_errors
 from trainyard.render.labels import check_metadata
 from trainyard.render.name_limits import check_names
@@ -24,7 +24,7 @@ from trainyard.render.result import RenderContext
 from trainyard.render.runtime_admission import deprecation, runtime_errors, runtime_warnings, step_errors
 from trainyard.render.runtime_cache import once_per_runtime
 from trainyard.render.runtime_snapshot import check_snapshot
-from trainyard.render.shape import ENV, RESOURCES, faults
+from trainyard.render.shape import ENV, RESOURCES, shape_errors
 from trainyard.render.template import template_of
 from trainyard.render.trainer import trainer_warnings
 from trainyard.render.working_state import Plan, make_plan
@@ -36,14 +36,14 @@ SPEC_MISSING = Finding("spec.runtimeRef", "Field required", "name a runtime")
 
 @dataclass(frozen=True)
 class Draft:
-    """What checking a TrainJob against its runtime came to.
+    """Result of validating a TrainJob against its runtime.
 
     Parameters
     ----------
     plan
-        The plan; None where there are errors.
+        The plan; None: there are errors.
     errors, warnings
-        What was found.
+        Findings.
     """
 
     plan: Plan | None
@@ -52,10 +52,10 @@ class Draft:
 
 
 def draft_of(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Draft:
-    """Return the plan of a TrainJob, or what speaks against it.
+    """Return the plan of a TrainJob, or the validation errors.
 
-    Later checks rely on earlier ones: first the runtime and the shape of what is given, then what it names, then all
-    of it together.
+    Later checks depend on earlier ones: first the runtime and the schema of all fields, then
+    references, then the merged plan.
     """
     spec = train_job.spec
     if spec is None:
@@ -77,13 +77,13 @@ def draft_of(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> D
 
 @once_per_runtime
 def framework_of(runtime: Runtime) -> frameworks.Framework[Any]:
-    """Return the framework of a sound runtime."""
+    """Return the framework of a valid runtime."""
     return frameworks.framework_of(runtime)
 
 
 @once_per_runtime
 def gang_schedulers_of(runtime: Runtime) -> tuple[gangs.GangScheduler[Any], ...]:
-    """Return the gang scheduler of a sound runtime, if it names one."""
+    """Return the gang scheduler of a valid runtime, if it sets one."""
     policy = runtime.spec.pod_group_policy if runtime.spec else None
     return tuple(gangs.GANGS[name] for name in (policy or PodGroupPolicy()).chosen())
 
@@ -97,7 +97,7 @@ def _runtime_findings(runtime: Runtime) -> tuple[Finding, ...]:
     ]
     if not template_of(runtime).spec.get("replicatedJobs"):
         message = f"{name} spec.template.spec.replicatedJobs: is empty"
-        found.append(Finding("spec.runtimeRef", message, "add the Jobs of the runtime"))
+        found.append(Finding("spec.runtimeRef", message, "add at least one replicatedJob to the runtime"))
     return tuple(found)
 
 
@@ -130,12 +130,14 @@ def _warnings(train_job: TrainJob, runtime: Runtime) -> tuple[Finding, ...]:
 
 def _shape_findings(spec: TrainJobSpec, changes: tuple[Change, ...]) -> Iterator[Finding]:
     if spec.trainer:
-        yield from faults(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
-        yield from faults(copied(spec.trainer.resources_per_node or {}), RESOURCES, "spec.trainer.resourcesPerNode")
+        yield from shape_errors(copied(spec.trainer.env or []), ENV, "spec.trainer.env")
+        yield from shape_errors(
+            copied(spec.trainer.resources_per_node or {}), RESOURCES, "spec.trainer.resourcesPerNode"
+        )
     for step, source in initializer_sources(spec).items():
         path = f"spec.initializer.{step.removesuffix('-initializer')}.env"
-        yield from faults(copied(source.env or []), ENV, path)
-    yield from change_faults(changes)
+        yield from shape_errors(copied(source.env or []), ENV, path)
+    yield from change_shape_errors(changes)
 
 
 def _reference_findings(spec: TrainJobSpec, changes: tuple[Change, ...], runtime: Runtime) -> Iterator[Finding]:
@@ -149,7 +151,7 @@ def _reference_findings(spec: TrainJobSpec, changes: tuple[Change, ...], runtime
 
 @dataclass(frozen=True)
 class _ChangedStep:
-    """A replicatedJob to which overrides or patches give another part of the TrainJob."""
+    """A replicatedJob whose ancestor step is changed by overrides or patches."""
 
     path: str
     pod_set: PodSet
@@ -174,10 +176,10 @@ def _step_warnings(steps: tuple[_ChangedStep, ...]) -> Iterator[Finding]:
     for step in steps:
         yield Finding(
             step.path,
-            f'changes the part that replicatedJob "{step.pod_set.name}" takes '
+            f'changes the ancestor step of replicatedJob "{step.pod_set.name}" '
             f"from {step.before or 'none'} to {step.pod_set.ancestor or 'none'}",
-            f"remove label {ANCESTOR_LABEL} unless that is meant: "
-            "it decides what numNodes, spec.trainer and spec.initializer apply to",
+            f"remove label {ANCESTOR_LABEL} unless this is intended: "
+            "it determines what numNodes, spec.trainer and spec.initializer apply to",
         )
 
 

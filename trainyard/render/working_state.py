@@ -1,4 +1,4 @@
-"""Working state of one rendering: the merged template, its pod sets, and the findings."""
+"""Working state of rendering: the merged template, its pod sets, and warnings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Plan", "PodSet", "make_plan"]
 
 @dataclass
 class Plan:
-    """Everything frameworks and gang schedulers read and change."""
+    """State that frameworks and gang schedulers read and modify."""
 
     train_job: TrainJob
     spec: TrainJobSpec
@@ -33,59 +33,59 @@ class Plan:
     labels: dict[str, str]
     annotations: dict[str, str]
     warnings: list[Finding] = field(default_factory=list)
-    _settled: bool = False
+    _pods_frozen: bool = False
     _gang: Gang | None = None
 
     @property
     def name(self) -> str:
-        """Return the name of the TrainJob and of its objects."""
+        """Name of the TrainJob and of its JobSet."""
         return self.train_job.metadata.name
 
     @property
     def namespace(self) -> str:
-        """Return the namespace of the TrainJob and of its objects."""
+        """Namespace of the TrainJob and of its objects."""
         return self.train_job.metadata.namespace or "default"
 
     @property
     def ml_policy(self) -> MLPolicy:
-        """Return the framework policy, empty where the runtime has none."""
+        """Framework policy of the runtime; empty if unset."""
         return (self.runtime.spec.ml_policy if self.runtime.spec else None) or MLPolicy()
 
     @property
     def pod_group_policy(self) -> PodGroupPolicy:
-        """Return the gang policy, empty where the runtime has none."""
+        """Gang policy of the runtime; empty if unset."""
         return (self.runtime.spec.pod_group_policy if self.runtime.spec else None) or PodGroupPolicy()
 
     @property
     def trainer(self) -> PodSet | None:
-        """Return the pods that train: the first replicatedJob that takes the trainer's part."""
+        """Training pods: the first replicatedJob with the ancestor step of the trainer."""
         return next((pod_set for pod_set in self.pod_sets if pod_set.ancestor == TRAINER), None)
 
     @property
     def gang(self) -> Gang:
-        """Return which pods are placed together; remembered as soon as the pods are final."""
+        """Gang of the pods; cached after `freeze_pods`."""
         if self._gang is not None:
             return self._gang
         found = gang_of(self.job_set_spec, self.pod_sets)
-        if self._settled:
+        if self._pods_frozen:
             self._gang = found
         return found
 
-    def settle(self) -> None:
-        """Declare that numbers and resources of pods, and what waits for what, stay as they are from here on."""
-        self._settled, self._gang = True, None
+    def freeze_pods(self) -> None:
+        """Declare that counts, resources and dependencies of pods no longer change."""
+        self._pods_frozen, self._gang = True, None
 
     @property
     def queue(self) -> str | None:
-        """Return the Volcano queue: named by the TrainJob or its runtime, else the tenant's default."""
+        """Volcano queue: set by TrainJob or runtime, otherwise the default queue of the tenant."""
         return self.annotations.get(QUEUE_ANNOTATION) or self.context.default_queue
 
     def pod_set(self, name: str) -> PodSet | None:
-        """Return the pods of a replicatedJob."""
+        """Return the pod set of a replicatedJob."""
         return next((pod_set for pod_set in self.pod_sets if pod_set.name == name), None)
 
     def metadata(self, name: str) -> Body:
-        """Return the metadata of an object that belongs to the TrainJob."""
+        """Return the metadata of an object that is owned by the TrainJob."""
         metadata: Body = {"name": name, "namespace": self.namespace}
         if self.train_job.metadata.uid:
             metadata["ownerReferences"] = [
@@ -109,14 +109,14 @@ def make_plan(
     changes: Sequence[Change],
     context: RenderContext,
 ) -> Plan:
-    """Merge what the TrainJob changes into a copy of the template and split it into pod sets.
+    """Merge the changes of a TrainJob into a copy of the template, and split it into pod sets.
 
     Parameters
     ----------
     template
         The runtime's template.
     changes
-        What overrides and patches change, in the order in which they apply.
+        Changes of overrides and patches, in the order in which they apply.
     """
     merged = template.copy()
     merge_changes(merged, changes)
@@ -143,7 +143,7 @@ def _count(plan: Plan, pod_set: PodSet, trains: bool) -> int:
 
 
 def _set_resources(spec: TrainJobSpec, pod_set: PodSet) -> None:
-    asked = spec.trainer.resources_per_node if spec.trainer else None
+    requested = spec.trainer.resources_per_node if spec.trainer else None
     container = pod_set.main_container
-    if asked is not None and container is not None:
-        container["resources"] = merge_resources(container.get("resources", {}), copied(asked))
+    if requested is not None and container is not None:
+        container["resources"] = merge_resources(container.get("resources", {}), copied(requested))

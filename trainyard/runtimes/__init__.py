@@ -1,4 +1,4 @@
-"""The catalog of training runtimes: versioned files, released once, referenced by name or by alias."""
+"""Catalog of training runtimes: versioned files, immutable once released, referenced by name or alias."""
 
 from trainyard.runtimes.authoring import AuthoredVersion, Release, author
 from trainyard.runtimes.catalog import (

@@ -1,7 +1,7 @@
-"""Runtimes written in Python instead of YAML: the same models and the same life cycle.
+"""Runtimes authored in Python instead of YAML: the same models and the same life cycle.
 
-A release is locked as in a file: the author writes the hash that the spec had on that day, and a spec that has another
-one is refused.
+A release is locked as in a file: the author records the hash of the released spec, and a spec with another hash is
+rejected.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NAME: Final = "RUNTIMES"
 
 @dataclass(frozen=True)
 class Release:
-    """A release that was made.
+    """Record of a release.
 
     Parameters
     ----------
     on
-        The day.
+        Day of the release.
     spec
-        SHA-256 of the spec on that day; ``trainyard runtimes show`` prints that of a draft.
+        SHA-256 of the spec on that day; ``trainyard runtimes show`` prints the hash of a draft.
     """
 
     on: date
@@ -45,22 +45,22 @@ class Release:
 
 @dataclass(frozen=True)
 class AuthoredVersion:
-    """One version.
+    """One version of an authored runtime.
 
     Parameters
     ----------
     version
         MAJOR.MINOR.
     spec
-        The models of the API; every field is checked where it is written.
+        Models of the API, which validate every field.
     changes
-        What the version brings.
+        Changelog entry.
     release
-        Set once it is released.
+        The release; None for a draft.
     deprecated
-        Set once it is deprecated.
+        The deprecation; None if not deprecated.
     labels, annotations
-        Further ones of the object.
+        Further labels and annotations of the object.
     """
 
     version: str
@@ -83,21 +83,21 @@ def author(
     also_named: Iterable[str] = (),
     retired: Mapping[str, date] | None = None,
 ) -> Runtime:
-    """Return a runtime as the catalog has it.
+    """Return a runtime in the catalog's model.
 
     Parameters
     ----------
     name
-        Its plain name.
+        Name without a version.
     framework
-        Value of the label by which the SDK lists runtimes.
+        Value of the framework label, by which the SDK lists runtimes.
     owner, summary, versions, alias, also_named, retired
-        What the index of a folder says of a runtime; see ``docs/runtimes.md``.
+        As in the index of a catalog folder; see ``docs/runtimes.md``.
 
     Raises
     ------
     TrainyardError
-        Something does not fit; every finding has its path.
+        A value is invalid; every finding has its path.
     """
     given = list(versions)
     places = inspect.stack()[1].filename
@@ -112,13 +112,13 @@ def author(
     try:
         index = Index.model_validate({"runtimes": {name: entry}}).runtimes[name]
     except ValueError as error:
-        problems = [
+        findings = [
             Finding(".".join(map(str, found["loc"])), found["msg"].removeprefix("Value error, "))
             for found in getattr(error, "errors", list)()
         ]
-        raise TrainyardError(f"Runtime {name!r} does not fit the catalog", findings=problems) from error
+        raise TrainyardError(f"Runtime {name!r} is invalid", findings=findings) from error
     if len(index.versions) != len(given):
-        raise TrainyardError(f"Runtime {name!r} has a version twice", fix="give every version a number of its own")
+        raise TrainyardError(f"Runtime {name!r} has a duplicate version", fix="use unique version numbers")
     ordered = sorted(given, key=lambda each: version_key(each.version))
     found = tuple(_version(name, framework, each, Path(places)) for each in ordered)
     return Runtime(name, owner, summary, alias, found, index.also_named, index.retired)
@@ -156,12 +156,12 @@ def _version(name: str, framework: str, version: AuthoredVersion, path: Path) ->
 
 
 def read_authored(file: Path) -> tuple[Runtime, ...]:
-    """Run a Python file and return the runtimes that it calls ``RUNTIMES``.
+    """Run a Python file and return the runtimes of its variable ``RUNTIMES``.
 
     Raises
     ------
     TrainyardError
-        It cannot be run, or has no such runtimes.
+        It fails, or does not define runtimes.
     """
     try:
         names = runpy.run_path(str(file))
@@ -175,6 +175,7 @@ def read_authored(file: Path) -> tuple[Runtime, ...]:
     found = names.get(_NAME)
     if not isinstance(found, list | tuple) or not all(isinstance(each, Runtime) for each in found):
         raise TrainyardError(
-            f"{file} has no {_NAME}: a list of what trainyard.runtimes.author returns", fix=f"add {_NAME} = [...]"
+            f"{file} does not define {_NAME} as a list of runtimes made with trainyard.runtimes.author",
+            fix=f"add {_NAME} = [...]",
         )
     return tuple(found)

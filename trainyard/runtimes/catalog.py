@@ -1,4 +1,4 @@
-"""Catalog model: runtimes and their versions, and the objects a cluster gets from them."""
+"""Catalog model: runtimes, their versions, and the objects installed from them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spec_hash(spec: Mapping[str, Any]) -> str:
 
 
 class State(StrEnum):
-    """Where a version is in its life; what is retired is not there any more."""
+    """Life cycle state of a version; retired versions are not part of the catalog."""
 
     DRAFT = "draft"
     RELEASED = "released"
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Deprecation:
-    """When a version was deprecated, and the day after which it may be removed."""
+    """Day of a deprecation, and the day until which the version is guaranteed to stay."""
 
     since: date
     remove_after: date
@@ -63,15 +63,15 @@ class RuntimeVersion:
     version
         MAJOR.MINOR.
     body
-        The object as the file has it.
+        The object in the file.
     path
-        The file.
+        Path of the file.
     released
-        Day of the release; None for a version that may still change.
+        Day of the release; None for a draft.
     changes
-        What the version brought.
+        Changelog entry.
     deprecated
-        Set once the version is deprecated.
+        The deprecation; None if not deprecated.
     """
 
     name: str
@@ -89,13 +89,13 @@ class RuntimeVersion:
 
     @property
     def state(self) -> State:
-        """Where the version is in its life."""
+        """Life cycle state of the version."""
         if self.deprecated is not None:
             return State.DEPRECATED
         return State.DRAFT if self.released is None else State.RELEASED
 
     def manifest(self) -> dict[str, Any]:
-        """Return the object with the marks of its state."""
+        """Return the object with labels and annotations of its state."""
         body: dict[str, Any] = copy.deepcopy(dict(self.body))
         if self.deprecated is not None:
             metadata = body["metadata"]
@@ -115,19 +115,19 @@ class Runtime:
     Parameters
     ----------
     name
-        Its plain name.
+        Name without a version.
     owner
-        Who answers for it.
+        Responsible team or person.
     summary
-        What it is for, in a few words.
+        Short description.
     alias
-        The version that its plain name stands for; None where it stands for none.
+        Version to which its plain name refers; None without an alias.
     versions
-        The versions that are there.
+        Existing versions.
     also_named
-        Further names that mean the same as the plain one.
+        Further aliases of the same version.
     retired
-        Versions that are gone, and since when.
+        Retired versions, with the day of retirement.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Runtime:
 
     @property
     def plain_names(self) -> tuple[str, ...]:
-        """The names that stand for the version of the alias."""
+        """The aliases: the plain name and its synonyms."""
         return () if self.alias is None else (self.name, *self.also_named)
 
     def version(self, version: str) -> RuntimeVersion:
@@ -157,7 +157,7 @@ class Runtime:
         raise KeyError(f"{self.name} has no version {version}")
 
     def names_of(self, version: str) -> tuple[str, ...]:
-        """Return the names of the objects that are one version: its own, and the plain ones where they stand for it."""
+        """Return the object names of a version: its own name, and the aliases that refer to it."""
         return (f"{self.name}-{version}", *(self.plain_names if self.alias == version else ()))
 
     def objects(self) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ class Runtime:
         return [manifest for _, manifest in self.sources()]
 
     def sources(self) -> Iterator[tuple[RuntimeVersion, dict[str, Any]]]:
-        """Yield each object with the version that it comes from."""
+        """Yield each object with its version."""
         for version in self.versions:
             yield version, version.manifest()
         for name in reversed(self.plain_names):
@@ -183,21 +183,21 @@ def _alias(name: str, target: RuntimeVersion) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every runtime that a cluster gets, by name."""
+    """All runtimes to install, by name."""
 
     runtimes: tuple[Runtime, ...]
 
     def objects(self) -> list[dict[str, Any]]:
-        """Return every object of every runtime, aliases included."""
+        """Return the objects of all runtimes, including aliases."""
         return [manifest for runtime in self.runtimes for manifest in runtime.objects()]
 
     def sources(self) -> Iterator[tuple[RuntimeVersion, dict[str, Any]]]:
-        """Yield every object with the version that it comes from."""
+        """Yield every object with its version."""
         for runtime in self.runtimes:
             yield from runtime.sources()
 
     def changed(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Catalog:
-        """Return the catalog with the object of every version changed."""
+        """Return the catalog with a function applied to the object of every version."""
         return Catalog(
             tuple(
                 replace(

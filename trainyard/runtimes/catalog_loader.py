@@ -1,4 +1,4 @@
-"""Load catalog folders: ``index.yaml`` and one file a version, ``<name>/<MAJOR.MINOR>.yaml``."""
+"""Load catalog folders: ``index.yaml`` and one file per version, ``<name>/<MAJOR.MINOR>.yaml``."""
 
 from __future__ import annotations
 
@@ -19,120 +19,120 @@ from trainyard.runtimes.folder import INDEX, LOCK, CatalogFolder, read_folder, v
 from trainyard.runtimes.index import Index, IndexRuntime, IndexVersion, version_key
 from trainyard.runtimes.version_checks import check_version
 
-__all__ = ["load_catalog", "runtimes_of", "together", "version_findings"]
+__all__ = ["load_catalog", "merged", "runtimes_of", "version_findings"]
 
 
 def load_catalog(
     folder: Path | Iterable[Path], include: Sequence[str] = ("*",), authored: Iterable[Runtime] = ()
 ) -> Catalog:
-    """Read and check a catalog.
+    """Load and validate a catalog.
 
     Parameters
     ----------
     folder
-        The folder of the catalog, or several; a runtime belongs to one of them.
+        One or more catalog folders; a runtime belongs to one of them.
     include
-        Names of the runtimes wanted; ``*`` matches any text.
+        Names of the runtimes to return; ``*`` matches any text.
     authored
-        Runtimes written in Python, beside those of the folders.
+        Runtimes authored in Python, in addition to those of the folders.
 
     Returns
     -------
     Catalog
-        The wanted runtimes, by name.
+        The included runtimes, by name.
 
     Raises
     ------
     TrainyardError
-        A file cannot be read, is not what it must be, or was changed after its release; a name in `include` is not
-        there; two folders hold one name. Every finding has its file and path.
+        A file cannot be read, is invalid, or was changed after its release; a name in `include` does not exist; two
+        folders have the same name. Every finding has its file and path.
     """
     folders = [folder] if isinstance(folder, Path) else list(folder)
-    problems: list[Finding] = []
+    findings: list[Finding] = []
     found: list[Runtime] = []
     for each in folders:
         if each.is_dir():
-            found += runtimes_of(read_folder(each), problems)
+            found += runtimes_of(read_folder(each), findings)
         else:
-            problems.append(Finding(str(each), "there is no such folder", "name a folder with an index.yaml"))
+            findings.append(Finding(str(each), "this folder does not exist", "name a folder with an index.yaml"))
     for runtime in authored:
-        problems += [problem for version in runtime.versions for problem in version_findings(version)]
+        findings += [finding for version in runtime.versions for finding in version_findings(version)]
         found.append(runtime)
-    catalog = together(found, problems)
-    if problems:
-        raise TrainyardError("The runtime catalog has faults", findings=problems)
+    catalog = merged(found, findings)
+    if findings:
+        raise TrainyardError("The runtime catalog is invalid", findings=findings)
     names = [runtime.name for runtime in catalog.runtimes if runtime.versions]
     for pattern in include:
         if not any(fnmatchcase(name, pattern) for name in names):
             known = ", ".join(names) or "none"
-            raise TrainyardError(f"There is no runtime {pattern!r} in the catalog", fix=f"use one of: {known}")
+            raise TrainyardError(f"Runtime {pattern!r} does not exist in the catalog", fix=f"use one of: {known}")
     return Catalog(
         tuple(each for each in catalog.runtimes if any(fnmatchcase(each.name, pattern) for pattern in include))
     )
 
 
-def together(found: Iterable[Runtime], problems: list[Finding]) -> Catalog:
-    """Return runtimes of several places as one catalog, by name; what two of them claim is a problem."""
+def merged(found: Iterable[Runtime], findings: list[Finding]) -> Catalog:
+    """Merge runtimes of several sources into one catalog, by name; name conflicts are findings."""
     runtimes: dict[str, Runtime] = {}
     objects: dict[str, str] = {}
     for runtime in found:
-        place = _place(runtime)
+        place = _location(runtime)
         if runtime.name in runtimes:
-            message = f"runtime {runtime.name!r} is also in {_place(runtimes[runtime.name])}"
-            problems.append(Finding(place, message, "give it another name"))
+            message = f"runtime {runtime.name!r} is also in {_location(runtimes[runtime.name])}"
+            findings.append(Finding(place, message, "use another name"))
             continue
         runtimes[runtime.name] = runtime
         for name in (f"{runtime.name}-{each.version}" for each in runtime.versions):
-            _claim(objects, name, place, problems)
+            _check_unique(objects, name, place, findings)
         for name in runtime.plain_names:
-            _claim(objects, name, place, problems)
+            _check_unique(objects, name, place, findings)
     return Catalog(tuple(runtimes[name] for name in sorted(runtimes)))
 
 
-def _claim(objects: dict[str, str], name: str, place: str, problems: list[Finding]) -> None:
+def _check_unique(objects: dict[str, str], name: str, place: str, findings: list[Finding]) -> None:
     if name in objects:
-        problems.append(Finding(place, f"the name {name!r} is also used in {objects[name]}", "use another name"))
+        findings.append(Finding(place, f"the name {name!r} is also used in {objects[name]}", "use another name"))
     objects.setdefault(name, place)
 
 
-def _place(runtime: Runtime) -> str:
+def _location(runtime: Runtime) -> str:
     return str(runtime.versions[0].path.parent) if runtime.versions else f"runtime {runtime.name}"
 
 
-def runtimes_of(folder: CatalogFolder, problems: list[Finding]) -> Iterator[Runtime]:
+def runtimes_of(folder: CatalogFolder, findings: list[Finding]) -> Iterator[Runtime]:
     """Yield the runtimes of one folder.
 
     Parameters
     ----------
     folder
-        The texts of the folder.
-    problems
-        Receives what is wrong; a runtime of which a version cannot be read is left out.
+        The folder.
+    findings
+        Collects errors; a runtime with an unreadable version is omitted.
     """
-    document = _read(folder, INDEX, problems)
+    document = _read(folder, INDEX, findings)
     if document is None:
         return
     try:
         index = Index.model_validate(document)
     except ValidationError as error:
-        problems += [_index_problem(folder.path(INDEX), entry) for entry in error.errors()]
+        findings += [_index_finding(folder.path(INDEX), entry) for entry in error.errors()]
         return
-    problems += _unlisted(folder, index)
+    findings += _unlisted(folder, index)
     for name in sorted(index.runtimes):
-        runtime = _runtime(folder, name, index.runtimes[name], problems)
+        runtime = _runtime(folder, name, index.runtimes[name], findings)
         if runtime is not None:
             yield runtime
 
 
-def _runtime(folder: CatalogFolder, name: str, entry: IndexRuntime, problems: list[Finding]) -> Runtime | None:
+def _runtime(folder: CatalogFolder, name: str, entry: IndexRuntime, findings: list[Finding]) -> Runtime | None:
     versions = []
     for number in sorted(entry.versions, key=version_key):
         file = version_file(name, number)
-        body = _read(folder, file, problems)
+        body = _read(folder, file, findings)
         if body is None:
             continue
         version = _version(name, number, body, folder.path(file), entry.versions[number])
-        problems += version_findings(version)
+        findings += version_findings(version)
         versions.append(version)
     if len(versions) != len(entry.versions):
         return None
@@ -141,7 +141,7 @@ def _runtime(folder: CatalogFolder, name: str, entry: IndexRuntime, problems: li
 
 
 def version_findings(version: RuntimeVersion) -> list[Finding]:
-    """Return what is wrong with a version, with its file before the path."""
+    """Return the findings of a version, with its file before the path."""
     return [
         Finding(f"{version.path}: {each.path}", each.message, each.fix, each.rule) for each in check_version(version)
     ]
@@ -154,23 +154,25 @@ def _version(name: str, number: str, body: Mapping[str, Any], path: Path, entry:
     return RuntimeVersion(name, number, body, path, entry.released, entry.changes, deprecated)
 
 
-def _read(folder: CatalogFolder, file: str, problems: list[Finding]) -> dict[str, Any] | None:
+def _read(folder: CatalogFolder, file: str, findings: list[Finding]) -> dict[str, Any] | None:
     path = str(folder.path(file))
     if file not in folder.texts:
         reason = folder.unreadable.get(file, "cannot be read: No such file or directory")
-        problems.append(Finding(path, reason, "add the file or correct index.yaml"))
+        findings.append(Finding(path, reason, "add the file or correct index.yaml"))
         return None
     try:
-        # Versions are objects of Kubernetes; the index is not, and its unquoted numbers are faults.
+        # Versions are Kubernetes objects; the index is not, and its unquoted numbers are errors.
         found = [load(folder.texts[file])] if file == INDEX else list(objects(folder.texts[file]))
     except InvalidYamlError as error:
-        problems.append(Finding(path, f"is not one YAML document: {error.reason}", "correct it"))
+        findings.append(Finding(path, f"is not a single YAML document: {error.reason}", "correct it"))
         return None
     if len(found) > 1:
-        problems.append(Finding(path, f"is not one YAML document but {len(found)}", "make a file of each"))
+        findings.append(
+            Finding(path, f"contains {len(found)} YAML documents instead of one", "use one file per document")
+        )
         return None
     if not found or not isinstance(found[0], dict):
-        problems.append(Finding(path, "is not a mapping", "write one object"))
+        findings.append(Finding(path, "is not a mapping", "write one object"))
         return None
     document: dict[str, Any] = found[0]
     return document
@@ -185,7 +187,7 @@ def _unlisted(folder: CatalogFolder, index: Index) -> Iterator[Finding]:
             yield Finding(str(folder.path(file)), "is not in index.yaml", fix)
 
 
-def _index_problem(path: Path, entry: Any) -> Finding:
+def _index_finding(path: Path, entry: Any) -> Finding:
     location = ".".join(str(part) for part in entry["loc"] if part != "[key]")
     value = entry.get("input")
     shown = "" if isinstance(value, dict) else f" (value: {value!r})"

@@ -1,4 +1,4 @@
-"""Catalog folder in memory: read at once, changed as a value, and written all or nothing."""
+"""Catalog folder in memory: read completely, changed as a value, and written atomically."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ LOCK: Final = "images.lock"
 
 
 def version_file(name: str, version: str) -> str:
-    """Return where a version is, relative to its folder."""
+    """Return the path of a version relative to its folder."""
     return f"{name}/{version}.yaml"
 
 
 @dataclass(frozen=True)
 class CatalogFolder:
-    """What a catalog folder holds.
+    """Content of a catalog folder.
 
     Parameters
     ----------
     root
-        The folder, by which findings name files.
+        The folder; part of the file names in findings.
     texts
         Text by path relative to the folder: the index, the lock of images, and the versions.
     unreadable
-        Why a file has no text, by the same path.
+        Why a file cannot be read, by the same path.
     """
 
     root: Path
@@ -46,7 +46,7 @@ class CatalogFolder:
         return self.root / file
 
     def with_texts(self, changes: Mapping[str, str | None]) -> CatalogFolder:
-        """Return the folder after a change; a file whose text is None is gone."""
+        """Return the folder with changed files; None deletes a file."""
         merged: dict[str, str | None] = {**self.texts, **changes}
         return replace(self, texts={file: text for file, text in merged.items() if text is not None})
 
@@ -57,10 +57,10 @@ def read_folder(root: Path) -> CatalogFolder:
     Raises
     ------
     TrainyardError
-        There is no such folder.
+        The folder does not exist.
     """
     if not root.is_dir():
-        raise TrainyardError(f"{root}: there is no such folder", fix="name a folder with an index.yaml")
+        raise TrainyardError(f"{root}: this folder does not exist", fix="name a folder with an index.yaml")
     texts: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     for path in _files(root):
@@ -70,7 +70,7 @@ def read_folder(root: Path) -> CatalogFolder:
         except OSError as error:
             unreadable[file] = f"cannot be read: {error.strerror}"
         except UnicodeDecodeError:
-            unreadable[file] = "is not text in UTF-8"
+            unreadable[file] = "is not valid UTF-8"
     return CatalogFolder(root, texts, unreadable)
 
 
@@ -80,41 +80,39 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def write_folder(before: CatalogFolder, after: CatalogFolder) -> list[Path]:
-    """Write what differs between two states of a folder.
+    """Write the difference between two states of a folder.
 
-    Every new text is on disk before the first file is replaced; where a replacement fails, those made so far are taken
-    back, so that index and versions never disagree.
+    Every new text is on disk before the first file is replaced; if a replacement fails, the previous ones are rolled
+    back, so that index and versions stay consistent.
 
     Parameters
     ----------
     before
-        The folder as it was read.
+        The current folder.
     after
-        The folder as it shall be.
+        The desired folder.
 
     Returns
     -------
     list[Path]
-        The files that were written or removed, sorted.
+        Written and removed files, sorted.
 
     Raises
     ------
     TrainyardError
-        A file changed since it was read, or cannot be written; nothing is changed then.
+        A file changed since it was read, or cannot be written; no file is changed then.
     """
     files = sorted(file for file in {*before.texts, *after.texts} if before.texts.get(file) != after.texts.get(file))
     for file in files:
         if _on_disk(before.path(file)) != before.texts.get(file):
-            raise TrainyardError(
-                f"{before.path(file)} was changed by another process meanwhile", fix="run the command again"
-            )
+            raise TrainyardError(f"{before.path(file)} was changed by another process", fix="run the command again")
     fresh: dict[str, Path] = {}
     done: list[str] = []
     try:
         for file in files:
             text = after.texts.get(file)
             if text is not None:
-                fresh[file] = _laid_down(before.path(file), text)
+                fresh[file] = _write_temporary(before.path(file), text)
         for file in files:
             done.append(file)
             if file in fresh:
@@ -130,7 +128,7 @@ def write_folder(before: CatalogFolder, after: CatalogFolder) -> list[Path]:
         _drop_empty(before, [file for file in files if file not in before.texts])
         if isinstance(error, OSError):
             reason = f"{before.root} cannot be written: {error.strerror}: nothing was changed"
-            raise TrainyardError(reason, fix="check who may write there") from error
+            raise TrainyardError(reason, fix="check the permissions") from error
         raise
     _drop_empty(before, [file for file in files if file not in after.texts])
     return [before.path(file) for file in files]
@@ -142,20 +140,20 @@ def _on_disk(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check who may read it") from error
+        raise TrainyardError(f"{path} cannot be read: {error.strerror}", fix="check the permissions") from error
     except UnicodeDecodeError as error:
-        raise TrainyardError(f"{path} is not text in UTF-8", fix="remove it, or rewrite it") from error
+        raise TrainyardError(f"{path} is not valid UTF-8", fix="remove it, or rewrite it") from error
 
 
 def _drop_empty(folder: CatalogFolder, files: Iterable[str]) -> None:
-    """Remove the folders of runtimes that hold nothing any more, or hold nothing yet."""
+    """Remove empty folders of runtimes."""
     for file in files:
         if "/" in file:
             with contextlib.suppress(OSError):
                 folder.path(file).parent.rmdir()
 
 
-def _laid_down(path: Path, text: str) -> Path:
+def _write_temporary(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
     temporary = Path(name)
@@ -175,4 +173,4 @@ def _restore(path: Path, text: str | None) -> None:
     if text is None:
         path.unlink(missing_ok=True)
     elif _on_disk(path) != text:
-        _laid_down(path, text).replace(path)
+        _write_temporary(path, text).replace(path)

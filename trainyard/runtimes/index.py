@@ -20,7 +20,7 @@ class _IndexModel(BaseModel):
 
 
 class IndexDeprecation(_IndexModel):
-    """When a version was deprecated and may be removed."""
+    """Deprecation date, and the date until which the version is guaranteed."""
 
     since: date
     remove_after: date
@@ -30,12 +30,14 @@ class IndexDeprecation(_IndexModel):
         if self.remove_after < self.since:
             raise ValueError(f"removeAfter {self.remove_after} is before since {self.since}")
         if self.remove_after == self.since:
-            raise ValueError(f"removeAfter {self.remove_after} is the day it is deprecated: users need time to move")
+            raise ValueError(
+                f"removeAfter {self.remove_after} is the day of the deprecation: users need time to migrate"
+            )
         return self
 
 
 class IndexVersion(_IndexModel):
-    """One version: its release and what it brought."""
+    """One version: its release and its changelog entry."""
 
     released: date | None = None
     changes: str = Field(min_length=1)
@@ -43,10 +45,10 @@ class IndexVersion(_IndexModel):
 
 
 class IndexRuntime(_IndexModel):
-    """One runtime: who answers for it, and which version its plain name stands for.
+    """One runtime: its owner, its versions, and the version to which its plain name refers.
 
-    `also_named` lists further names that mean the same as the plain one. `retired` keeps the numbers of versions that
-    are gone, because a number that results were reported with must not come to mean something else.
+    `also_named` lists synonyms of the plain name. `retired` reserves the numbers of retired versions: a number in
+    published results must not be reused.
     """
 
     owner: str = Field(min_length=1)
@@ -59,24 +61,24 @@ class IndexRuntime(_IndexModel):
     @model_validator(mode="after")
     def _fits(self) -> IndexRuntime:
         if not self.versions and not self.retired:
-            raise ValueError("there is no version")
+            raise ValueError("has no version")
         if self.alias is not None and self.alias not in self.versions:
             raise ValueError(f"alias {self.alias} is not one of the versions {', '.join(self.versions)}")
         if self.also_named and self.alias is None:
-            raise ValueError("alsoNamed names what alias stands for, and there is no alias")
+            raise ValueError("alsoNamed requires alias")
         if again := sorted(set(self.versions) & set(self.retired)):
-            raise ValueError(f"version {again[0]} was retired on {self.retired[again[0]]}: take a number that is new")
+            raise ValueError(f"version {again[0]} was retired on {self.retired[again[0]]}: use a new number")
         return self
 
 
 class Index(_IndexModel):
-    """The whole index."""
+    """Content of ``index.yaml``."""
 
     runtimes: dict[_Name, IndexRuntime]
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return what versions are sorted by."""
+    """Return the sort key of a version."""
     return tuple(int(part) for part in version.split("."))
 
 
@@ -85,11 +87,11 @@ _FIELDS: Final = {
     4: ("released", "changes", "deprecated"),
     5: ("since", "removeAfter"),
 }
-"""The order of the keys by the depth of their mapping."""
+"""Order of the keys, by the depth of their mapping."""
 
 
 def index_rank(path: tuple[str | int, ...], key: str) -> Any:
-    """Return what the keys of an index are sorted by: runtimes by name, versions by number, fields as documented."""
+    """Return the sort key of an index key: runtimes by name, versions by number, fields as documented."""
     depth = len(path)
     if depth == 1:
         return key

@@ -1,4 +1,4 @@
-"""Installation of the catalog: read from its folders, with the stack's images."""
+"""Catalog as installed: with the stack's mirrors, and images pinned to locked digests."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def installed_catalog(
     mirrors: Mapping[str, str] | None = None,
     authored: Iterable[Runtime] = (),
 ) -> Catalog:
-    """Read a catalog, and name its images by the digests that are locked and in the mirrors of the stack.
+    """Load a catalog, with images in the stack's mirrors and pinned to locked digests.
 
     Parameters
     ----------
     folders, include, authored
         See `load_catalog`.
     mirrors
-        Registry, or registry and the beginning of a repository, to what replaces it.
+        Replacements by registry, or by registry and repository prefix.
 
     Raises
     ------
     TrainyardError
-        The catalog, or a lock of images, has faults.
+        The catalog, or an image lock, is invalid.
     """
     places = list(folders)
     catalog = load_catalog(places, include, authored)

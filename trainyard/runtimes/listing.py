@@ -1,4 +1,4 @@
-"""Listing of a catalog: a line per runtime, or all details of one."""
+"""Listing of a catalog: one line per runtime, or the details of one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 
 
 class Reference:
-    """``NAME`` or ``NAME@VERSION``, found in a catalog.
+    """``NAME`` or ``NAME@VERSION``, resolved in a catalog.
 
     Parameters
     ----------
     catalog
-        Where to look.
+        The catalog.
     text
-        The name of a runtime, one of its further names, or the name of a version's object, with or without a version.
+        Name, synonym or object name of a runtime, with or without a version.
 
     Raises
     ------
     TrainyardError
-        There is no such runtime or version.
+        The runtime or version does not exist.
     """
 
     def __init__(self, catalog: Catalog, text: str) -> None:
@@ -48,7 +48,7 @@ class Reference:
 
     @property
     def object_names(self) -> tuple[str, ...]:
-        """The names by which TrainJobs reach it: the plain ones for a runtime, all of a version's for a version."""
+        """Object names for TrainJobs: the plain names of a runtime, or all names of a version."""
         if self.whole and self.runtime.alias is not None:
             return self.runtime.plain_names
         return self.runtime.names_of(self.version.version)
@@ -60,20 +60,18 @@ def _runtime(catalog: Catalog, name: str) -> Runtime:
         if name in (runtime.name, *runtime.also_named, *objects):
             return runtime
     known = ", ".join(runtime.name for runtime in catalog.runtimes) or "none"
-    raise TrainyardError(f"There is no runtime {name!r} in the catalog", fix=f"use one of: {known}")
+    raise TrainyardError(f"Runtime {name!r} does not exist in the catalog", fix=f"use one of: {known}")
 
 
 def _newest(runtime: Runtime) -> RuntimeVersion:
     if not runtime.versions:
-        raise TrainyardError(
-            f"Every version of {runtime.name} is retired", fix="look into the history of the repository"
-        )
+        raise TrainyardError(f"Every version of {runtime.name} is retired", fix="see the history of the repository")
     return runtime.versions[-1]
 
 
 def list_text(catalog: Catalog) -> str:
-    """Return the runtimes of a catalog, one a line, under a heading."""
-    rows = [("NAME", "STANDS FOR", "VERSIONS", "FRAMEWORK", "OWNER", "SUMMARY")]
+    """Return the runtimes of a catalog as a table."""
+    rows = [("NAME", "ALIAS FOR", "VERSIONS", "FRAMEWORK", "OWNER", "SUMMARY")]
     for runtime in catalog.runtimes:
         versions = ", ".join(_state(version) for version in runtime.versions) or "all retired"
         name = ", ".join((runtime.name, *runtime.also_named))
@@ -85,12 +83,12 @@ def list_text(catalog: Catalog) -> str:
 
 
 def list_json(catalog: Catalog) -> dict[str, Any]:
-    """Return the runtimes of a catalog for a program."""
+    """Return the runtimes of a catalog as JSON data."""
     return {"runtimes": [_runtime_json(runtime) for runtime in catalog.runtimes]}
 
 
 def show_text(found: Reference) -> str:
-    """Return what is known of a runtime and of one of its versions, then the object."""
+    """Return the details of a runtime and of one of its versions, then the object."""
     runtime, version = found.runtime, found.version
     body = version.manifest()
     lines = [
@@ -110,7 +108,7 @@ def show_text(found: Reference) -> str:
 
 
 def show_json(found: Reference) -> dict[str, Any]:
-    """Return what is known of a runtime, and the object of one of its versions."""
+    """Return the details of a runtime, and the object of one of its versions, as JSON data."""
     version = found.version
     alone = Catalog((Runtime(version.name, "", "", None, (version,)),))
     return {

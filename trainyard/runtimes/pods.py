@@ -18,11 +18,11 @@ class JobTemplate:
     Parameters
     ----------
     index
-        Its position in the list.
+        Index in the list.
     step
-        The part of a TrainJob that it takes, empty for none.
+        Step of a TrainJob; empty if unset.
     pod
-        Its pod specification; empty where it is none.
+        Pod specification; empty if invalid.
     """
 
     index: int
@@ -31,7 +31,7 @@ class JobTemplate:
 
 
 def job_templates(body: Mapping[str, Any]) -> Iterator[JobTemplate]:
-    """Yield the replicatedJobs of a runtime; entries that are none are passed over."""
+    """Yield the replicatedJobs of a runtime; invalid entries are skipped."""
     jobs = _at(body, "spec", "template", "spec").get("replicatedJobs")
     for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
         if isinstance(job, dict):
@@ -40,7 +40,7 @@ def job_templates(body: Mapping[str, Any]) -> Iterator[JobTemplate]:
 
 
 def containers_of(pod: Mapping[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield the containers of a pod, init containers first: the list they are in, their position, and themselves."""
+    """Yield the containers of a pod, init containers first: the name of their list, their index, and the container."""
     for kind in ("initContainers", "containers"):
         listed = pod.get(kind)
         for number, container in enumerate(listed if isinstance(listed, list) else ()):

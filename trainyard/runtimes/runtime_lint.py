@@ -1,4 +1,4 @@
-"""Lint of runtimes: warnings about what no rule rejects because it may be intended."""
+"""Lint of runtimes: warnings about likely mistakes that may be intended, so that no rule rejects them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from trainyard.render.frameworks import FRAMEWORKS
 from trainyard.render.pod_resources import pod_requests
 from trainyard.topology import Fabric
 
-__all__ = ["Rooms", "lint_runtime", "lint_train_job"]
+__all__ = ["DomainCapacities", "lint_runtime", "lint_train_job"]
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
 _POD: Final = "template.spec.template.spec"
 _SPREADING: Final = tuple(name for name, each in FRAMEWORKS.items() if each.one_process_a_device)
-"""Frameworks that start as many training processes on a node as numProcPerNode says, each for a device of its own."""
+"""Frameworks that start numProcPerNode training processes per node, each with its own device."""
 
 
 def lint_runtime(runtime: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what looks like a mistake in a runtime.
+    """Yield warnings about likely mistakes in a runtime.
 
     Parameters
     ----------
     runtime
-        A runtime that fits its schema.
+        A runtime that is valid against its schema.
     """
     spec = runtime.get("spec") or {}
     jobs = (spec.get("template") or {}).get("spec", {}).get("replicatedJobs", ())
@@ -50,21 +50,21 @@ def lint_train_job(
     job: Mapping[str, Any],
     runtime: Mapping[str, Any],
     objects: Iterable[Mapping[str, Any]],
-    rooms: Callable[[], Rooms | None] = lambda: None,
+    capacities: Callable[[], DomainCapacities | None] = lambda: None,
 ) -> Iterator[Finding]:
-    """Yield what looks like a mistake in a TrainJob, by its own paths; its command is judged where it is rendered.
+    """Yield warnings about likely mistakes in a TrainJob, with its own paths; commands are checked in rendered objects.
 
     Parameters
     ----------
     job
-        A TrainJob that was rendered.
+        The TrainJob.
     runtime
         Its runtime.
     objects
-        What it became.
-    rooms
-        Returns how much a domain of the fabric holds, None where the fabric is not known; asked only where a gang must
-        stay in one domain.
+        The rendered objects.
+    capacities
+        Returns the capacities of the fabric's domains, None without a fabric; only called if a gang must stay in one
+        domain.
     """
     by_kind = {each["kind"]: each for each in objects}
     trainer = job["spec"].get("trainer") or {}
@@ -73,19 +73,19 @@ def lint_train_job(
     group = by_kind.get("PodGroup")
     if group is not None:
         yield from _late_members(replicated)
-        yield from _too_large(group["spec"], replicated, rooms)
+        yield from _too_large(group["spec"], replicated, capacities)
 
 
 @dataclass(frozen=True)
-class Rooms:
-    """How much the domains of a fabric hold.
+class DomainCapacities:
+    """Capacities of a fabric's domains.
 
     Parameters
     ----------
     levels
         Names of the tiers, lowest first.
     nodes
-        By tier: the kinds of domains, each as the number of its nodes by capacity.
+        By tier: the kinds of domains, each as its number of nodes by capacity.
     """
 
     levels: tuple[str, ...]
@@ -93,8 +93,8 @@ class Rooms:
     capacities: Mapping[str, Mapping[str, Fraction]]
 
     @classmethod
-    def of(cls, fabric: Fabric) -> Rooms:
-        """Return the rooms of a fabric."""
+    def of(cls, fabric: Fabric) -> DomainCapacities:
+        """Return the capacities of a fabric's domains."""
         inside: dict[str, Counter[str]] = {domain.name: Counter() for domain in fabric.domains}
         for node in fabric.nodes:
             for domain in node.path:
@@ -108,18 +108,18 @@ class Rooms:
         }
         return cls(fabric.levels, {tier: frozenset(found) for tier, found in kinds.items()}, capacities)
 
-    def tier(self, wish: Mapping[str, Any]) -> int | None:
-        """Return the tier that a gang must stay in; None where nothing holds it or the fabric has no such tier."""
-        if wish.get("mode", "hard") != "hard":
+    def tier(self, topology: Mapping[str, Any]) -> int | None:
+        """Return the tier in which a gang must stay; None if unrestricted or not part of the fabric."""
+        if topology.get("mode", "hard") != "hard":
             return None
-        name = wish.get("highestTierName")
+        name = topology.get("highestTierName")
         if name is not None:
             return self.levels.index(name) + 1 if name in self.levels else None
-        number = wish.get("highestTierAllowed", 1)
+        number = topology.get("highestTierAllowed", 1)
         return number if number in self.nodes else None
 
     def pods(self, tier: int, request: Mapping[str, Fraction]) -> int:
-        """Return how many pods of one kind the largest domain of a tier holds when it is empty."""
+        """Return how many equal pods the largest domain of a tier can run when it is empty."""
         by_shape = {shape: _fitting(capacity, request) for shape, capacity in self.capacities.items()}
         return max(sum(by_shape[shape] * count for shape, count in domain) for domain in self.nodes[tier])
 
@@ -132,7 +132,7 @@ def _fitting(capacity: Mapping[str, Fraction], request: Mapping[str, Fraction]) 
 
 
 def _command(command: Any, path: str) -> Iterator[Finding]:
-    """Yield a program whose name has blanks: it was meant for a shell, and no such file exists."""
+    """Yield a finding for a program name with spaces, which was probably meant for a shell."""
     if not isinstance(command, list) or not command or not isinstance(command[0], str):
         return
     program = command[0]
@@ -140,7 +140,7 @@ def _command(command: Any, path: str) -> Iterator[Finding]:
         shown = program if len(program) <= 60 else f"{program[:57]}..."
         words = ", ".join(f'"{word}"' for word in program.split()[:6])
         more = ", …" if len(program.split()) > 6 else ""
-        message = f"names a program called {shown!r}, blanks included: no shell takes it apart"
+        message = f"is a program name with spaces, {shown!r}; no shell splits it"
         yield Finding(f"{path}[0]", message, f'write [{words}{more}], or ["sh", "-c", "…"]')
 
 
@@ -172,7 +172,11 @@ def _processes_of_job(
 def _more_processes(processes: int, devices: int, path: str) -> Iterator[Finding]:
     if processes > devices:
         message = f"{processes} processes share {devices} device{'' if devices == 1 else 's'} of a node"
-        yield Finding(path, f"{message}: NCCL refuses two on one device", f"use {devices} processes, or more devices")
+        yield Finding(
+            path,
+            f"{message}: NCCL refuses two on one device",
+            f"use {devices} processes, or more devices",
+        )
 
 
 def _nodes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -192,8 +196,8 @@ def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
         waits = [entry["name"] for entry in job.get("dependsOn", ()) if entry.get("status") == "Ready"]
         if waits and _grouped(job) and (count := _count(job)) > 1:
             message = (
-                f"the runtime's replicatedJob {job['name']!r} ({count} pods) is made when {', '.join(waits)} is ready: "
-                "the gang starts without room for it and may hold devices in vain"
+                f"the runtime's replicatedJob {job['name']!r} ({count} pods) starts when {', '.join(waits)} is ready: "
+                "the gang starts without reserving capacity for it and may occupy devices in vain"
             )
             yield Finding(
                 "spec.runtimeRef", message, "start them together, without dependsOn, or use a runtime that does"
@@ -201,12 +205,12 @@ def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
 
 
 def _too_large(
-    group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], Rooms | None]
+    group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], DomainCapacities | None]
 ) -> Iterator[Finding]:
-    wish = group.get("networkTopology")
-    rooms = find() if wish else None
-    tier = rooms.tier(wish) if rooms and wish else None
-    if rooms is None or tier is None:
+    topology = group.get("networkTopology")
+    capacities = find() if topology else None
+    tier = capacities.tier(topology) if capacities and topology else None
+    if capacities is None or tier is None:
         return
     members = [job for job in replicated if _grouped(job)]
     for job in members:
@@ -214,14 +218,14 @@ def _too_large(
         if not any(request.values()):
             continue
         count = min(_count(job), group["minMember"]) if len(members) == 1 else _count(job)
-        room = rooms.pods(tier, request)
-        if count > room:
-            level = rooms.levels[tier - 1]
+        most = capacities.pods(tier, request)
+        if count > most:
+            level = capacities.levels[tier - 1]
             message = (
-                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest has room for {room}"
+                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest can run {most}"
             )
             fix = (
-                f"use at most {room} nodes, smaller ones, a higher tier, or mode soft" if room else "use smaller nodes"
+                f"use at most {most} nodes, smaller ones, a higher tier, or mode soft" if most else "use smaller nodes"
             )
             yield Finding("spec.trainer.numNodes", message, fix)
 

@@ -32,30 +32,30 @@ _EMPTY_INDEX: Final = "runtimes: {}\n"
 
 @dataclass(frozen=True)
 class NewRuntime:
-    """What its author says of a new version; None keeps what the copied one has.
+    """Options of a new version; None keeps the value of the copied version.
 
     Parameters
     ----------
     name
-        Name of the runtime, new or known.
+        Name of a new or existing runtime.
     version
-        MAJOR.MINOR; the next minor one of a known runtime, 1.0 of a new one, when absent.
+        MAJOR.MINOR; if unset, 1.0 for a new runtime, else the next minor version.
     source
-        The version to copy: ``NAME`` or ``NAME@VERSION``; the newest one of a known runtime when absent.
+        The version to copy: ``NAME`` or ``NAME@VERSION``; if unset, the newest version of an existing runtime.
     framework
         Copy a shipped runtime of this framework instead.
     image
         Image of the training nodes.
     nodes
-        Nodes when a TrainJob names none.
+        Default number of nodes.
     gang
         One of `GANGS`.
     tier
         Highest tier of the fabric that a gang of Volcano may span.
     owner, summary
-        For the index; of a known runtime they stay when absent.
+        For the index; unset: those of an existing runtime.
     changes
-        What the version brings.
+        Changelog entry.
     """
 
     name: str
@@ -72,15 +72,15 @@ class NewRuntime:
 
 
 def known_runtimes(folder: CatalogFolder, others: Iterable[Path]) -> Catalog:
-    """Return everything that may be copied: what a folder has, and what other folders have beside it."""
-    found = _sound(folder)
+    """Return the runtimes that may be copied: those of a folder, and of other folders."""
+    found = _valid_runtimes(folder)
     for other in others:
         if other.is_dir() and other.resolve() != folder.root.resolve():
-            found = {**_sound(read_folder(other)), **found}
+            found = {**_valid_runtimes(read_folder(other)), **found}
     return Catalog(tuple(found[name] for name in sorted(found)))
 
 
-def _sound(folder: CatalogFolder) -> dict[str, Runtime]:
+def _valid_runtimes(folder: CatalogFolder) -> dict[str, Runtime]:
     return {
         runtime.name: runtime
         for runtime in runtimes_of(folder, [])
@@ -94,16 +94,16 @@ def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> St
     Parameters
     ----------
     folder
-        The folder; it may be empty.
+        The folder; may be empty.
     wanted
-        What its author says.
+        Options of the version.
     known
-        Everything that may be copied.
+        The runtimes that may be copied.
 
     Raises
     ------
     TrainyardError
-        A name or number cannot be or is taken, there is nothing to copy, or a value does not fit.
+        A name or number is invalid or taken, the source does not exist, or a value is invalid.
     """
     _check(wanted)
     before = folder
@@ -112,13 +112,13 @@ def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> St
     own = {runtime.name: runtime for runtime in runtimes_of(folder, [])}
     runtime = own.get(wanted.name)
     if runtime is None:
-        _unclaimed(wanted.name, known)
+        _require_unused(wanted.name, known)
     version = wanted.version or _next(runtime)
     if runtime and (version in runtime.retired or any(each.version == version for each in runtime.versions)):
         raise TrainyardError(f"{wanted.name} {version} is taken", fix=f"use {_next(runtime)}")
     if runtime is None and not (wanted.owner and wanted.summary):
         raise TrainyardError(
-            f"{wanted.name} is new: who answers for it, and what it is for, is not said",
+            f"{wanted.name} is a new runtime, which requires an owner and a summary",
             fix="add --owner and --summary",
         )
     source = _source(wanted, runtime, known)
@@ -135,31 +135,33 @@ def new_version(folder: CatalogFolder, wanted: NewRuntime, known: Catalog) -> St
             if given is not None:
                 index = with_value(index, (*path, field), given, index_rank)
     file = version_file(wanted.name, version)
-    said = f"{folder.path(file)} is a draft, copied from {source.name} {source.version}"
-    return Step(before, folder.with_texts({file: text, INDEX: index}), (said,))
+    summary = f"{folder.path(file)} is a draft, copied from {source.name} {source.version}"
+    return Step(before, folder.with_texts({file: text, INDEX: index}), (summary,))
 
 
 def _check(wanted: NewRuntime) -> None:
     if not _NAME.fullmatch(wanted.name) or len(wanted.name) > _LONGEST:
         raise TrainyardError(
-            f"{wanted.name!r} cannot be the name of a runtime",
+            f"{wanted.name!r} is not a valid runtime name",
             fix=f"use lower-case letters, digits, - and ., at most {_LONGEST} characters",
         )
     if wanted.version is not None and not _VERSION.fullmatch(wanted.version):
-        raise TrainyardError(f"{wanted.version!r} is no version", fix="write MAJOR.MINOR, such as 1.0")
+        raise TrainyardError(f"{wanted.version!r} is not a valid version", fix="use MAJOR.MINOR, such as 1.0")
     if wanted.gang is not None and wanted.gang not in GANGS:
-        raise TrainyardError(f"There is no gang scheduler {wanted.gang!r}", fix=f"use one of {', '.join(GANGS)}")
+        raise TrainyardError(f"Gang scheduler {wanted.gang!r} is not supported", fix=f"use one of {', '.join(GANGS)}")
     if wanted.nodes is not None and wanted.nodes < 1:
-        raise TrainyardError(f"--nodes {wanted.nodes} is no number of nodes", fix="use 1 or more")
+        raise TrainyardError(f"--nodes {wanted.nodes} is invalid", fix="use 1 or more")
     if wanted.tier is not None and wanted.tier < 1:
-        raise TrainyardError(f"--tier {wanted.tier} is no tier of a fabric", fix="use 1 (a rack) or more")
+        raise TrainyardError(f"--tier {wanted.tier} is invalid", fix="use 1 (a rack) or more")
     if wanted.tier is not None and wanted.gang not in (None, "volcano"):
-        raise TrainyardError(f"--tier is for gangs of Volcano, not {wanted.gang}", fix="leave one of them out")
+        raise TrainyardError(
+            f"--tier requires the gang scheduler volcano, not {wanted.gang}", fix="remove one of the two options"
+        )
     if wanted.source and wanted.framework:
-        raise TrainyardError("--from and --framework both say what to copy", fix="leave one of them out")
+        raise TrainyardError("--from and --framework are mutually exclusive", fix="remove one of the two options")
 
 
-def _unclaimed(name: str, known: Catalog) -> None:
+def _require_unused(name: str, known: Catalog) -> None:
     for runtime in known.runtimes:
         names = {runtime.name, *runtime.also_named, *(version.object_name for version in runtime.versions)}
         if name in names:
@@ -181,13 +183,13 @@ def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalog) -> Runt
         return _of_framework(wanted.framework, known)
     if wanted.source is None:
         if runtime is None or not runtime.versions:
-            raise TrainyardError(f"There is nothing to make {wanted.name} from", fix="add --framework or --from")
+            raise TrainyardError(f"{wanted.name} has no version to copy", fix="add --framework or --from")
         return runtime.versions[-1]
     name, _, version = wanted.source.partition("@")
     found = next((each for each in known.runtimes if name in (each.name, *each.also_named) and each.versions), None)
     if found is None:
         names = ", ".join(each.name for each in known.runtimes)
-        raise TrainyardError(f"There is no runtime {name!r} to copy", fix=f"use one of: {names}")
+        raise TrainyardError(f"Runtime {name!r} does not exist", fix=f"use one of: {names}")
     number = version or found.alias or found.versions[-1].version
     try:
         return found.version(number)
@@ -197,7 +199,7 @@ def _source(wanted: NewRuntime, runtime: Runtime | None, known: Catalog) -> Runt
 
 
 def _of_framework(framework: str, known: Catalog) -> RuntimeVersion:
-    """Return the plainest runtime of a framework: the one with upstream's name for it, else with the shortest name."""
+    """Return the basic runtime of a framework: the one with upstream's name, else the one with the shortest name."""
     frameworks: dict[str, list[Runtime]] = {}
     for runtime in known.runtimes:
         if runtime.alias is not None:
@@ -205,7 +207,7 @@ def _of_framework(framework: str, known: Catalog) -> RuntimeVersion:
             frameworks.setdefault(str(labels.get(_FRAMEWORK_LABEL)), []).append(runtime)
     if framework not in frameworks:
         raise TrainyardError(
-            f"There is no runtime of framework {framework!r} to copy",
+            f"No runtime of framework {framework!r} exists",
             fix=f"use one of: {', '.join(sorted(frameworks))}",
         )
     usual = f"{framework}-distributed"
@@ -219,7 +221,7 @@ def _of_framework(framework: str, known: Catalog) -> RuntimeVersion:
 
 
 def _is_gang_of_nodes(runtime: Runtime) -> bool:
-    """Return whether a runtime places its nodes anywhere and together: what most jobs want."""
+    """Return whether a runtime gang-schedules its nodes without a topology constraint, as most jobs require."""
     spec = runtime.version(str(runtime.alias)).body["spec"]
     policy = spec.get("mlPolicy") or {}
     return "numNodes" in policy and not (spec.get("podGroupPolicy") or {}).get("volcano", {}).get("networkTopology")
@@ -243,7 +245,7 @@ def _copied(source: RuntimeVersion, wanted: NewRuntime, version: str, folder: Ca
 
 
 def _with_model(text: str, source: RuntimeVersion, wanted: NewRuntime) -> str:
-    """Say which model torchtune trains, where the name of the source says it and the new name does not."""
+    """Set torchtune's model if the name of the source implies it and the new name does not."""
     metadata = source.body["metadata"]
     stated = TORCHTUNE_MODEL_ANNOTATION in metadata.get("annotations", {})
     if stated or metadata.get("labels", {}).get(_FRAMEWORK_LABEL) != "torchtune" or wanted.name == source.name:
@@ -284,7 +286,7 @@ def _without_heading(text: str) -> str:
 
 
 def _images(source: RuntimeVersion) -> list[tuple[str | int, ...]]:
-    """Return the paths of the training nodes' images: those of all jobs that have the trainer's image."""
+    """Return the image paths of the training nodes: all jobs with the trainer's image."""
     jobs = list(job_templates(source.body))
     trainers = {
         container.get("image") for job in jobs if job.step == TRAINER for _, _, container in containers_of(job.pod)

@@ -24,22 +24,22 @@ _STEPS: Final = {
 
 
 def sample_train_job(runtime: Mapping[str, Any], name: str = "sample", *, nodes: bool = True) -> dict[str, Any]:
-    """Return a TrainJob on a runtime.
+    """Return a sample TrainJob of a runtime.
 
     Parameters
     ----------
     runtime
-        The runtime as it is installed.
+        The installed runtime.
     name
         Name of the TrainJob.
     nodes
-        Whether it names the number of its nodes, where it may.
+        Whether to set numNodes, if supported.
 
     Returns
     -------
     dict
-        A TrainJob of two nodes, or of those that the runtime has where it has more, is elastic or tunes a model on one
-        node. It uses every initializer of the runtime.
+        A TrainJob with two nodes, or with the runtime's default if that is higher, elastic, or fixed to one node. It
+        uses every initializer of the runtime.
     """
     metadata, spec = runtime["metadata"], runtime["spec"]
     policy = _mapping(spec.get("mlPolicy"))

@@ -1,4 +1,4 @@
-"""Checks of a runtime file: kind, labels, and no change after release."""
+"""Checks of a runtime file: kind, labels, and immutability after release."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _STEP_CONTAINERS = {
 
 
 def check_version(version: RuntimeVersion) -> list[Finding]:
-    """Find what is wrong with one version.
+    """Validate one version.
 
     Parameters
     ----------
     version
-        The version as loaded; its body may be anything a YAML file can hold.
+        The version as loaded; its body may be any YAML mapping.
     """
     body = version.body
     findings: list[Finding] = []
     for field, expected in (("apiVersion", _API_VERSION), ("kind", _KIND)):
         if body.get(field) != expected:
-            findings.append(Finding(field, f"is {body.get(field)!r}, not {expected!r}", f"write {expected}"))
+            findings.append(Finding(field, f"is {body.get(field)!r}, not {expected!r}", f"set {expected}"))
     metadata, spec = body.get("metadata"), body.get("spec")
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         missing = "spec" if isinstance(metadata, dict) else "metadata"
         return [*findings, Finding(missing, "is missing or not a mapping", f"add {missing}")]
     for field, value in (("metadata", metadata), ("spec", spec)):
         if (key := _odd_key(value)) is not None:
-            message = f"the key {key!r} is no text"
-            return [*findings, Finding(field, message, "put it in quotes")]
+            message = f"the key {key!r} is not a string"
+            return [*findings, Finding(field, message, "quote it")]
     return [*findings, *_metadata(version, metadata, spec), *_steps(spec)]
 
 
 def _odd_key(value: Any) -> Any:
-    """Return a key that is no text, None where there is none: JSON, which the API speaks, has no other keys."""
+    """Return a key that is not a string, or None; JSON supports string keys only."""
     if isinstance(value, dict):
         odd = next((key for key in value if not isinstance(key, str)), None)
         return odd if odd is not None else next(filter(_is_there, map(_odd_key, value.values())), None)
@@ -61,12 +61,12 @@ def _is_there(key: Any) -> bool:
 
 def _metadata(version: RuntimeVersion, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Finding]:
     if metadata.get("name") != version.object_name:
-        fix = f"write {version.object_name}: the folder's name and the file's version"
+        fix = f"set {version.object_name}: the folder's name and the file's version"
         yield Finding("metadata.name", f"is {metadata.get('name')!r}, not {version.object_name!r}", fix)
     for field in ("labels", "annotations"):
         if not isinstance(metadata.get(field, {}), dict):
             yield Finding(
-                f"metadata.{field}", f"is {metadata[field]!r}, not a mapping", "write names with their values"
+                f"metadata.{field}", f"is {metadata[field]!r}, not a mapping", "use a mapping of names to values"
             )
             return
     if not metadata.get("labels", {}).get(_FRAMEWORK_LABEL):
@@ -75,17 +75,15 @@ def _metadata(version: RuntimeVersion, metadata: Mapping[str, Any], spec: Mappin
         )
     annotations = metadata.get("annotations", {})
     if ALIAS_ANNOTATION in annotations:
-        yield Finding(
-            f"metadata.annotations[{ALIAS_ANNOTATION}]", "is written for aliases only", "set alias in index.yaml"
-        )
+        yield Finding(f"metadata.annotations[{ALIAS_ANNOTATION}]", "is reserved for aliases", "set alias in index.yaml")
     path = f"metadata.annotations[{RELEASED_ANNOTATION}]"
     recorded, computed = annotations.get(RELEASED_ANNOTATION), spec_hash(spec)
     if version.released is not None and recorded is None:
-        yield Finding(path, "is missing on a released version", f"write {computed}")
+        yield Finding(path, "is missing on a released version", f"set {computed}")
     elif version.released is None and recorded is not None:
-        yield Finding(path, "is there, but index.yaml has no release date", "add released to the version in index.yaml")
+        yield Finding(path, "is set, but index.yaml has no release date", "add released to the version in index.yaml")
     elif recorded is not None and recorded != computed:
-        fix = "put the spec back and make the change in a new version"
+        fix = "restore the spec and make the change in a new version"
         yield Finding(path, f"records {recorded}, the spec has {computed}: a released runtime was changed", fix)
 
 
@@ -107,7 +105,7 @@ def _steps(spec: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(where, f"step {step} needs a container named {expected!r}", f"name one {expected}")
     if "trainer" not in steps:
         fix = f"label one replicatedJob's template with {_STEP_LABEL}: trainer"
-        yield Finding(path, "no entry is the trainer", fix)
+        yield Finding(path, "no entry has the trainer step", fix)
 
 
 def _at(value: Any, *keys: str) -> Any:

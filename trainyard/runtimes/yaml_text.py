@@ -12,36 +12,36 @@ from trainyard.manifests.scalars import is_ambiguous
 __all__ = ["Rank", "dumped", "removed", "with_value"]
 
 Rank = Callable[[tuple[str | int, ...], str], Any]
-"""From the path of a mapping and a key to what keys are sorted by; tells where a new key belongs."""
+"""Sort key of a mapping key, by the mapping's path; determines the position of new keys."""
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WIDTH: Final = 118
 
 
 def dumped(value: Any, indent: int = 0) -> str:
-    """Return a value as YAML in block style, indented, with a newline at its end."""
+    """Return a value as indented block-style YAML, with a trailing newline."""
     text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH - indent)
     return "".join(f"{' ' * indent}{line}" if line.strip() else line for line in text.splitlines(keepends=True))
 
 
 def with_value(text: str, path: Sequence[str | int], value: Any, rank: Rank = lambda _, key: 0) -> str:
-    """Return a text in which the value at a path is another one.
+    """Return a text with the value at a path replaced.
 
     Parameters
     ----------
     text
-        One YAML document whose root is a mapping, in block style where it is changed.
+        One YAML document with a mapping as its root.
     path
-        Keys and positions. The last keys may be missing; they are added.
+        Keys and indices. Missing trailing keys are added.
     value
         The new value.
     rank
-        Where a new key goes: before the first one with a higher rank, else to the end.
+        Position of a new key: before the first key with a higher rank, else at the end.
 
     Raises
     ------
     KeyError
-        A position of the path is not there.
+        An index of the path does not exist.
     """
     node = yaml.compose(text, Loader=_LOADER)
     for depth, part in enumerate(path):
@@ -66,12 +66,12 @@ def with_value(text: str, path: Sequence[str | int], value: Any, rank: Rank = la
 
 
 def removed(text: str, path: Sequence[str]) -> str:
-    """Return a text without the key at a path, and without the comment lines directly above it.
+    """Return a text without the key at a path and the comment lines directly above it.
 
     Raises
     ------
     KeyError
-        It is not there.
+        The key does not exist.
     """
     node = yaml.compose(text, Loader=_LOADER)
     for part in path[:-1]:
@@ -101,7 +101,7 @@ def _inline(node: yaml.Node) -> bool:
 
 
 def _data(node: yaml.Node | None) -> Any:
-    """Return what a list or mapping holds; nothing for a single value, which gives way to one."""
+    """Return the data of a list or mapping; empty for a scalar, which is replaced."""
     if not isinstance(node, yaml.CollectionNode):
         return {}
     return yaml.load(yaml.serialize(node), Loader=_LOADER)  # noqa: S506 - a safe loader
@@ -142,7 +142,7 @@ def _inserted(
 
 
 def _opens_item(line: str, column: int) -> bool:
-    """Return whether the dash of a list stands before the key, so that nothing fits between them."""
+    """Return whether a list dash precedes the key on its line, so that nothing can be inserted between them."""
     return bool(line[:column].strip())
 
 
@@ -178,7 +178,7 @@ def _with_comments(lines: list[str], line: int, column: int) -> int:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Double quotes around text that would be read as something else, and lists indented below their key."""
+    """Dumper that quotes ambiguous strings and indents lists below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

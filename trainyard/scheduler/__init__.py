@@ -1,4 +1,4 @@
-"""The Volcano scheduler's configuration: typed, with a reason for each line, and linted."""
+"""Volcano scheduler configuration: typed, with a reason for each line, and linted."""
 
 from trainyard.scheduler.configuration_lint import lint
 from trainyard.scheduler.presets import preset

@@ -17,7 +17,7 @@ ACTION_REASONS: Mapping[str, str] = {
     "preempt": "then move less important jobs of a queue out of the way; never for a job with a topology",
     "shuffle": "then evict what plug-in rescheduling chooses",
 }
-"""What each action is for."""
+"""Purpose of each action."""
 
 _NO_ENQUEUE = (
     "There is no enqueue: with a queue tree it finds a full cluster full and keeps the owner's gang from ever asking "
@@ -31,9 +31,9 @@ def preset(name: SchedulerPreset, *, accelerators: Sequence[str]) -> SchedulerCo
     Parameters
     ----------
     name
-        Which one.
+        Name of the preset.
     accelerators
-        Resource names of the accelerators, which placement is to pack.
+        Resource names of the accelerators, for bin packing.
     """
     return _PRESETS[name](tuple(accelerators))
 

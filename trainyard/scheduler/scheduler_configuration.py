@@ -1,4 +1,4 @@
-"""Scheduler configuration model, and its text in the form that Volcano reads."""
+"""Scheduler configuration model, and its serialization for Volcano."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WIDTH = 112
 
 @dataclass(frozen=True)
 class Action:
-    """One step of a scheduling session.
+    """One action of a scheduling session.
 
     Parameters
     ----------
     name
         Name of the action.
     reason
-        Why it is there, for the reader of the configuration.
+        Why it is on; a comment in the serialized text.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Plugin:
     name
         Name of the plug-in.
     reason
-        Why it is there and set this way.
+        Why it is on and set this way.
     switches
         Value by switch, in Volcano's spelling.
     arguments
@@ -57,18 +57,18 @@ class Plugin:
 
 @dataclass(frozen=True)
 class SchedulerConfiguration:
-    """A whole configuration.
+    """A complete scheduler configuration.
 
     Parameters
     ----------
     actions
-        Actions in the order a session runs them.
+        Actions in order of execution.
     tiers
-        Plug-ins by tier, the first tier having the first word.
+        Plug-ins by tier; the first tier has precedence.
     title
         First comment of the text.
     action_arguments
-        Value by argument, by action.
+        Value by argument, for each action.
     """
 
     actions: tuple[Action, ...]
@@ -78,7 +78,7 @@ class SchedulerConfiguration:
 
     @property
     def features(self) -> list[str]:
-        """Names of the actions, and of the plug-ins that do what they are there for, sorted: what rules ask about."""
+        """Names of the actions, and of the plug-ins whose main switch is on, sorted: input of rules."""
         plugins = (plugin for tier in self.tiers for plugin in tier)
         working = {
             plugin.name

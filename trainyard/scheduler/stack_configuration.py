@@ -1,4 +1,4 @@
-"""Scheduler configuration of a stack: its preset with the settings' changes, checked before use."""
+"""Scheduler configuration of a stack: its preset with changes from the settings, checked before use."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _OWN = "from the settings of the stack"
 
 
 def configuration(settings: StackSettings) -> str:
-    """Return ``volcano-scheduler.conf`` for a stack, as YAML with its reasons as comments.
+    """Return ``volcano-scheduler.conf`` of a stack: YAML with the reasons as comments.
 
     Raises
     ------
     TrainyardError
-        Volcano would ignore a part of it, drop the whole, or die; every finding is listed with its setting.
+        Volcano would ignore part of it, drop it, or crash; every finding has the path of its setting.
     """
-    problems = check_stack(settings)
-    if problems:
-        raise TrainyardError("The scheduler configuration has faults", findings=problems)
+    findings = check_stack(settings)
+    if findings:
+        raise TrainyardError("The scheduler configuration is invalid", findings=findings)
     return in_force(settings).text()
 
 
 def in_force(settings: StackSettings) -> SchedulerConfiguration:
-    """Return the configuration of a stack: the preset and what ``trainyard:scheduler`` says differently."""
+    """Return the configuration of a stack: the preset with the changes of ``trainyard:scheduler``."""
     own = settings.scheduler
     base = preset(own.preset, accelerators=settings.accelerator_resources)
     if not (own.actions or own.plugins or own.action_arguments):
@@ -54,10 +54,10 @@ def in_force(settings: StackSettings) -> SchedulerConfiguration:
 
 
 def check_stack(settings: StackSettings) -> list[Finding]:
-    """Find what Volcano would ignore, drop or die of in the configuration of a stack, by setting."""
+    """Find options of a stack's configuration that Volcano would ignore, drop or crash on, by setting."""
     chosen = in_force(settings)
-    problems = [replace(problem, path=_setting(problem.path, chosen)) for problem in lint(chosen.text())]
-    return [*problems, *_unused(settings, chosen), *_flattened(settings, chosen)]
+    findings = [replace(finding, path=_setting(finding.path, chosen)) for finding in lint(chosen.text())]
+    return [*findings, *_unused(settings, chosen), *_flattened(settings, chosen)]
 
 
 def _changed(tier: tuple[Plugin, ...], changes: dict[str, PluginSettings]) -> Iterator[Plugin]:
@@ -79,7 +79,7 @@ def _merged(plugin: Plugin, change: PluginSettings) -> Plugin:
 
 
 def _setting(path: str, chosen: SchedulerConfiguration) -> str:
-    """Return the setting that a place of the generated text comes from."""
+    """Return the setting that a path in the generated text comes from."""
     if found := _PLUGIN.match(path):
         name = chosen.tiers[int(found[1])][int(found[2])].name
         rest = re.sub(r"^\.(?!arguments)(\w+)", r".switches.\1", path[found.end() :])
@@ -94,7 +94,7 @@ def _unused(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator
     base = preset(settings.scheduler.preset, accelerators=settings.accelerator_resources)
     for name, change in settings.scheduler.plugins.items():
         if not change.enabled and base.plugin(name) is None:
-            message = f"plug-in {name} is taken out, but preset {settings.scheduler.preset} does not have it"
+            message = f"plug-in {name} is turned off, but preset {settings.scheduler.preset} does not contain it"
             yield Finding(f"{_SECTION}.plugins.{name}", message, "remove the entry", "scheduler-plugin")
     on = {action.name for action in chosen.actions}
     for action in settings.scheduler.action_arguments:
@@ -104,12 +104,14 @@ def _unused(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator
 
 
 def _flattened(settings: StackSettings, chosen: SchedulerConfiguration) -> Iterator[Finding]:
-    """Find a tree of queues that the scheduler would not read."""
+    """Find a queue tree that the scheduler would ignore."""
     capacity = chosen.plugin("capacity")
     if capacity is not None and capacity.switches.get("enableHierarchy"):
         return
     below = sorted(name for name, queue in settings.queues.items() if queue.parent != "root")
     if below:
-        message = f"queues {', '.join(below)} have a parent, but the tree is off: limits of parents would not hold"
-        fix = "choose preset training, hierarchical or preemption, or put the queues side by side"
+        message = (
+            f"queues {', '.join(below)} have a parent, but the tree is off: limits of parents would not be enforced"
+        )
+        fix = "choose preset training, hierarchical or preemption, or remove the parents"
         yield Finding(f"{_SECTION}.preset", message, fix, "scheduler-tree")

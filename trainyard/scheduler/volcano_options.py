@@ -1,8 +1,8 @@
 """Scheduler options of a Volcano version: actions, plug-ins, switches, arguments and their types.
 
 Upstream sources at 1.14.1: ``pkg/scheduler/conf/scheduler_conf.go`` (keys and switches), ``pkg/scheduler/actions`` and
-``pkg/scheduler/plugins`` (names and arguments), ``pkg/scheduler/framework/arguments.go`` (types). The switches are
-spelt irregularly upstream; a key in any other spelling is dropped without a word.
+``pkg/scheduler/plugins`` (names and arguments), ``pkg/scheduler/framework/arguments.go`` (types). The switches have
+irregular spellings upstream; any other spelling is silently dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """The type an argument must have."""
+    """Type of an argument."""
 
     INTEGER = "a whole number"
     NUMBER = "a number"
@@ -39,18 +39,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class PluginGrammar:
-    """What one plug-in takes.
+    """Supported arguments of one plug-in.
 
     Parameters
     ----------
     arguments
         Type by argument.
     prefixes
-        Type by the beginning of arguments whose end is chosen by the user.
+        Type by the prefix of arguments whose rest is chosen by the user.
     fatal
-        Arguments whose wrong type ends the scheduler; a wrong type of the others is ignored with a warning.
+        Arguments whose wrong type crashes the scheduler; for others a wrong type is ignored with a warning.
     free
-        Whether arguments that are not listed exist.
+        Whether unlisted arguments are allowed.
     """
 
     arguments: Mapping[str, Kind]
@@ -67,9 +67,9 @@ SWITCHES: tuple[str, ...] = get_args(SwitchName)
 
 ESSENTIAL_SWITCHES: Mapping[str, Mapping[str, str]] = {
     "gang": {"enableJobReady": "gangs would be broken up"},
-    "network-topology-aware": {"enabledHyperNodeGradient": "hard topology would be ignored in silence"},
+    "network-topology-aware": {"enabledHyperNodeGradient": "hard topology would be silently ignored"},
 }
-"""Switches without which a plug-in does not do what it is there for, and what happens then."""
+"""Main switches of plug-ins, and the effect of turning them off."""
 
 _PREDICATE_CACHE = {"predicateErrorCacheEnable": Kind.BOOLEAN}
 
@@ -221,4 +221,4 @@ PLUGINS: Mapping[str, PluginGrammar] = {
     "tdm": _FREE,
     "usage": _FREE,
 }
-"""Every plug-in of 1.14.1 and what it takes."""
+"""Supported arguments of every plug-in of 1.14.1."""

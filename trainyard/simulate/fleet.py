@@ -20,7 +20,7 @@ from trainyard.controller.resources import HYPER_NODES, POD_GROUPS, QUEUES
 from trainyard.kube import ApiError, Client, Resource
 from trainyard.kube.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 from trainyard.queues import DEFAULT, ROOT
-from trainyard.queues.builtin_queues import RESERVED, made_room
+from trainyard.queues.builtin_queues import RESERVED, root_preparation
 from trainyard.settings import StackSettings
 from trainyard.simulate.bare_volcano import MANAGER, PATIENCE, PAUSE, configure, queue_open, wait_until
 from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE
@@ -121,7 +121,7 @@ async def _patch(client: Client, body: dict[str, Any]) -> None:
     name, spec = body["metadata"]["name"], body["spec"]
     if name == ROOT:
         live = await client.get(QUEUES, ROOT)
-        spec = {**(made_room(live["spec"], spec["capability"]) or {}), **spec}
+        spec = {**(root_preparation(live["spec"], spec["capability"]) or {}), **spec}
     await _retry(partial(client.merge_patch, QUEUES, name, {"spec": spec}))
 
 

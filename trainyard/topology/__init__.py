@@ -1,4 +1,4 @@
-"""The network fabric: checked, and compiled to HyperNodes and node labels."""
+"""The network fabric: checks, and its compilation to HyperNodes and node labels."""
 
 from trainyard.topology.fabric_checks import check_fabric
 from trainyard.topology.fabric_compiler import Fabric, FabricDomain, FabricNode, compile_fabric

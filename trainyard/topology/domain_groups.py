@@ -1,4 +1,4 @@
-"""Groups of domains that differ in name alone: a picture shows one of each."""
+"""Groups of domains that differ only in name: drawings show one of each."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import dataclass
 
 from trainyard.topology.fabric_compiler import Fabric, FabricDomain
 
-__all__ = ["Alike", "Alikeness"]
+__all__ = ["DomainGroup", "DomainGrouping"]
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Sibling domains of the same make.
+class DomainGroup:
+    """Sibling domains of the same structure.
 
     Parameters
     ----------
     domains
-        They, in the order of the settings.
+        Members, in settings order.
     """
 
     domains: tuple[FabricDomain, ...]
 
     @property
     def first(self) -> FabricDomain:
-        """The one to show for all."""
+        """The representative of the group."""
         return self.domains[0]
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """Size of the group."""
         return len(self.domains)
 
 
-class Alikeness:
-    """Compares the domains of a fabric by what they hold: tiers, numbers of nodes and their shapes, not names.
+class DomainGrouping:
+    """Groups the domains of a fabric by structure: tiers, numbers of nodes and their shapes, not names.
 
     Parameters
     ----------
@@ -65,26 +65,26 @@ class Alikeness:
             self._make[domain.name] = known.setdefault(key, len(known))
 
     def below(self, domain: FabricDomain) -> list[FabricDomain]:
-        """Return the domains one tier below."""
+        """Return the child domains."""
         return [self._by_name[member] for member in domain.members] if domain.tier > 1 else []
 
-    def neighbours(self, domains: Sequence[FabricDomain]) -> list[Alike]:
-        """Group siblings that are alike and next to each other, in their order."""
+    def adjacent(self, domains: Sequence[FabricDomain]) -> list[DomainGroup]:
+        """Group adjacent siblings of the same structure, in their order."""
         groups: list[list[FabricDomain]] = []
         for domain in domains:
             if groups and self._make[groups[-1][0].name] == self._make[domain.name]:
                 groups[-1].append(domain)
             else:
                 groups.append([domain])
-        return [Alike(tuple(group)) for group in groups]
+        return [DomainGroup(tuple(group)) for group in groups]
 
-    def all(self, domains: Sequence[FabricDomain]) -> list[Alike]:
-        """Group all siblings that are alike, in the order of the first of each group."""
+    def all(self, domains: Sequence[FabricDomain]) -> list[DomainGroup]:
+        """Group all siblings of the same structure, in the order of the first of each group."""
         groups: dict[int, list[FabricDomain]] = {}
         for domain in domains:
             groups.setdefault(self._make[domain.name], []).append(domain)
-        return [Alike(tuple(group)) for group in groups.values()]
+        return [DomainGroup(tuple(group)) for group in groups.values()]
 
-    def single(self, domains: Sequence[FabricDomain]) -> list[Alike]:
-        """Return each domain as a group of its own."""
-        return [Alike((domain,)) for domain in domains]
+    def single(self, domains: Sequence[FabricDomain]) -> list[DomainGroup]:
+        """Return each domain as its own group."""
+        return [DomainGroup((domain,)) for domain in domains]

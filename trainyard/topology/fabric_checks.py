@@ -20,35 +20,35 @@ _MAX_MEMBERS = 10_000
 
 
 def check_fabric(settings: FabricSettings, *, path: str = "trainyard:fabric") -> list[Finding]:
-    """Find what keeps a fabric from being compiled.
+    """Find errors that prevent the compilation of a fabric.
 
     Parameters
     ----------
     settings
         The fabric.
     path
-        Where the settings are, the start of each problem's path.
+        Path of the settings, the prefix of each finding's path.
 
     Returns
     -------
     list of Finding
-        Errors only, in the order of the settings; empty for a fabric that can be compiled.
+        Errors only, in settings order; empty if the fabric can be compiled.
     """
     found = fabric_findings(settings, path=path)
     return [finding for finding in found if finding.severity is Severity.ERROR]
 
 
 def fabric_findings(settings: FabricSettings, *, path: str = "trainyard:fabric", file: str = "") -> list[Finding]:
-    """Find every fault of a fabric, warnings included.
+    """Find all errors and warnings of a fabric.
 
     Parameters
     ----------
     settings
         The fabric.
     path
-        Where the settings are, the start of each problem's path.
+        Path of the settings, the prefix of each finding's path.
     file
-        Name of the file they are in.
+        Name of the file of the settings.
     """
     return [replace(finding, file=file) for finding in _findings(settings, path)]
 
@@ -74,7 +74,7 @@ def _size(settings: FabricSettings, path: str) -> Iterator[Finding]:
         ("domains", domain_count(settings), MAX_DOMAINS),
     ):
         if count > limit:
-            message = f"the fabric has {count:,} {what}; at most {limit:,} are handled"
+            message = f"the fabric has {count:,} {what}; at most {limit:,} are supported"
             yield RULES.finding(f"{path}.domains", message, "correct a number of nodes or copies", "fabric-size")
 
 
@@ -89,13 +89,15 @@ def _names(placed: list[Placed]) -> Iterator[Finding]:
             yield RULES.finding(
                 f"{each.where}.name",
                 message,
-                "give the domain a name of its own",
+                "use a unique name",
                 "fabric-domain-duplicate",
                 object=each.name,
             )
         first.setdefault(each.name, each.where)
         if len(each.name) > _LABEL_VALUE_LIMIT:
-            message = f"domain {each.name!r} has {len(each.name)} characters; a label value holds {_LABEL_VALUE_LIMIT}"
+            message = (
+                f"domain {each.name!r} has {len(each.name)} characters; a label value has at most {_LABEL_VALUE_LIMIT}"
+            )
             fix = "shorten its name or those of the copied domains above"
             yield RULES.finding(f"{each.where}.name", message, fix, "fabric-domain-name", object=each.name)
 
@@ -110,11 +112,11 @@ def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
     domain, name = each.domain, each.name
     if (domain.domains is None) == (domain.nodes is None):
         message = f"domain {name!r} has {_NEITHER if domain.nodes is None else _BOTH}"
-        yield each.where, message, "give it nodes or domains, one of the two", "fabric-domain-shape"
+        yield each.where, message, "set either nodes or domains", "fabric-domain-shape"
         return
     if domain.domains is not None:
         if not domain.domains:
-            message = f"domain {name!r} has no domains below it"
+            message = f"domain {name!r} has no child domains"
             yield f"{each.where}.domains", message, "add one or remove the domain", "fabric-domain-empty"
         members = sum(child.copies or 1 for child in domain.domains)
     elif isinstance(domain.nodes, int):
@@ -128,18 +130,18 @@ def _content(each: Placed) -> Iterator[tuple[str, str, str, str]]:
             message = f"domain {name!r} has no nodes; a HyperNode needs at least one member"
             yield f"{each.where}.nodes", message, "name a node or remove the domain", "fabric-domain-empty"
         elif name != domain.name or domain.copies is not None:
-            message = f"domain {name!r} is one of several copies, but its nodes are named"
-            yield f"{each.where}.nodes", message, "give their number, or write the copies out", "fabric-copies"
+            message = f"domain {name!r} has copies, but its nodes are named"
+            yield f"{each.where}.nodes", message, "set their number, or declare each copy", "fabric-copies"
     if members > _MAX_MEMBERS:
-        message = f"domain {name!r} has {members:,} members, more than the {_MAX_MEMBERS:,} that fit into one object"
-        yield each.where, message, "put a tier between, or correct the number", "fabric-domain-size"
+        message = f"domain {name!r} has {members:,} members, but one object supports at most {_MAX_MEMBERS:,}"
+        yield each.where, message, "add a tier between, or correct the number", "fabric-domain-size"
 
 
 def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> Iterator[Finding]:
     for name, count in Counter(settings.tier_names).items():
         if count > 1:
-            message = f"tier name {name!r} is used {count} times; Volcano would take it for either tier by chance"
-            yield RULES.finding(f"{path}.tierNames", message, "give each tier a name of its own", "fabric-tier-names")
+            message = f"tier name {name!r} is used {count} times; Volcano would use either tier at random"
+            yield RULES.finding(f"{path}.tierNames", message, "use unique names", "fabric-tier-names")
     leaves = [each for each in placed if each.domain.domains is None]
     if not leaves:
         return
@@ -149,14 +151,14 @@ def _tiers(settings: FabricSettings, placed: list[Placed], path: str) -> Iterato
         if each.depth != usual:
             message = (
                 f"the nodes of domain {each.name!r} are {each.depth} level(s) below the top, those of other "
-                f"domains {usual}: a tier would mean different things in different places"
+                f"domains {usual}: tiers would be inconsistent"
             )
-            fix = f"put it {usual - 1} level(s) deep like the others"
+            fix = f"declare it {usual - 1} level(s) deep like the others"
             yield RULES.finding(each.where, message, fix, "fabric-mixed-depth", object=each.name)
     if len(depths) == 1 and len(settings.tier_names) != usual:
-        message = f"{len(settings.tier_names)} tier name(s) for {usual} level(s): {', '.join(settings.tier_names)}"
+        message = f"{len(settings.tier_names)} tier name(s), but {usual} level(s): {', '.join(settings.tier_names)}"
         yield RULES.finding(
-            f"{path}.tierNames", message, f"name {usual} tier(s), from the nodes upward", "fabric-tier-names"
+            f"{path}.tierNames", message, f"set {usual} tier name(s), lowest tier first", "fabric-tier-names"
         )
 
 
@@ -169,11 +171,16 @@ def _nodes(placed: list[Placed]) -> Iterator[Finding]:
             if name in first:
                 message = f"node {name!r} is in domain {each.name!r} and in domain {first[name]!r}"
                 yield RULES.finding(
-                    f"{each.where}.nodes", message, "leave it in one of them", "fabric-node-duplicate", object=each.name
+                    f"{each.where}.nodes",
+                    message,
+                    "remove it from one of them",
+                    "fabric-node-duplicate",
+                    object=each.name,
                 )
             elif len(name) > _LABEL_VALUE_LIMIT:
                 message = (
-                    f"node name {name!r} has {len(name)} characters; label {HOSTNAME_LABEL} holds {_LABEL_VALUE_LIMIT}"
+                    f"node name {name!r} has {len(name)} characters; label {HOSTNAME_LABEL} has at most "
+                    f"{_LABEL_VALUE_LIMIT}"
                 )
                 fix = "shorten the name of the domain or of the node"
                 yield RULES.finding(f"{each.where}.nodes", message, fix, "fabric-node-name", object=each.name)
@@ -198,7 +205,7 @@ def _shapes(settings: FabricSettings, placed: list[Placed], path: str) -> Iterat
     for shape in sorted(set(settings.shapes) - used):
         message = f"no domain has nodes of shape {shape!r}"
         yield RULES.finding(
-            f"{path}.shapes.{shape}", message, "remove it, or name it at a domain", "fabric-shape-unused"
+            f"{path}.shapes.{shape}", message, "remove it, or use it for a domain", "fabric-shape-unused"
         )
 
 
@@ -207,9 +214,9 @@ def _single_shapes(each: Placed) -> Iterator[Finding]:
     own = set(each.nodes)
     for node in each.domain.shape_by_node:
         if copied or node not in own:
-            message = f"node {node!r} is not one of domain {each.name!r}"
+            message = f"node {node!r} is not a node of domain {each.name!r}"
             if copied:
-                message = f"domain {each.name!r} is one of several copies, whose nodes cannot differ"
+                message = f"domain {each.name!r} has copies, whose nodes cannot differ"
             yield RULES.finding(
                 f"{each.where}.shapeByNode[{node}]",
                 message,
@@ -225,5 +232,5 @@ def _labels(settings: FabricSettings, path: str) -> Iterator[Finding]:
     for where, shape in shapes.items():
         for key in shape.labels:
             if key in (HOSTNAME_LABEL, SHAPE_LABEL) or key.startswith((LABEL_PREFIX, RAIL_PREFIX)):
-                message = f"label {key} is written for each node from the fabric"
+                message = f"label {key} is derived from the fabric"
                 yield RULES.finding(f"{where}.labels[{key}]", message, "remove it", "fabric-node-label")

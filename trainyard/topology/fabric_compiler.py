@@ -1,8 +1,8 @@
 """Compile the settings of a fabric to HyperNodes and labeled nodes.
 
-A domain of the lowest level becomes a HyperNode of tier 1, the level above tier 2 and so on: Volcano walks from a
-HyperNode to its ancestors by rising tier, so a tier is the height of a domain above its nodes. Members are always
-matched by exact name: on members of type HyperNode the scheduler ignores the other selectors, and regular
+A domain of the lowest level becomes a HyperNode of tier 1, the level above becomes tier 2 and so on: Volcano walks from
+a HyperNode to its ancestors by rising tier, so a tier is the height of a domain above its nodes. Members are always
+matched by exact name, because the scheduler ignores the other selectors of members of type HyperNode, and regular
 expressions are not anchored.
 """
 
@@ -34,11 +34,11 @@ class FabricNode:
     capacity
         Capacity by resource name, in Kubernetes quantities.
     labels
-        Labels of the node: its host name, those of its shape, one for each tier and one for each rail.
+        Labels of the node: its host name, those of its shape, one per tier and one per rail.
     path
-        Names of the domains it is in, lowest tier first; the first one is its rack.
+        Names of its domains, lowest tier first; the first one is its rack.
     shape
-        Name of its shape, empty for the fabric's own.
+        Name of its shape; empty: the fabric's own.
     """
 
     name: str
@@ -61,11 +61,11 @@ class FabricDomain:
     tier_name
         Name of the tier.
     parent
-        Domain above, None at the top.
+        Parent domain; None at the top.
     members
-        Names of the nodes (tier 1) or of the domains one tier below.
+        Names of its nodes (tier 1) or child domains.
     node_count
-        Nodes in the domain and below.
+        Number of nodes in the domain and below.
     """
 
     name: str
@@ -78,7 +78,7 @@ class FabricDomain:
 
 @dataclass(frozen=True)
 class Fabric:
-    """A proved fabric.
+    """A checked fabric.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Fabric:
     nodes
         Every node, in the order of the settings.
     shapes
-        Capacity of a node by the name of its shape; those in use.
+        Capacity of a node by the name of its shape; used shapes only.
     """
 
     levels: tuple[str, ...]
@@ -99,15 +99,15 @@ class Fabric:
 
     @property
     def hyper_nodes(self) -> list[dict[str, Any]]:
-        """HyperNode manifests, lowest tier first: the order to create them in."""
+        """HyperNode manifests, lowest tier first: the order of creation."""
         return [hyper_node(domain) for domain in self.domains]
 
     @property
     def order(self) -> dict[str, tuple[str, ...]]:
         """HyperNodes that must exist before each HyperNode, by name.
 
-        The same edges order deletion: a member that its parent still lists must not go first, because that stops
-        the scheduler of Volcano 1.14.1.
+        The same edges order deletion: deleting a member that its parent still lists stops the scheduler of Volcano
+        1.14.1.
         """
         return {domain.name: () if domain.tier == 1 else domain.members for domain in self.domains}
 
@@ -128,16 +128,16 @@ def compile_fabric(settings: FabricSettings) -> Fabric:
     Returns
     -------
     Fabric
-        The same for the same settings; the names of a domain and its nodes do not depend on other domains.
+        Deterministic; the names of a domain and its nodes do not depend on other domains.
 
     Raises
     ------
     TrainyardError
-        The fabric has faults; every one is listed with its path.
+        The fabric is invalid; every error is listed with its path.
     """
     findings = check_fabric(settings)
     if findings:
-        raise TrainyardError("The fabric has faults", findings=findings)
+        raise TrainyardError("The fabric is invalid", findings=findings)
     if not settings.domains:
         return Fabric((), (), ())
     placed = list(walk(settings, ""))

@@ -11,17 +11,17 @@ SHAPE_LABEL = "trainyard.dev/node-shape"
 
 
 def domain_label(tier_name: str) -> str:
-    """Return the key of the node label that holds the node's domain of a tier."""
+    """Return the key of the node label with the node's domain of a tier."""
     return f"{LABEL_PREFIX}{tier_name}"
 
 
 def rail_label(rail: int) -> str:
-    """Return the key of the node label that holds the leaf switch of one of the node's rails."""
+    """Return the key of the node label with the leaf switch of a rail."""
     return f"{RAIL_PREFIX}{rail}"
 
 
 def node_names(domain: str, nodes: int | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the names of a lowest-level domain's nodes: those given, or ``<domain>-node-<n>``."""
+    """Return the node names of a lowest-level domain: explicit ones, or ``<domain>-node-<n>``."""
     if isinstance(nodes, int):
         return tuple(f"{domain}-node-{number}" for number in range(nodes))
     return nodes or ()

@@ -1,4 +1,4 @@
-"""Check of files that declare a fabric: settings, HyperNode manifests, and nodes to compare with."""
+"""Checks of files that declare a fabric: settings, HyperNode manifests, and nodes to compare with."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["check_texts"]
 
 
 def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Find every fault of the fabrics and HyperNodes that texts hold.
+    """Find all errors and warnings of the fabrics and HyperNodes in texts.
 
-    Manifests of all texts are judged as one cluster. Nodes among them are what settings are compared with, too.
+    Manifests of all texts are evaluated as one cluster. Their nodes are also compared with the settings.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
     Raises
     ------
     TrainyardError
-        A text cannot be read, or none of them holds a fabric.
+        A text cannot be parsed, or none of them contains a fabric.
     """
     fabrics: list[tuple[str, FabricSettings]] = []
     documents: list[tuple[str, object]] = []
@@ -43,8 +43,8 @@ def check_texts(texts: Sequence[tuple[str, str]]) -> list[Finding]:
     manifests = read_manifests(documents)
     if not fabrics and not manifests.hyper_nodes and not manifests.findings:
         raise TrainyardError(
-            f"There is neither a fabric nor a HyperNode in {', '.join(name for name, _ in texts)}",
-            fix="give stack settings or HyperNode manifests; `trainyard topology import` reads other descriptions",
+            f"Neither a fabric nor a HyperNode in {', '.join(name for name, _ in texts)}",
+            fix="use stack settings or HyperNode manifests; `trainyard topology import` reads other descriptions",
         )
     findings = [finding for name, fabric in fabrics for finding in fabric_findings(fabric, file=name)]
     if fabrics and not any(finding.severity is Severity.ERROR for finding in findings):

@@ -1,4 +1,4 @@
-"""Graph of HyperNodes: members and the faults of the graph alone."""
+"""Graph of HyperNodes: members, and checks of the edges."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["Graph"]
 
 
 class Graph:
-    """The HyperNodes with their edges; they may be faulty.
+    """The HyperNodes with their edges; possibly invalid.
 
     Parameters
     ----------
     hyper_nodes
-        The HyperNodes; of several with one name the last one counts, as it does when they are applied.
+        The HyperNodes; of several with the same name the last one counts, as when they are applied.
     """
 
     def __init__(self, hyper_nodes: Sequence[HyperNode]) -> None:
         self.by_name = {each.name: each for each in hyper_nodes}
         self.parents: dict[str, list[tuple[HyperNode, Member]]] = {}
-        """For each HyperNode that is listed anywhere, by whom; each parent once."""
+        """Parents of each listed HyperNode, each parent once."""
         self._below: dict[str, list[str]] = {}
         for each in self.by_name.values():
             listed: dict[str, Member] = {}
@@ -37,18 +37,18 @@ class Graph:
 
     @property
     def is_forest(self) -> bool:
-        """Whether every HyperNode has at most one parent and none is above itself."""
+        """Whether every HyperNode has at most one parent and there is no cycle."""
         return all(len(parents) == 1 for parents in self.parents.values()) and not self.cycles
 
     def above(self, name: str) -> list[HyperNode]:
-        """Return a HyperNode of a forest and those above it, upward."""
+        """Return a HyperNode of a forest and its ancestors, upward."""
         chain = [self.by_name[name]]
         while parents := self.parents.get(chain[-1].name):
             chain.append(parents[0][0])
         return chain
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the faults of the edges."""
+        """Yield the findings of the edges."""
         for name, parents in self.parents.items():
             for parent, member in parents:
                 if parent.name == name:
@@ -73,17 +73,17 @@ class Graph:
             if len(cycle) > 1:
                 first = self.by_name[cycle[0]]
                 shown = [*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]]
-                message = f"HyperNodes are above each other: {' → '.join(shown)}"
+                message = f"HyperNodes form a cycle: {' → '.join(shown)}"
                 fix = "remove one of these members"
                 yield RULES.finding(first.path(), message, fix, "hypernode-cycle", object=first.name, file=first.file)
 
     @cached_property
     def cycles(self) -> list[tuple[str, ...]]:
-        """One cycle for each knot of HyperNodes that are above each other, from its first name downward."""
+        """One cycle per strongly connected component, from its first name downward."""
         return [self._cycle(knot) for knot in self._knots()]
 
     def _knots(self) -> Iterator[set[str]]:
-        """Yield the strongly connected components with a cycle (Tarjan's algorithm, without recursion)."""
+        """Yield the strongly connected components that have a cycle (Tarjan's algorithm, without recursion)."""
         index: dict[str, int] = {}
         low: dict[str, int] = {}
         stack: list[str] = []

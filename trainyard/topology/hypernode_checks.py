@@ -18,17 +18,17 @@ _SOURCE_LABEL = "volcano.sh/network-topology-source"
 
 
 def check_hyper_nodes(manifests: Manifests) -> list[Finding]:
-    """Find every fault of HyperNodes.
+    """Find all errors and warnings of HyperNodes.
 
     Parameters
     ----------
     manifests
-        The HyperNodes that the cluster is to have, all of them; and its nodes, where membership is to be judged.
+        All desired HyperNodes of the cluster; and its nodes, if membership is to be checked.
 
     Returns
     -------
     list of Finding
-        Errors and warnings, in the order of the manifests within each kind of fault.
+        Errors and warnings, by rule in the order of the manifests.
     """
     return [*manifests.findings, *_findings(manifests)]
 
@@ -51,8 +51,8 @@ def _repeated(hyper_nodes: Sequence[HyperNode]) -> Iterator[Finding]:
     for each in hyper_nodes:
         if each.name in first:
             other = first[each.name].file
-            message = f"HyperNode {each.name!r} is there twice{f', first in {other}' if other else ''}"
-            fix = "remove one, or give it a name of its own"
+            message = f"HyperNode {each.name!r} is declared twice{f', first in {other}' if other else ''}"
+            fix = "remove one, or use a unique name"
             yield _finding(each, each.path(), message, fix, "hypernode-name-duplicate")
         first.setdefault(each.name, each)
 
@@ -62,13 +62,13 @@ def _own(each: HyperNode) -> Iterator[Finding]:
         message = f"HyperNode {each.name!r} has tier 0"
         yield _finding(each, f"{each.path()}.spec.tier", message, "number the tiers from 1", "hypernode-tier-zero")
     if _SOURCE_LABEL in each.labels:
-        message = f"HyperNode {each.name!r} carries label {_SOURCE_LABEL}: {each.labels[_SOURCE_LABEL]}"
-        fix = "remove the label, or leave this HyperNode to the discovery and out of the file"
+        message = f"HyperNode {each.name!r} has label {_SOURCE_LABEL}: {each.labels[_SOURCE_LABEL]}"
+        fix = "remove the label, or remove this HyperNode, which the discovery owns, from the file"
         yield _finding(each, f"{each.path()}.metadata.labels", message, fix, "hypernode-discovered")
     kinds = {member.type for member in each.members}
     if len(kinds) > 1:
-        message = f"HyperNode {each.name!r} of tier {each.tier} lists nodes beside HyperNodes"
-        fix = "put the nodes into a HyperNode of their own one tier below"
+        message = f"HyperNode {each.name!r} of tier {each.tier} lists nodes and HyperNodes"
+        fix = "move the nodes to a separate HyperNode one tier below"
         yield _finding(each, f"{each.path()}.spec.members", message, fix, "hypernode-member-kind")
     counts: Counter[tuple[str, str]] = Counter()
     for member in each.members:
@@ -112,7 +112,7 @@ def _regex(each: HyperNode, member: Member, where: str, index: NodeIndex | None)
             message += f", {_listed(extra)} too"
         yield _finding(each, where, message, f"write ^(?:{shown})$", "hypernode-regex-unanchored")
     if index is not None and matched is None:
-        message = f"regular expression {shown!r} is not evaluated here: which nodes it matches is not known"
+        message = f"regular expression {shown!r} is not evaluated: its nodes are unknown"
         fix = "list the nodes by exactMatch, or use a simpler expression"
         yield _finding(each, where, message, fix, "hypernode-selector-unchecked")
     elif matched == []:
@@ -121,7 +121,7 @@ def _regex(each: HyperNode, member: Member, where: str, index: NodeIndex | None)
 
 
 def _beyond(pattern: str, matched: list[str] | None, index: NodeIndex | None) -> list[str]:
-    """Return the names that are members only because an expression is not anchored."""
+    """Return the names that match only because an expression is not anchored."""
     if matched is None or index is None:
         return []
     whole = index.regex(f"^(?:{pattern})$")
@@ -131,7 +131,7 @@ def _beyond(pattern: str, matched: list[str] | None, index: NodeIndex | None) ->
 def _labels(each: HyperNode, member: Member, where: str, index: NodeIndex | None) -> Iterator[Finding]:
     if not member.value.get("matchLabels") and not member.value.get("matchExpressions"):
         message = f"an empty labelMatch in HyperNode {each.name!r} matches no node"
-        fix = "name a label, or list the nodes by exactMatch"
+        fix = "set a label, or list the nodes by exactMatch"
         yield _finding(each, where, message, fix, "hypernode-label-match-empty")
         return
     if index is None:
@@ -154,8 +154,8 @@ def _tiers(hyper_nodes: Sequence[HyperNode]) -> Iterator[Finding]:
         where = f"{each.path()}.spec.tierName"
         if each.tier_name != first.tier_name:
             message = (
-                f"HyperNode {each.name!r} calls tier {each.tier} {each.tier_name or 'nothing'!r}, "
-                f"{first.name!r} calls it {first.tier_name or 'nothing'!r}"
+                f"tier {each.tier} has the name {each.tier_name!r} in HyperNode {each.name!r}, but "
+                f"{first.tier_name!r} in {first.name!r}"
             )
             fix = "give all HyperNodes of a tier the same tierName"
             yield _finding(each, where, message, fix, "hypernode-tier-name-mixed")
@@ -167,7 +167,7 @@ def _tiers(hyper_nodes: Sequence[HyperNode]) -> Iterator[Finding]:
                 f"tier name {each.tier_name!r} is used for tier {each.tier} ({each.name!r}) and for tier {named.tier} "
                 f"({named.name!r})"
             )
-            yield _finding(each, where, message, "give each tier a name of its own", "hypernode-tier-name")
+            yield _finding(each, where, message, "use a unique name for each tier", "hypernode-tier-name")
     tiers = sorted(by_tier)
     missing = sorted(set(range(1, tiers[-1] + 1)) - set(tiers))[:10] if tiers and tiers[-1] <= 1000 else []
     if missing or (tiers and tiers[-1] > 1000):

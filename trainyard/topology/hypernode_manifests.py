@@ -1,4 +1,4 @@
-"""Parse manifests of HyperNodes and nodes; what cannot be parsed becomes a finding."""
+"""Parse manifests of HyperNodes and nodes; invalid parts become findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Member(NamedTuple):
     type
         ``Node`` or ``HyperNode``.
     selector
-        How it is matched.
+        Kind of match.
     value
         The name, the pattern, or the label selector.
     position
@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """One HyperNode.
+    """A parsed HyperNode.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ class HyperNode:
     tier
         Its tier.
     tier_name
-        The tier's name, empty where it has none.
+        Name of its tier; empty if unset.
     members
-        The members that can be read.
+        Its valid members.
     labels
         Its labels.
     file
-        Name of the file it is in.
+        Name of its file.
     """
 
     name: str
@@ -69,14 +69,14 @@ class HyperNode:
     file: str = ""
 
     def path(self, member: Member | None = None) -> str:
-        """Return where it, or one of its members, is."""
+        """Return the path of the HyperNode, or of one of its members."""
         own = f"HyperNode/{self.name}"
         return own if member is None else f"{own}.spec.members[{member.position}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node of a cluster.
+    """A node of a cluster.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class Node:
         Its name.
     labels
         Its labels.
-    devices
+    Its devices, such as ``nvidia.com/gpu``, with the amounts.
         Devices it offers, such as ``nvidia.com/gpu``, with the amount.
-    capacity
+    All its resources.
         Everything it offers.
     """
 
@@ -98,16 +98,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Manifests:
-    """What manifests hold.
+    """Parsed manifests.
 
     Parameters
     ----------
     hyper_nodes
         The HyperNodes, in their order.
     nodes
-        The nodes; None where the manifests name none, so that membership cannot be judged.
+        The nodes; None if the manifests contain none: then membership is not checked.
     findings
-        What could not be read.
+        Errors of parsing.
     """
 
     hyper_nodes: tuple[HyperNode, ...]
@@ -121,12 +121,12 @@ def is_manifest(document: object) -> bool:
 
 
 def read_manifests(documents: Iterable[tuple[str, object]]) -> Manifests:
-    """Read HyperNodes and nodes.
+    """Parse HyperNodes and nodes.
 
     Parameters
     ----------
     documents
-        Objects, each with the name of its file; lists of objects are opened, other kinds are passed over.
+        Objects, each with the name of its file; Lists are unpacked, other kinds are ignored.
     """
     hyper_nodes: list[HyperNode] = []
     nodes: list[Node] | None = None
@@ -184,7 +184,7 @@ def _hyper_node(body: Mapping[str, Any], file: str, found: list[tuple[str, str, 
         return None
     tier = spec.get("tier")
     if not isinstance(tier, int) or isinstance(tier, bool) or not 0 <= tier < 2**31:
-        found.append((".spec.tier", f"tier is {_shown(tier)}", "use a whole number from 1 upward", _SHAPE))
+        found.append((".spec.tier", f"tier is {_shown(tier)}", "use an integer of at least 1", _SHAPE))
         return None
     tier_name = spec.get("tierName")
     if tier_name is not None and not isinstance(tier_name, str):
@@ -256,7 +256,7 @@ def _node(body: Mapping[str, Any]) -> Node | None:
 
 
 def _mapping(value: object) -> Mapping[Any, Any]:
-    if type(value) is dict:  # nearly always, and told much sooner
+    if type(value) is dict:  # the usual case, and much faster
         return value
     return value if isinstance(value, Mapping) else {}
 

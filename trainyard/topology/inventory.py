@@ -11,10 +11,10 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.settings.fabric import NodeShape
 
-__all__ = ["MAX_PROBLEMS", "Found", "Survey", "dns_label", "natural", "refuse"]
+__all__ = ["MAX_FINDINGS", "Inventory", "InventoryNode", "dns_label", "natural", "raise_findings"]
 
-MAX_PROBLEMS = 50
-"""Faults that one message lists; the rest is counted."""
+MAX_FINDINGS = 50
+"""Number of findings listed in one message; the others are counted."""
 
 _LABEL_LIMIT = 63
 _DIGITS = re.compile(r"(\d+)")
@@ -22,21 +22,21 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One node as a source describes it.
+class InventoryNode:
+    """One node as described by a source.
 
     Parameters
     ----------
     name
         Name of the node.
     path
-        Names of the domains it is in as the source spells them, lowest tier first.
+        Names of its domains as spelled by the source, lowest tier first.
     where
-        Where the source says so, for messages: ``line 12``, ``Node gpu-1``.
+        Position in the source, for messages: ``line 12``, ``Node gpu-1``.
     shape
-        Name of its shape, empty where the source tells none.
+        Name of its shape; empty if the source does not contain it.
     rails
-        Leaf switch of each rail, empty where the source tells none.
+        Leaf switch of each rail; empty if the source does not contain them.
     """
 
     name: str
@@ -47,8 +47,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Survey:
-    """The nodes of a fabric and where they are.
+class Inventory:
+    """The nodes of a fabric and their domains.
 
     Parameters
     ----------
@@ -57,22 +57,22 @@ class Survey:
     nodes
         The nodes.
     shapes
-        Node shapes by name; what is absent is left to the reader of the settings.
+        Node shapes by name; missing ones must be added to the settings.
     notes
-        What was done that the reader should know: what was left out, merged or renamed.
+        Notes for the user: what was left out, merged or renamed.
     """
 
     tiers: tuple[str, ...]
-    nodes: tuple[Found, ...]
+    nodes: tuple[InventoryNode, ...]
     shapes: Mapping[str, NodeShape] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 def dns_label(text: str) -> str:
-    """Return a name as a DNS label: small letters, digits and single hyphens; a long one is cut and gets a checksum.
+    """Return a name as a DNS label: lower case, digits and single hyphens; a long one is shortened and gets a checksum.
 
-    The result depends on the name alone, so that it stays when others appear; it is empty for a name without any
-    letter or digit.
+    The result depends only on the name, so it is stable when other names are added; it is empty for a name without
+    letters and digits.
     """
     label = _OTHER.sub("-", text.lower()).strip("-")
     if len(label) <= _LABEL_LIMIT:
@@ -82,21 +82,21 @@ def dns_label(text: str) -> str:
 
 
 def natural(text: str) -> tuple[tuple[int, int | str], ...]:
-    """Return a sorting key by which ``rack-2`` comes before ``rack-10``."""
+    """Return a sort key that orders ``rack-2`` before ``rack-10``."""
     parts = _DIGITS.split(text)
     return tuple((0, int(part)) if part.isdigit() and part.isascii() else (1, part) for part in parts if part)
 
 
-def refuse(what: str, findings: Sequence[Finding]) -> None:
-    """Raise the faults of a source, if there are any; no more of them than a person reads.
+def raise_findings(what: str, findings: Sequence[Finding]) -> None:
+    """Raise if a source has errors; a limited number of them is listed.
 
     Raises
     ------
     TrainyardError
-        There is a fault.
+        There is an error.
     """
     if findings:
-        shown = list(findings[:MAX_PROBLEMS])
+        shown = list(findings[:MAX_FINDINGS])
         if len(findings) > len(shown):
             shown.append(Finding("", f"and {len(findings) - len(shown):,} more"))
         raise TrainyardError(what, findings=shown)

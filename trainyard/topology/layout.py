@@ -11,28 +11,28 @@ from trainyard.topology.fabric_names import node_names
 __all__ = ["MAX_DOMAINS", "MAX_NODES", "Placed", "domain_count", "walk"]
 
 MAX_NODES = 200_000
-"""Nodes of a fabric; Kubernetes itself is tested to 5,000, the largest clusters known have about 130,000."""
+"""Maximum number of nodes; Kubernetes is tested to 5,000, the largest known clusters have about 130,000."""
 
 MAX_DOMAINS = 50_000
-"""Domains of a fabric; each is one HyperNode."""
+"""Maximum number of domains; each is one HyperNode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One domain where it is in the fabric.
+    """One domain at its position in the fabric.
 
     Parameters
     ----------
     name
-        Its name; that of the copy for one of several copies.
+        Its name; for a copy, that of the copy.
     domain
         Its settings.
     where
-        Path of the settings.
+        Path of its settings.
     above
-        Names of the domains it is in, the nearest first.
+        Names of its ancestors, the nearest first.
     shape
-        Name of its nodes' shape, empty for the fabric's own.
+        Shape of its nodes; empty: the fabric's own.
     rails
         Leaf switch of each rail of its nodes.
     """
@@ -56,14 +56,14 @@ class Placed:
 
 
 def walk(settings: FabricSettings, path: str) -> Iterator[Placed]:
-    """Yield every domain, each before those below it, in the order of the settings.
+    """Yield every domain, parents before children, in settings order.
 
     Parameters
     ----------
     settings
-        The fabric; `domain_count` and its number of nodes tell whether writing it out is sensible.
+        The fabric; check its size first with `domain_count`, as copies are expanded.
     path
-        Where the settings are, the start of each domain's path.
+        Path of the settings, the prefix of each domain's path.
     """
     pending = list(_below(settings.domains, path, "", (), "", ()))[::-1]
     while pending:
@@ -78,7 +78,7 @@ def walk(settings: FabricSettings, path: str) -> Iterator[Placed]:
 
 
 def domain_count(settings: FabricSettings) -> int:
-    """Return how many domains `walk` yields, without walking."""
+    """Return the number of domains that `walk` yields, without walking."""
 
     def count(domain: Domain) -> int:
         return (domain.copies or 1) * (1 + sum(count(child) for child in domain.domains or ()))

@@ -2,7 +2,7 @@
 
 A regular expression matches anywhere in a node's name; an empty label selector matches nothing. Upstream source:
 ``GetMembers`` in ``pkg/scheduler/api/hyper_node_info.go`` of Volcano 1.14.1. Go's regular expressions take linear time
-and Python's may not, so an expression that could run away is not evaluated, and says so.
+and Python's may not, so expressions with possibly exponential time are not evaluated, which is reported.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _LITERAL = re.compile(r"\^([-a-zA-Z0-9_]*)(.?)", re.DOTALL)
 _MAX_UNBOUNDED, _MAX_OPTIONAL, _MAX_CHOICES = 2, 6, 3
 _MAX_PATTERN = 1000
 _BUDGET = 5_000_000
-"""Comparisons of a name with an expression, or of labels with a selector, before the rest is left unchecked."""
+"""Maximum number of comparisons of names with expressions, or labels with selectors; the rest is not evaluated."""
 
 
 def regex_fault(pattern: str) -> str | None:
-    """Return why Go would refuse a regular expression, None where it would not or where that cannot be told."""
+    """Return why Go rejects a regular expression; None if it does not, or if that is unknown."""
     text = re.sub(r"\\\\", "", pattern)
     if _PYTHON_ONLY.search(text):
         return "Go's regular expressions have neither lookaround, back references, nor possessive quantifiers"
@@ -40,7 +40,7 @@ def regex_fault(pattern: str) -> str | None:
 
 
 def is_anchored(pattern: str) -> bool:
-    """Return whether a regular expression has to match a whole name."""
+    """Return whether a regular expression matches whole names only."""
     text = re.sub(r"\\\\", "", pattern)
     start = text.startswith(("^", r"\A"))
     end = (text.endswith("$") and not text.endswith(r"\$")) or text.endswith(r"\z")
@@ -48,7 +48,7 @@ def is_anchored(pattern: str) -> bool:
 
 
 class NodeIndex:
-    """The nodes of a cluster, to be asked for those that a selector matches.
+    """Index of the nodes of a cluster by name and label, for selectors.
 
     Parameters
     ----------
@@ -64,20 +64,20 @@ class NodeIndex:
         self._matched: dict[str, list[str] | None] = {}
 
     def regex(self, pattern: str) -> list[str] | None:
-        """Return the names a regular expression matches, None where that cannot be told."""
+        """Return the names that a regular expression matches; None if unknown."""
         if pattern not in self._matched:
             self._matched[pattern] = self._regex(pattern)
         return self._matched[pattern]
 
     def labels(self, selector: Mapping[str, Any]) -> list[str] | None:
-        """Return the names a label selector matches, None where it cannot be read."""
+        """Return the names that a label selector matches; None if it is invalid."""
         wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
         if not isinstance(wanted, Mapping) or not isinstance(expressions, list):
             return None
         if not wanted and not expressions:
             return []
         pairs = [(str(key), str(value)) for key, value in wanted.items()]
-        names: Sequence[str] = min((self._labelled(pair) for pair in pairs), key=len) if pairs else self._names
+        names: Sequence[str] = min((self._labeled(pair) for pair in pairs), key=len) if pairs else self._names
         self._left -= len(names)
         if self._left < 0:
             return None
@@ -99,7 +99,7 @@ class NodeIndex:
         self._left -= len(names)
         return None if self._left < 0 else [name for name in names if expression.search(name)]
 
-    def _labelled(self, pair: tuple[str, str]) -> list[str]:
+    def _labeled(self, pair: tuple[str, str]) -> list[str]:
         if self._by_label is None:
             self._by_label = {}
             for name in self._names:

@@ -1,8 +1,8 @@
 """Safe order of HyperNode changes while Volcano schedules.
 
-Volcano 1.14.1 stops every gang that asks for a topology while a HyperNode has two parents, and crashes when one is
-deleted that a parent still lists. So members are taken away before they are added elsewhere, a HyperNode is listed
-only while it exists, and a tier rises from the top and falls from the bottom.
+Volcano 1.14.1 schedules no gang with a topology while a HyperNode has two parents, and crashes when a HyperNode is
+deleted that a parent still lists. Therefore members are removed before they are added elsewhere, a HyperNode is listed
+only while it exists, and tiers rise from the top and fall from the bottom.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["NOTHING", "Step", "listed", "preparation", "safe_order"]
 Manifest = Mapping[str, Any]
 
 NOTHING = "no-node.trainyard.dev"
-"""The name of a node that does not exist: the only member of a HyperNode that has none for a moment."""
+"""Name of a node that does not exist: the placeholder member of a temporarily empty HyperNode."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Step:
     Parameters
     ----------
     action
-        What to do.
+        Operation.
     name
         Name of the HyperNode.
     spec
-        Its spec afterwards; empty where it is deleted.
+        Its spec afterwards; empty for a deletion.
     """
 
     action: Literal["create", "update", "delete"]
@@ -38,19 +38,19 @@ class Step:
     spec: Manifest
 
 
-def safe_order(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Step]:
-    """Return the writes that turn the HyperNodes of a cluster into others, none of which harms the scheduler.
+def safe_order(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Step]:
+    """Return the writes that lead from the live to the desired HyperNodes without harm to the scheduler.
 
     Parameters
     ----------
     live
-        HyperNodes that exist; sound by themselves.
-    wanted
-        HyperNodes that are to exist instead; sound by themselves.
+        Live HyperNodes; a valid forest.
+    desired
+        Desired HyperNodes; a valid forest.
     """
-    steps = preparation(live, wanted)
+    steps = preparation(live, desired)
     specs = _specs(live) | {step.name: step.spec for step in steps}
-    new = _specs(wanted)
+    new = _specs(desired)
     for name in sorted(new, key=lambda name: (_tier(new[name]), name)):
         if name not in specs:
             steps.append(Step("create", name, new[name]))
@@ -61,19 +61,19 @@ def safe_order(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Ste
     return steps
 
 
-def preparation(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[Step]:
-    """Return the first of these writes: after them the rest is safe as long as members come before those who list them.
+def preparation(live: Sequence[Manifest], desired: Sequence[Manifest]) -> list[Step]:
+    """Return the first of these writes; the others are safe in any order in which members precede their parents.
 
-    They take from each HyperNode the HyperNodes that it is to lose, and raise tiers from the top.
+    They remove from each HyperNode the child HyperNodes that it loses, and raise tiers from the top.
 
     Parameters
     ----------
     live
-        HyperNodes that exist.
-    wanted
-        HyperNodes that are to exist instead.
+        Live HyperNodes.
+    desired
+        Desired HyperNodes.
     """
-    old, new = _specs(live), _specs(wanted)
+    old, new = _specs(live), _specs(desired)
     steps = []
     for name in sorted(old, key=lambda name: (-_tier(old[name]), name)):
         children = _children(old[name])
@@ -87,7 +87,7 @@ def preparation(live: Sequence[Manifest], wanted: Sequence[Manifest]) -> list[St
 
 
 def listed(manifest: Manifest) -> set[str]:
-    """Return the names of the HyperNodes that a HyperNode lists."""
+    """Return the names of the child HyperNodes of a HyperNode."""
     return _children(manifest.get("spec") or {})
 
 
@@ -104,7 +104,7 @@ def _children(spec: Manifest) -> set[str]:
 
 
 def _child(member: Manifest) -> str | None:
-    """Return the HyperNode that a member lists, None for a member of another kind."""
+    """Return the HyperNode that a member lists; None for a member of another kind."""
     if member.get("type") != "HyperNode":
         return None
     name = ((member.get("selector") or {}).get("exactMatch") or {}).get("name")

@@ -1,7 +1,7 @@
 """Picture of a fabric: nested boxes, squares for nodes, repeated parts drawn once with their count.
 
-The picture of 8 nodes and that of 100,000 are of the same kind: siblings that differ in name alone are one stack of
-cards. Where too many differ, the ones that are not drawn are counted.
+All sizes from 8 to 100,000 nodes have the same form: siblings that differ only in name are one stack of cards. If too
+many differ, those that are not drawn are counted.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from trainyard.topology.domain_groups import Alike, Alikeness
+from trainyard.topology.domain_groups import DomainGroup, DomainGrouping
 from trainyard.topology.fabric_compiler import Fabric, FabricDomain
 from trainyard.topology.svg import Canvas, Shape, text_width
 
 __all__ = ["picture"]
 
 _FEW = 24
-"""Domains of a fabric that is small enough to be drawn as it is."""
+"""Maximum number of domains of a fabric that is drawn without grouping."""
 _MAX_BOXES = 240
-"""Boxes that a person still takes in, and that keep the file small."""
+"""Maximum number of boxes, for readability and file size."""
 _WIDEST = (24, 12, 8, 6, 4, 3, 2, 1)
-"""Kinds of siblings that are drawn in one box; the first of these numbers that keeps the boxes few enough."""
+"""Kinds of siblings drawn in one box; the first of these numbers with few enough boxes is used."""
 _MAX_CELLS = 96
 _CELL, _CELL_GAP = 13, 3
 _PAD, _GAP, _CARD = 12, 12, 5
@@ -34,24 +34,24 @@ _OWN_SHAPE = "nodeShape"
 
 @dataclass(frozen=True)
 class _Box:
-    """A group of domains with its size and what is inside.
+    """A group of domains with its size and content.
 
     Parameters
     ----------
     lines
-        Heading and what is said below it.
+        Heading and further lines.
     names
         Names of the domains, in full.
     width, height
-        Size, without the cards behind it.
+        Size, without the cards behind the box.
     cards
-        Cards behind it: 0 for a single domain.
+        Number of cards behind it: 0 for a single domain.
     rows
         Boxes inside, by row.
     cells
-        Nodes by shape, for a domain of nodes that is small enough.
+        Nodes by shape, if the domain has few enough.
     depth
-        Levels above it.
+        Number of levels above it.
     """
 
     lines: tuple[str, ...]
@@ -65,12 +65,12 @@ class _Box:
 
     @property
     def full_width(self) -> int:
-        """Its width with its cards."""
+        """Width including its cards."""
         return self.width + self.cards * _CARD
 
     @property
     def full_height(self) -> int:
-        """Its height with its cards."""
+        """Height including its cards."""
         return self.height + self.cards * _CARD
 
 
@@ -80,16 +80,16 @@ class _Plan:
 
     Parameters
     ----------
-    alikeness
+    grouping
         The fabric, compared.
     grouped
-        Which siblings share a box.
+        Siblings that share a box.
     widest
-        Kinds of siblings that are drawn.
+        Maximum number of kinds of siblings in a box.
     """
 
-    alikeness: Alikeness
-    grouped: Callable[[Sequence[FabricDomain]], list[Alike]]
+    grouping: DomainGrouping
+    grouped: Callable[[Sequence[FabricDomain]], list[DomainGroup]]
     widest: int
 
 
@@ -101,18 +101,18 @@ def picture(fabric: Fabric, title: str = "Network fabric") -> str:
     fabric
         A compiled fabric.
     title
-        What readers of the page, and screen readers, are told it is.
+        Title of the picture, also for screen readers.
     """
     summary = _summary(fabric)
     if not fabric.domains:
         canvas = Canvas(_MIN_WIDTH, 2 * _MARGIN + 2 * _LINE, title, summary)
         canvas.text(_MARGIN, _MARGIN + _LINE, summary, "heading")
         return canvas.svg()
-    alikeness = Alikeness(fabric)
+    grouping = DomainGrouping(fabric)
     tops = [domain for domain in fabric.domains if domain.parent is None]
-    grouped = alikeness.all if len(fabric.domains) > _FEW else alikeness.single
-    plans = (_Plan(alikeness, grouped, widest) for widest in _WIDEST)
-    plan = next((plan for plan in plans if _boxes(tops, plan) <= _MAX_BOXES), _Plan(alikeness, grouped, 1))
+    grouped = grouping.all if len(fabric.domains) > _FEW else grouping.single
+    plans = (_Plan(grouping, grouped, widest) for widest in _WIDEST)
+    plan = next((plan for plan in plans if _boxes(tops, plan) <= _MAX_BOXES), _Plan(grouping, grouped, 1))
     rows = _rows(_inside(tops, plan, 0))
     legend = [Shape(name or _OWN_SHAPE, _offer(fabric, name)) for name in fabric.shapes]
     width = max(_MIN_WIDTH, _width(rows), text_width(summary), *(text_width(shape.text) + 20 for shape in legend))
@@ -144,7 +144,7 @@ def _offer(fabric: Fabric, shape: str) -> str:
 
 def _boxes(domains: Sequence[FabricDomain], plan: _Plan) -> int:
     groups = plan.grouped(domains)[: plan.widest]
-    return len(groups) + sum(_boxes(plan.alikeness.below(group.first), plan) for group in groups)
+    return len(groups) + sum(_boxes(plan.grouping.below(group.first), plan) for group in groups)
 
 
 def _inside(domains: Sequence[FabricDomain], plan: _Plan, depth: int) -> list[_Box]:
@@ -160,7 +160,7 @@ def _inside(domains: Sequence[FabricDomain], plan: _Plan, depth: int) -> list[_B
     return boxes
 
 
-def _box(group: Alike, plan: _Plan, depth: int) -> _Box:
+def _box(group: DomainGroup, plan: _Plan, depth: int) -> _Box:
     first, last = group.first, group.domains[-1]
     name = _short(first.name) if group.count == 1 else f"{_short(first.name)} … {_short(last.name)}"
     nodes = f"{first.node_count:,} node{'' if first.node_count == 1 else 's'}"
@@ -168,8 +168,8 @@ def _box(group: Alike, plan: _Plan, depth: int) -> _Box:
         lines: tuple[str, ...] = (name, f"{first.tier_name}, {nodes}")
     else:
         lines = (name, f"{group.count:,} × {first.tier_name}, each {nodes}")
-    rows = _rows(_inside(plan.alikeness.below(first), plan, depth + 1)) if first.tier > 1 else ()
-    shapes = tuple(sorted(plan.alikeness.shapes[first.name].items()))
+    rows = _rows(_inside(plan.grouping.below(first), plan, depth + 1)) if first.tier > 1 else ()
+    shapes = tuple(sorted(plan.grouping.shapes[first.name].items()))
     cells = shapes if first.tier == 1 and first.node_count <= _MAX_CELLS else ()
     return _sized(lines, _names(group.domains), min(group.count - 1, 2), rows, cells, depth)
 
@@ -200,7 +200,7 @@ def _columns(count: int) -> int:
 
 
 def _rows(boxes: Sequence[_Box]) -> tuple[tuple[_Box, ...], ...]:
-    """Arrange boxes in rows, together about three times as wide as high."""
+    """Arrange boxes in rows, with a total aspect ratio of about 3:1."""
     area = sum((box.full_width + _GAP) * (box.full_height + _GAP) for box in boxes)
     target = max([int(sqrt(area * 3.2)), *(box.full_width for box in boxes)], default=0)
     rows: list[list[_Box]] = []

@@ -14,14 +14,14 @@ __all__ = ["placement_findings"]
 
 
 def placement_findings(graph: Graph, index: NodeIndex | None) -> Iterator[Finding]:
-    """Find faults of where nodes are.
+    """Find nodes in wrong domains.
 
     Parameters
     ----------
     graph
-        The HyperNodes; one that is no forest has nothing to say here until that is repaired.
+        The HyperNodes; checked only if they form a forest.
     index
-        The nodes of the cluster, None where they are not known.
+        The nodes of the cluster; None if unknown.
     """
     own = {each.name: _own(each, index) for each in graph.by_name.values()}
     if graph.is_forest:
@@ -33,7 +33,7 @@ def placement_findings(graph: Graph, index: NodeIndex | None) -> Iterator[Findin
 
 
 def _own(each: HyperNode, index: NodeIndex | None) -> list[str]:
-    """Return the nodes that a HyperNode's own members match."""
+    """Return the nodes that match a HyperNode's own members."""
     names: list[str] = []
     for member in each.members:
         if member.type != "Node":
@@ -48,22 +48,22 @@ def _own(each: HyperNode, index: NodeIndex | None) -> list[str]:
 
 def _depth(graph: Graph, own: dict[str, list[str]]) -> Iterator[Finding]:
     tiers = {each.tier for each in graph.by_name.values()}
-    said: set[str] = set()
+    reported: set[str] = set()
     for each in graph.by_name.values():
         if not any(member.type == "Node" for member in each.members):
             continue
         chain = graph.above(each.name)
         top = chain[-1]
-        if top.tier < max(tiers) and top.name not in said:
-            said.add(top.name)
-            message = f"HyperNode {top.name!r} of tier {top.tier} is in no HyperNode above, others are"
+        if top.tier < max(tiers) and top.name not in reported:
+            reported.add(top.name)
+            message = f"HyperNode {top.name!r} of tier {top.tier} has no parent, but others of its tier have"
             fix = f"list it in a HyperNode of tier {min(tier for tier in tiers if tier > top.tier)}"
             yield RULES.finding(top.path(), message, fix, "hypernode-no-parent", object=top.name, file=top.file)
         missing = sorted(tier for tier in tiers - {link.tier for link in chain} if tier < top.tier)
         if missing and own[each.name]:
             nodes = own[each.name]
             message = f"{_listed(nodes)} in HyperNode {each.name!r} {_are(nodes)} in no HyperNode of tier {missing[0]}"
-            fix = f"put a HyperNode of tier {missing[0]} between"
+            fix = f"add a HyperNode of tier {missing[0]} between"
             yield RULES.finding(each.path(), message, fix, "hypernode-mixed-depth", object=each.name, file=each.file)
 
 
@@ -82,7 +82,7 @@ def _overlaps(graph: Graph, own: dict[str, list[str]]) -> Iterator[Finding]:
                     shared.setdefault((link.tier, holder, link.name), []).append(node)
     for (tier, one, other), nodes in shared.items():
         message = f"HyperNodes {one!r} and {other!r} of tier {tier} share {_listed(list(dict.fromkeys(nodes)))}"
-        parent, fix = graph.by_name[other], "leave each node in one HyperNode of a tier"
+        parent, fix = graph.by_name[other], "list each node in one HyperNode of a tier"
         yield RULES.finding(parent.path(), message, fix, "hypernode-overlap", object=other, file=parent.file)
 
 
@@ -90,9 +90,9 @@ def _missing(graph: Graph, index: NodeIndex) -> Iterator[Finding]:
     for each in graph.by_name.values():
         for member in each.members:
             if member.type == "Node" and member.selector == "exact" and member.value not in index.nodes:
-                message = f"HyperNode {each.name!r} lists node {member.value!r}, which the cluster does not have"
+                message = f"HyperNode {each.name!r} lists node {member.value!r}, which does not exist"
                 if member.value in graph.by_name:
-                    message += "; there is a HyperNode of that name"
+                    message += "; there is a HyperNode with that name"
                 yield RULES.finding(
                     each.path(member),
                     message,
@@ -104,7 +104,7 @@ def _missing(graph: Graph, index: NodeIndex) -> Iterator[Finding]:
 
 
 def _orphans(own: dict[str, list[str]], index: NodeIndex) -> Iterator[Finding]:
-    """Find nodes in no HyperNode; where any node offers a device, those that offer none may be outside."""
+    """Find nodes in no HyperNode; if any node has a device, nodes without devices may be outside."""
     placed = {node for nodes in own.values() for node in nodes}
     devices = any(node.devices for node in index.nodes.values())
     outside = [node for name, node in index.nodes.items() if name not in placed and (node.devices or not devices)]

@@ -1,4 +1,4 @@
-"""Write a fabric to files: settings of a stack, HyperNodes, and node labels."""
+"""Serialize a fabric: settings of a stack, HyperNodes, and node labels."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["hyper_nodes_text", "nodes_text", "settings_text"]
 
 
 def settings_text(settings: FabricSettings, notes: Sequence[str] = ()) -> str:
-    """Return ``trainyard:fabric`` as YAML, ready for a stack's settings; notes become comments at the top."""
+    """Return ``trainyard:fabric`` as YAML for a stack's settings; notes become comments at the top."""
     values = settings.model_dump(by_alias=True, exclude_unset=True, mode="json")
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     return comments + dump({"config": {"trainyard:fabric": values}}, flow=None)
 
 
 def hyper_nodes_text(fabric: Fabric, *, json: bool = False) -> str:
-    """Return the HyperNodes as YAML documents, in the order to create them in, or as one JSON list of Kubernetes."""
+    """Return the HyperNodes as YAML documents in order of creation, or as one JSON List."""
     return _written(fabric.hyper_nodes, json)
 
 
 def nodes_text(fabric: Fabric, *, json: bool = False) -> str:
-    """Return the nodes with their labels, to be applied server-side to nodes that exist."""
+    """Return the nodes with their labels, for a server-side apply to existing nodes."""
     return _written(
         (
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "labels": dict(node.labels)}}

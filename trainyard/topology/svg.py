@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 __all__ = ["Canvas", "Shape", "text_width"]
 
-_COLOURS = ("#3b6fb6", "#d1495b", "#2e8b57", "#c79a12", "#6a4c93", "#2a9d8f", "#8c564b", "#7f7f7f")
-"""Colours of node shapes, told apart by people who do not see red or green, too; the last one is for all further."""
+_COLORS = ("#3b6fb6", "#d1495b", "#2e8b57", "#c79a12", "#6a4c93", "#2a9d8f", "#8c564b", "#7f7f7f")
+"""Colors of node shapes, distinguishable with color blindness; the last one is for all further shapes."""
 _LEVELS = ("#eef2f7", "#ffffff", "#f4f6f9", "#ffffff", "#f4f6f9")
 _STYLE = """\
 text{font-family:system-ui,"Segoe UI",Roboto,"DejaVu Sans",Arial,sans-serif;fill:#1f2933}
@@ -21,14 +21,14 @@ _WIDE, _BOLD = 6.6, 7.6
 
 @dataclass(frozen=True)
 class Shape:
-    """A node shape in the legend.
+    """Legend entry of a node shape.
 
     Parameters
     ----------
     name
         Its name.
     offer
-        How many nodes there are of it, and what each offers.
+        Number of nodes of the shape, and the capacity of each.
     """
 
     name: str
@@ -36,30 +36,30 @@ class Shape:
 
     @property
     def text(self) -> str:
-        """The line of the legend."""
+        """Line of the legend."""
         return f"{self.name}: {self.offer}"
 
 
 def text_width(text: str, *, bold: bool = False) -> int:
-    """Return about how wide a text is in pixels; never less than it is."""
+    """Return an upper estimate of the width of a text in pixels."""
     return int(len(text) * (_BOLD if bold else _WIDE)) + 2
 
 
 class Canvas:
-    """A picture of a fixed size.
+    """SVG drawing of a fixed size.
 
     Parameters
     ----------
     width, height
         Size in pixels.
     title, description
-        What screen readers say.
+        Texts for screen readers.
     shapes
-        Names of node shapes, in the order of their colours.
+        Names of node shapes, in the order of their colors.
     """
 
     def __init__(self, width: int, height: int, title: str, description: str, shapes: Sequence[str] = ()) -> None:
-        self._colours = {name: _COLOURS[min(position, len(_COLOURS) - 1)] for position, name in enumerate(shapes)}
+        self._colors = {name: _COLORS[min(position, len(_COLORS) - 1)] for position, name in enumerate(shapes)}
         self._parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" role="img" aria-labelledby="title description">\n'
@@ -69,7 +69,7 @@ class Canvas:
         ]
 
     def open(self, title: str) -> None:
-        """Begin a group that shows a title when it is pointed at."""
+        """Begin a group with a tooltip."""
         self._parts.append(f"<g><title>{escape(title)}</title>\n")
 
     def close(self) -> None:
@@ -77,19 +77,19 @@ class Canvas:
         self._parts.append("</g>\n")
 
     def box(self, x: int, y: int, width: int, height: int, level: int) -> None:
-        """Draw a box; boxes inside each other differ in colour."""
-        colour = _LEVELS[level % len(_LEVELS)]
+        """Draw a box; nested boxes differ in color."""
+        color = _LEVELS[level % len(_LEVELS)]
         self._parts.append(
-            f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="{colour}"/>\n'
+            f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="{color}"/>\n'
         )
 
     def cells(self, corners: Sequence[tuple[int, int]], size: int, shape: str) -> None:
-        """Draw a square for each node of a shape."""
+        """Draw a square per node of a shape."""
         path = "".join(f"M{x} {y}h{size}v{size}h-{size}z" for x, y in corners)
-        self._parts.append(f'<path fill="{self._colours.get(shape, _COLOURS[0])}" d="{path}"/>\n')
+        self._parts.append(f'<path fill="{self._colors.get(shape, _COLORS[0])}" d="{path}"/>\n')
 
     def text(self, x: int, y: int, text: str, style: str) -> None:
-        """Write a line."""
+        """Write a line of text."""
         self._parts.append(f'<text class={quoteattr(style)} x="{x}" y="{y}">{escape(text)}</text>\n')
 
     def legend(self, x: int, y: int, shape: Shape) -> None:
@@ -98,5 +98,5 @@ class Canvas:
         self.text(x + 20, y + 10, shape.text, "note")
 
     def svg(self) -> str:
-        """Return the picture."""
+        """Return the SVG document."""
         return "".join([*self._parts, "</svg>\n"])

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from trainyard.checks.finding import Finding
 from trainyard.settings.fabric import Domain, FabricSettings
-from trainyard.topology.inventory import Found, Survey, dns_label, natural, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, natural, raise_findings
 from trainyard.topology.layout import MAX_NODES
 
-__all__ = ["Declared", "declare"]
+__all__ = ["ImportedFabric", "to_settings"]
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -22,15 +22,15 @@ _VALUE_LIMIT = 63
 
 
 @dataclass(frozen=True)
-class Declared:
-    """The settings of a fabric that was found.
+class ImportedFabric:
+    """Settings of an imported fabric.
 
     Parameters
     ----------
     settings
-        Ready for ``trainyard:fabric``.
+        Value of ``trainyard:fabric``.
     notes
-        What was done that the reader should know.
+        Notes for the user.
     """
 
     settings: FabricSettings
@@ -39,37 +39,37 @@ class Declared:
 
 @dataclass
 class _Draft:
-    """One domain while it is put together."""
+    """One domain under construction."""
 
     name: str
     children: dict[str, _Draft] = field(default_factory=dict)
-    nodes: list[Found] = field(default_factory=list)
+    nodes: list[InventoryNode] = field(default_factory=list)
 
 
-def declare(survey: Survey, *, what: str, qualify: bool = False) -> Declared:
-    """Return the settings that declare what was found.
+def to_settings(inventory: Inventory, *, what: str, qualify: bool = False) -> ImportedFabric:
+    """Return the settings that declare an inventory.
 
     Parameters
     ----------
-    survey
-        Nodes and where they are.
+    inventory
+        The nodes and their domains.
     what
-        The source, the first words of an error.
+        Description of the source, the start of an error message.
     qualify
-        Name each domain after those above it as well (``spine-a-rack-1``), for names that are used once a spine.
+        Prefix each domain with its ancestors (``spine-a-rack-1``), for names that are unique only within a spine.
 
     Raises
     ------
     TrainyardError
-        The survey contradicts itself: each fault is listed with where it is.
+        The inventory is inconsistent: each error is listed with its position.
     """
-    nodes, findings = _named(survey, qualify)
+    nodes, findings = _named(inventory, qualify)
     findings += _contradictions(nodes)
     if not nodes and not findings:
-        findings.append(Finding("", "no node was found", "check that it is the right file"))
+        findings.append(Finding("", "no nodes found", "check that it is the right file"))
     if len(nodes) > MAX_NODES:
-        findings.append(Finding("", f"{len(nodes):,} nodes were found; at most {MAX_NODES:,} are handled"))
-    refuse(f"{what} cannot be used", findings)
+        findings.append(Finding("", f"{len(nodes):,} nodes; at most {MAX_NODES:,} are supported"))
+    raise_findings(f"{what} is invalid", findings)
     root = _Draft("")
     for node in nodes:
         draft = root
@@ -78,8 +78,8 @@ def declare(survey: Survey, *, what: str, qualify: bool = False) -> Declared:
         draft.nodes.append(node)
     shapes = {node.shape for node in nodes}
     only = next(iter(shapes)) if len(shapes) == 1 else None
-    values: dict[str, object] = {"tierNames": list(survey.tiers)}
-    known = {name: shape.model_dump(by_alias=True, exclude_unset=True) for name, shape in survey.shapes.items()}
+    values: dict[str, object] = {"tierNames": list(inventory.tiers)}
+    known = {name: shape.model_dump(by_alias=True, exclude_unset=True) for name, shape in inventory.shapes.items()}
     if only is not None and only in known:
         values["nodeShape"] = known[only]
     elif only is None or only:
@@ -87,28 +87,28 @@ def declare(survey: Survey, *, what: str, qualify: bool = False) -> Declared:
     single = only is not None and only in known
     domains = _sorted(root)
     values["domains"] = [_domain(draft, "", _usual({}, draft), flat=single) for draft in domains]
-    notes = [*survey.notes, *_renamed(survey, qualify), *_unknown(sorted(shapes), known)]
+    notes = [*inventory.notes, *_renamed(inventory, qualify), *_unknown(sorted(shapes), known)]
     try:
         settings = FabricSettings.model_validate(values)
     except ValidationError as error:
-        refuse(f"{what} cannot be used", [_problem(entry["loc"], entry["msg"]) for entry in error.errors()])
+        raise_findings(f"{what} is invalid", [_finding(entry["loc"], entry["msg"]) for entry in error.errors()])
         raise
-    return Declared(settings, tuple(notes))
+    return ImportedFabric(settings, tuple(notes))
 
 
-def _named(survey: Survey, qualify: bool) -> tuple[list[Found], list[Finding]]:
-    """Return the nodes with names that Kubernetes takes, and what is wrong with the others."""
-    nodes: list[Found] = []
+def _named(inventory: Inventory, qualify: bool) -> tuple[list[InventoryNode], list[Finding]]:
+    """Return the nodes with valid Kubernetes names, and findings for the others."""
+    nodes: list[InventoryNode] = []
     findings: list[Finding] = []
     labels: dict[str, str] = {}
-    for node in survey.nodes:
+    for node in inventory.nodes:
         name = node.name.lower()
         if len(name) > _VALUE_LIMIT or not _SUBDOMAIN.fullmatch(name):
-            message = f"{node.name[:80]!r} is not a node name"
-            findings.append(Finding(node.where, message, "use small letters, digits, - and ., at most 63 characters"))
+            message = f"{node.name[:80]!r} is not a valid node name"
+            findings.append(Finding(node.where, message, "use lower case, digits, - and ., at most 63 characters"))
             continue
         path: list[str] = []
-        for tier, raw in reversed(list(zip(survey.tiers, node.path, strict=True))):
+        for tier, raw in reversed(list(zip(inventory.tiers, node.path, strict=True))):
             if raw not in labels:
                 labels[raw] = dns_label(raw)
             label = labels[raw]
@@ -116,39 +116,37 @@ def _named(survey: Survey, qualify: bool) -> tuple[list[Found], list[Finding]]:
                 message = (
                     f"node {name!r} has no {tier}" if not raw.strip() else f"{tier} {raw!r} has no letter or digit"
                 )
-                findings.append(Finding(node.where, message, "name it, or leave the node out"))
+                findings.append(Finding(node.where, message, "name it, or remove the node"))
                 break
             path.append(dns_label(f"{path[-1]}-{label}") if qualify and path else label)
         else:
             rails = tuple(_label_value(rail) for rail in node.rails)
-            nodes.append(Found(name, tuple(reversed(path)), node.where, dns_label(node.shape), rails))
-    findings += _same_label(survey)
+            nodes.append(InventoryNode(name, tuple(reversed(path)), node.where, dns_label(node.shape), rails))
+    findings += _same_label(inventory)
     return nodes, findings
 
 
-def _same_label(survey: Survey) -> list[Finding]:
-    """Find names that differ in the source and would become one name."""
+def _same_label(inventory: Inventory) -> list[Finding]:
+    """Find different names in the source that map to the same name."""
     first: dict[tuple[int, str], tuple[str, str]] = {}
     findings: dict[str, Finding] = {}
-    for node in survey.nodes:
+    for node in inventory.nodes:
         for tier, raw in enumerate(node.path):
             known, where = first.setdefault((tier, dns_label(raw)) if raw else (tier, ""), (raw, node.where))
             if known != raw:
-                message = (
-                    f"{survey.tiers[tier]} {raw!r} and {known!r} ({where}) would both be called {dns_label(raw)!r}"
-                )
+                message = f"{inventory.tiers[tier]} {raw!r} and {known!r} ({where}) both map to {dns_label(raw)!r}"
                 findings.setdefault(raw, Finding(node.where, message, "rename one of them"))
     return list(findings.values())
 
 
-def _contradictions(nodes: list[Found]) -> list[Finding]:
+def _contradictions(nodes: list[InventoryNode]) -> list[Finding]:
     findings: list[Finding] = []
-    seen: dict[str, Found] = {}
+    seen: dict[str, InventoryNode] = {}
     homes: dict[str, tuple[int, str, str]] = {}
     for node in nodes:
         if node.name in seen:
-            message = f"node {node.name!r} is there twice, first at {seen[node.name].where}"
-            findings.append(Finding(node.where, message, "leave it once"))
+            message = f"node {node.name!r} is listed twice, first at {seen[node.name].where}"
+            findings.append(Finding(node.where, message, "list it once"))
             continue
         seen[node.name] = node
         for tier, name in enumerate(node.path):
@@ -156,34 +154,34 @@ def _contradictions(nodes: list[Found]) -> list[Finding]:
             known = homes.setdefault(name, (tier, above, node.where))
             if known[0] != tier:
                 message = f"{name!r} is a domain of tier {known[0] + 1} ({known[2]}) and of tier {tier + 1}"
-                findings.append(Finding(node.where, message, "give each domain a name of its own"))
+                findings.append(Finding(node.where, message, "use unique names"))
             elif known[1] != above:
                 message = f"domain {name!r} is in {above!r} here and in {known[1]!r} at {known[2]}"
-                fix = "correct one, or use --qualify where a name is used once in each domain above"
+                fix = "correct one, or use --qualify if names are unique only within a domain"
                 findings.append(Finding(node.where, message, fix))
     return findings
 
 
-def _renamed(survey: Survey, qualify: bool) -> list[str]:
+def _renamed(inventory: Inventory, qualify: bool) -> list[str]:
     if qualify:
         return []
-    raw = {name for node in survey.nodes for name in node.path}
+    raw = {name for node in inventory.nodes for name in node.path}
     changed = sorted(name for name in raw if dns_label(name) != name)
     if not changed:
         return []
     shown = ", ".join(f"{name!r} is {dns_label(name)}" for name in changed[:3])
-    return [f"{len(changed)} domain names were made valid: {shown}{', …' if len(changed) > 3 else ''}"]
+    return [f"{len(changed)} domain names were changed to valid ones: {shown}{', …' if len(changed) > 3 else ''}"]
 
 
-def _problem(location: tuple[int | str, ...], message: str) -> Finding:
+def _finding(location: tuple[int | str, ...], message: str) -> Finding:
     return Finding(".".join(map(str, location)), message.removeprefix("Value error, "), "correct it in the source")
 
 
 def _unknown(shapes: list[str], known: Mapping[str, object]) -> list[str]:
     if shapes == [""]:
-        return ["what a node offers is not said: set nodeShape"]
+        return ["the capacity of nodes is unknown: set nodeShape"]
     unknown = [name for name in shapes if name and name not in known]
-    return [f"what nodes of shape {', '.join(unknown)} offer is not said: set shapes"] if unknown else []
+    return [f"the capacity of nodes of shape {', '.join(unknown)} is unknown: set shapes"] if unknown else []
 
 
 def _label_value(text: str) -> str:
@@ -197,7 +195,7 @@ def _sorted(draft: _Draft) -> list[_Draft]:
 
 
 def _usual(known: Mapping[str, str], draft: _Draft) -> dict[str, str]:
-    """Return the shape that most nodes of each domain have, by domain; a domain above takes that of those below."""
+    """Return the most frequent shape of each domain's nodes, by domain; ancestors inherit it from below."""
     found = dict(known)
     if draft.children:
         votes: Counter[str] = Counter()
@@ -206,7 +204,7 @@ def _usual(known: Mapping[str, str], draft: _Draft) -> dict[str, str]:
             votes[found[child.name]] += 1
     else:
         votes = Counter(node.shape for node in draft.nodes)
-    # What has no name cannot be said below a domain that has one.
+    # The unnamed shape cannot be set below a domain with a named one.
     found[draft.name] = "" if "" in votes else min(votes, key=lambda shape: (-votes[shape], shape))
     return found
 

@@ -13,7 +13,7 @@ job_labels(job) := request.map(request.map(request.map(job, "template"), "metada
 
 pod_labels(job) := request.map(request.map(request.map(request.map(request.map(job, "template"), "spec"), "template"), "metadata"), "labels")
 
-# A label that is null is none: the API server drops it.
+# A null label is unset: the API server drops it.
 step_of(labels) := labels[label] if labels[label] != null
 
 job_path(i) := sprintf("spec.template.spec.replicatedJobs[%d].template.metadata.labels[%s]", [i, label])

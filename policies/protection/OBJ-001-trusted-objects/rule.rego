@@ -41,7 +41,7 @@ by_platform if {
 	sprintf("system:serviceaccounts:%s", [name]) in request.user.groups
 }
 
-# Who may change admission policies may write these objects too; outside a cluster nobody may.
+# Users that may change admission policies may write these objects too; outside a cluster, no such user is known.
 by_administrator if request.user.administrator == true
 
 by_administrator if "system:masters" in request.user.groups

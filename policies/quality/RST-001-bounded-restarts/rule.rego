@@ -12,7 +12,7 @@ job_set := {"path": "spec", "spec": request.spec} if {
 
 failure_policy := request.map(job_set.spec, "failurePolicy")
 
-# Of a Job; of a TrainJob its deadline, and other kinds have no such fields.
+# Fields of a Job, and the deadline of a TrainJob; other kinds do not have them.
 jobs contains {"path": "spec", "spec": request.spec}
 
 jobs contains {"path": sprintf("%s.template.spec", [entry.path]), "spec": replicated_jobs.job_spec(entry.job)} if {
@@ -63,7 +63,7 @@ violation contains {"path": entry.path, "message": message} if {
 	message := sprintf("%v is out of bounds (at most %d)", [entry.number, entry.ceiling])
 }
 
-# What is no number is not bounded: it comes before all numbers or after them.
+# Values that are not numbers are unbounded: Rego sorts them before or after all numbers.
 bounded(entry) if {
 	entry.number >= 0
 	entry.number <= entry.ceiling

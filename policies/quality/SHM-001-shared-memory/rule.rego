@@ -6,7 +6,7 @@ import data.trainyard.lib.request
 import data.trainyard.lib.workloads
 import rego.v1
 
-# Containers that ask for several accelerators, with their mounts at /dev/shm.
+# Containers with several accelerators, and their mounts at /dev/shm.
 hungry contains {"path": entry.path, "container": entry.container, "mounts": mounts(entry)} if {
 	some entry in places.containers
 	some kind in ["limits", "requests"]
@@ -72,5 +72,5 @@ violation contains {"path": sprintf("%s.resources.limits[memory]", [entry.path])
 	message := sprintf("the memory limit %v is below the sizeLimit %v of /dev/shm", [limit, empty_dir.sizeLimit])
 }
 
-# What is no quantity is not enough.
+# An invalid quantity is too small.
 enough(limit, empty_dir) if quantities.amount(limit) >= quantities.amount(empty_dir.sizeLimit)

@@ -12,7 +12,7 @@ violation contains {"path": "spec.mlPolicy.torch.elasticPolicy", "message": mess
 	message := sprintf("minNodes %v is larger than maxNodes %v", [policy.minNodes, policy.maxNodes])
 }
 
-# What is no number has no order.
+# Values that are not numbers are not compared.
 ordered if {
 	is_number(policy.minNodes)
 	is_number(policy.maxNodes)

@@ -27,7 +27,7 @@ scheduler_of(pod) := pod.spec.schedulerName if {
 	not request.object_get(pod.spec, "schedulerName", "") == ""
 } else := assumed
 
-# The scheduler of a template that names none; undefined or empty where it is given one later.
+# Default scheduler of a template; undefined or empty if it is set later.
 assumed := request.object_get(request.spec, "schedulerName", "") if request.api_group == "batch.volcano.sh"
 
 assumed := "default-scheduler" if {

@@ -24,7 +24,7 @@ asked := sum([amount |
 	amount := unit.copies * of_pod(unit)
 ])
 
-# What a pod holds at a time: its containers together, or one init container that asks for more than all of them.
+# Effective resources of a pod: the sum of its containers, or a single init container if that requests more.
 of_pod(unit) := max(array.concat(
 	[sum([of_container(c.resources) | some c in unit.containers; not c.first])],
 	[of_container(c.resources) | some c in unit.containers],
@@ -32,7 +32,7 @@ of_pod(unit) := max(array.concat(
 
 of_container(resources) := sum([quantities.amount(value) | some value in accelerators(resources)])
 
-# A limit wins over a request.
+# Limits take precedence over requests.
 accelerators(resources) := {name: value |
 	some name, value in object.union(request.map(resources, "requests"), request.map(resources, "limits"))
 	accelerator(name)
@@ -60,7 +60,7 @@ countable if {
 
 units := array.concat([of_trainer], of_pods)
 
-# Of a TrainJob; other kinds have none.
+# Fields of a TrainJob; other kinds do not have them.
 of_trainer := {"copies": request.copies(trainer, "numNodes"), "containers": [{"resources": request.map(trainer, "resourcesPerNode")}]}
 
 trainer := request.map(request.spec, "trainer")
@@ -78,7 +78,7 @@ of_pods := [unit |
 	unit := {"copies": copies, "claims": claims, "containers": containers}
 ]
 
-# An ordinary init container ends before the others start; one that restarts stays beside them.
+# An ordinary init container ends before the others start; a restartable one keeps running beside them.
 first(entry) if {
 	entry.field == "initContainers"
 	not entry.container.restartPolicy == "Always"

@@ -28,7 +28,7 @@ account(spec) := spec.serviceAccountName if {
 	not spec.serviceAccount in ["", null]
 } else := assumed
 
-# The account of a pod that names none; undefined where somebody else decides.
+# Default service account of a pod; undefined if it is set elsewhere.
 assumed := "default" if not request.kind in ["TrainingRuntime", "TrainJob"]
 
 listed := "none" if count(accounts) == 0

@@ -1,4 +1,4 @@
-"""Links of an InfiniBand fabric become tiers; several rails a node become one domain with its like."""
+"""Links of an InfiniBand fabric become tiers; nodes on the same rails become one domain."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from trainyard.errors import TrainyardError
 from trainyard.topology import compile_fabric
 from trainyard.topology.sources import source
-from trainyard.topology.to_settings import Declared
+from trainyard.topology.to_settings import ImportedFabric
 
 
 class Network:
-    """Writes what the tool prints: each link on both ends."""
+    """Generates output of the tool: each link at both ends."""
 
     def __init__(self) -> None:
         self._descriptions: dict[str, str] = {}
@@ -47,22 +47,24 @@ class Network:
             port = " enhanced port 0 lid 4 lmc 0" if kind == "Switch" else ""
             yield f'{kind}\t{ports} "{identifier}"\t\t# "{description}"{port}'
             for number, (peer, other) in enumerate(self._links.get(identifier, ()), start=1):
-                says = self._descriptions[peer]
+                description = self._descriptions[peer]
                 own = "" if kind == "Switch" else f"({identifier[2:]})"
-                told = f'"{says}" lid 17 4xNDR' if kind == "Switch" else f'lid 17 lmc 0 "{says}" lid 4 4xNDR'
-                yield f'[{number}]{own}\t"{peer}"[{other}]{"" if own else f"({peer[2:]})"} \t\t# {told}'
+                comment = (
+                    f'"{description}" lid 17 4xNDR' if kind == "Switch" else f'lid 17 lmc 0 "{description}" lid 4 4xNDR'
+                )
+                yield f'[{number}]{own}\t"{peer}"[{other}]{"" if own else f"({peer[2:]})"} \t\t# {comment}'
 
 
-def read(network: Network) -> Declared:
+def read(network: Network) -> ImportedFabric:
     return source("ibnetdiscover").read(network.text())
 
 
-def places(declared: Declared) -> dict[str, tuple[str, ...]]:
+def places(declared: ImportedFabric) -> dict[str, tuple[str, ...]]:
     return {node.name: node.path for node in compile_fabric(declared.settings).nodes}
 
 
 def fat_tree(rails: int = 1, units: int = 2, spines: int = 2, nodes: int = 2) -> Network:
-    """Units of leaf switches, one a rail, all of them linked to all spines."""
+    """Return units of leaf switches, one per rail, each linked to all spines."""
     network = Network()
     tops = [network.switch(f"f{number}", f"MF0;spine-{number}:MQM9700/U1") for number in range(spines)]
     for unit in range(units):
@@ -87,7 +89,7 @@ def test_leaf_switches_and_the_spines_above_them() -> None:
     }
 
 
-def test_nodes_on_the_same_rails_are_one_domain_and_their_leaf_switches_are_noted() -> None:
+def test_nodes_on_the_same_rails_are_one_domain_with_rail_labels() -> None:
     declared = read(fat_tree(rails=4))
     assert declared.settings.tier_names == ("rail-group", "spine")
     assert places(declared)["gpu-11"] == ("rails-leaf-10", "group-spine-0")
@@ -102,7 +104,7 @@ def test_a_node_that_lacks_a_link_stays_with_the_others() -> None:
     declared = read(network)
     assert places(declared)["gpu-02"][0] == "rails-leaf-00"
     assert any("fewer links" in note and "gpu-02" in note for note in declared.notes)
-    assert any("rails are not noted in rails-leaf-00" in note for note in declared.notes)
+    assert any("rails are unset in rails-leaf-00" in note for note in declared.notes)
 
 
 def test_three_levels_of_switches_are_three_tiers() -> None:
@@ -120,7 +122,7 @@ def test_three_levels_of_switches_are_three_tiers() -> None:
     assert places(declared)["n11"] == ("leaf-11", "spine-1", "core-0")
 
 
-def test_a_manager_on_a_spine_makes_it_no_leaf() -> None:
+def test_a_spine_with_a_manager_is_not_a_leaf() -> None:
     network = fat_tree(units=3, nodes=8)
     network.adapter("99", "ufm-1 mlx5_0", "S-" + f"{'f0':0>16}")
     declared = read(network)
@@ -129,7 +131,7 @@ def test_a_manager_on_a_spine_makes_it_no_leaf() -> None:
     assert "left out, on switches between leaf switches: ufm-1" in declared.notes
 
 
-def test_switches_without_a_name_of_their_own_are_called_by_their_guid() -> None:
+def test_switches_without_a_unique_name_have_their_guid() -> None:
     network = Network()
     for number in range(2):
         leaf = network.switch(f"a{number}", "Quantum Mellanox Technologies")
@@ -137,16 +139,16 @@ def test_switches_without_a_name_of_their_own_are_called_by_their_guid() -> None
         network.adapter(f"c{number}", "Mellanox Technologies Aggregation Node", leaf)
     declared = read(network)
     assert places(declared)["n1"] == ("switch-00000000000000a1",)
-    assert any("do not say which node" in note for note in declared.notes)
+    assert any("their node is unknown" in note for note in declared.notes)
 
 
-def test_a_rack_more_changes_no_other_name() -> None:
+def test_an_additional_rack_changes_no_other_name() -> None:
     before, after = places(read(fat_tree(rails=2, units=3))), places(read(fat_tree(rails=2, units=4)))
     assert before.items() <= after.items()
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", 'Ca 1 "H-1" # "n HCA-1"\n', 'Switch 40 "S-1" # "x"\n'])
-def test_what_is_no_fabric_is_refused(text: str) -> None:
+def test_text_without_a_fabric_is_rejected(text: str) -> None:
     with pytest.raises(TrainyardError) as caught:
         source("ibnetdiscover").read(text)
     assert caught.value.fix

@@ -1,4 +1,4 @@
-"""A fabric is taken from other people's descriptions, and what is wrong with them is said with the line."""
+"""Fabrics are imported from other formats, and errors have the line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trainyard.topology.fabric_checks import fabric_findings
 from trainyard.topology.serialize import settings_text
 from trainyard.topology.sources import SOURCES, Options, source
 from trainyard.topology.sources.hostlist import expand
-from trainyard.topology.to_settings import Declared
+from trainyard.topology.to_settings import ImportedFabric
 
 INVENTORY = """\
-# where the nodes are
+# positions of the nodes
 Node, Rack, Spine, GPU, GPUs, CPU, Memory, Serial, Rail0, Rail1
 gpu-2, r1, s1, H200, 8, 192, 2Ti, x, leaf-a, leaf-b
 gpu-10, r1, s1, H200, 8, 192, 2Ti, y, leaf-a, leaf-b
@@ -65,11 +65,11 @@ kind: Node
 """
 
 
-def read(name: str, text: str, **options: Any) -> Declared:
+def read(name: str, text: str, **options: Any) -> ImportedFabric:
     return source(name).read(text, Options(**options))
 
 
-def places(declared: Declared) -> dict[str, tuple[str, ...]]:
+def places(declared: ImportedFabric) -> dict[str, tuple[str, ...]]:
     return {node.name: node.path for node in compile_fabric(declared.settings).nodes}
 
 
@@ -98,11 +98,11 @@ def test_an_inventory_is_a_table() -> None:
         "b200-8gpu-224cpu-4ti",
     }
     assert declared.settings.domains[0].domains[0].rails == ("leaf-a", "leaf-b")  # type: ignore[index]
-    assert declared.notes == ("ignored columns: serial (name tiers with --tier)",)
+    assert declared.notes == ("ignored columns: serial (set tiers with --tier)",)
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_other_separators_are_understood(separator: str) -> None:
+def test_other_separators_are_supported(separator: str) -> None:
     assert places(read("inventory", INVENTORY.replace(", ", separator))) == places(read("inventory", INVENTORY))
 
 
@@ -117,9 +117,9 @@ def test_the_order_of_rows_changes_nothing() -> None:
     assert settings_text(read("inventory", turned).settings) == settings_text(read("inventory", INVENTORY).settings)
 
 
-def test_tiers_can_be_named() -> None:
+def test_tiers_can_be_set() -> None:
     text = "name,cage,hall\nn,c1,h1\n"
-    assert "no column that is a tier" in faults("inventory", text)[0]
+    assert "no column that names a tier" in faults("inventory", text)[0]
     assert places(read("inventory", text, tiers=("cage", "hall"))) == {"n": ("c1", "h1")}
 
 
@@ -132,39 +132,39 @@ def test_names_used_once_in_each_spine_need_to_be_qualified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "has no rows"),
         ("node,rack\n", "has no rows"),
         ("rack,spine\nr,s\n", "has no column for the node"),
         ("node,rack\na\n", "line 2: 1 cells under 2 columns"),
-        ("node,rack,rack\na,b,c\n", "line 1: column 'rack' is there twice"),
+        ("node,rack,rack\na,b,c\n", "line 1: column 'rack' is repeated"),
         ("node,rack\na,\n", "line 2: node 'a' has no rack"),
-        ("node,rack\n,r\n", "line 2: '' is not a node name"),
-        ("node,rack\na_b,r\n", "line 2: 'a_b' is not a node name"),
-        ("node,rack\na,r\n\na,r\n", "line 4: node 'a' is there twice, first at line 2"),
-        ("node,rack\na,r_1\nb,r-1\n", "line 3: rack 'r-1' and 'r_1' (line 2) would both be called 'r-1'"),
+        ("node,rack\n,r\n", "line 2: '' is not a valid node name"),
+        ("node,rack\na_b,r\n", "line 2: 'a_b' is not a valid node name"),
+        ("node,rack\na,r\n\na,r\n", "line 4: node 'a' is listed twice, first at line 2"),
+        ("node,rack\na,r_1\nb,r-1\n", "line 3: rack 'r-1' and 'r_1' (line 2) both map to 'r-1'"),
         ("node,rack\na,???\n", "line 2: rack '???' has no letter or digit"),
-        ('node,rack\n"a,r\n', "it is not CSV"),
+        ('node,rack\n"a,r\n', "not valid CSV"),
         ("node,rack,gpus\na,r,many\n", "line 2: 'many'"),
-        ("node,rack,shape,gpus\na,r,x,8\nb,r,x,4\n", "line 3: shape 'x' offers 4 nvidia.com/gpu here"),
+        ("node,rack,shape,gpus\na,r,x,8\nb,r,x,4\n", "line 3: shape 'x' has 4 nvidia.com/gpu here"),
         ("- {node: a\n", "not valid YAML"),
-        ("- a\n", "line 1: it is not a mapping"),
-        ("- node: a\n  rack: [x]\n", "line 2: a value is not plain text"),
+        ("- a\n", "line 1: not a mapping"),
+        ("- node: a\n  rack: [x]\n", "line 2: a value is neither text nor a number"),
         ("nodes:\n  a: b\n", "is not a list"),
     ],
 )
-def test_a_wrong_inventory_is_refused_with_its_line(text: str, said: str) -> None:
-    assert said in "\n".join(faults("inventory", text))
+def test_an_invalid_inventory_is_rejected_with_its_line(text: str, message: str) -> None:
+    assert message in "\n".join(faults("inventory", text))
 
 
-def test_many_faults_are_counted() -> None:
+def test_many_errors_are_counted() -> None:
     text = "node,rack\n" + "".join(f"n{number},\n" for number in range(200))
     found = faults("inventory", text)
     assert (len(found), found[-1]) == (51, "and 150 more")
 
 
-def test_labels_of_topograph_are_found() -> None:
+def test_labels_of_topograph_are_detected() -> None:
     prefix = "network.topology.nvidia.com"
     nodes = [
         node(
@@ -178,22 +178,22 @@ def test_labels_of_topograph_are_found() -> None:
     assert places(declared)["n3"] == ("leaf-1", "sp")
     assert declared.settings.tier_names == ("leaf", "spine")
     assert declared.settings.node_shape.capacity["memory"] == "2000Gi"
-    assert "left out, with neither devices nor the labels: login" in declared.notes
+    assert "left out, without devices and labels: login" in declared.notes
 
 
-def test_labels_can_be_named() -> None:
+def test_labels_can_be_set() -> None:
     text = yaml.safe_dump_all([node("a", {"x/r": "r1", "x/s": "s1"}), node("b", {"x/r": "r2", "x/s": "s1"})])
-    assert "None of the 2 nodes carries a label" in faults("nodes", text)[0]
+    assert "None of the 2 nodes has a label" in faults("nodes", text)[0]
     assert places(read("nodes", text, labels=(("rack", "x/r"), ("spine", "x/s"))))["b"] == ("r2", "s1")
     (fault,) = faults(
         "nodes",
         node_list(node("a", {"x/r": "r"}), node("b", {"x/r": "r", "x/s": "s"})),
         labels=(("rack", "x/r"), ("spine", "x/s")),
     )
-    assert "Node/a: it has no label x/s" in fault
+    assert "Node/a: label x/s is missing" in fault
 
 
-def test_our_own_labels_give_the_fabric_back() -> None:
+def test_our_own_labels_restore_the_fabric() -> None:
     fabric = compile_fabric(read("inventory", INVENTORY).settings)
     nodes = [
         {**node(each.name, dict(each.labels)), "status": {"capacity": dict(each.capacity)}} for each in fabric.nodes
@@ -218,7 +218,7 @@ def test_blocks_are_the_lowest_tier_beside_a_tree_and_the_only_one_alone() -> No
 
 
 @pytest.mark.parametrize("write", [yaml.safe_dump, json.dumps])
-def test_the_config_map_is_opened(write: Any) -> None:
+def test_the_config_map_is_unpacked(write: Any) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"topology.conf": TREE}}
     assert places(read("topograph", write(body))) == places(read("topograph", TREE))
 
@@ -240,30 +240,30 @@ def test_the_yaml_of_slurm_is_the_same_topology() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("SwitchName=a Nodes=n[1-\n", "line 1: the brackets of"),
         ("SwitchName=a Nodes=n[2-1]\n", "line 1: the range '2-1' ends before it starts"),
         ("SwitchName=a Nodes=n[x]\n", "line 1: 'x' is neither a number nor a range"),
-        ("SwitchName=a Nodes=n[1-999999999]\n", "names more than"),
-        ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", "line 2: switch 'a' is there twice, first at line 1"),
-        ("SwitchName=a Switches=b\n", "line 1: switch 'a' is above 'b', which is not declared"),
-        ("SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "is below itself"),
+        ("SwitchName=a Nodes=n[1-999999999]\n", "has more than"),
+        ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", "line 2: switch 'a' is declared twice, first at line 1"),
+        ("SwitchName=a Switches=b\n", "line 1: switch 'a' lists 'b', which is not declared"),
+        ("SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "is in a cycle"),
         ("SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", "line 2: node 'n' is in 'b' and in 'a' (line 1)"),
-        ("SwitchName=a\n", "line 1: switch 'a' has neither switches nor nodes below it"),
-        ("SwitchName=a Nodes=n Switches=b\nSwitchName=b Nodes=m\n", "line 1: switch 'a' has both"),
+        ("SwitchName=a\n", "line 1: switch 'a' lists neither switches nor nodes"),
+        ("SwitchName=a Nodes=n Switches=b\nSwitchName=b Nodes=m\n", "line 1: switch 'a' lists both"),
         ("SwitchName=a Nodes=n\nMystery=1\n", "line 2: 'Mystery=1' is neither"),
-        (TREE + "BlockName=b Nodes=Node001\n", "is below switch 'lf1' but in no block"),
-        (TREE + BLOCKS + "BlockName=b4 Nodes=x\n", "node 'x' is in a block but below no switch"),
+        (TREE + "BlockName=b Nodes=Node001\n", "is on switch 'lf1' but in no block"),
+        (TREE + BLOCKS + "BlockName=b4 Nodes=x\n", "node 'x' is in a block but on no switch"),
         (
             "SwitchName=t Switches=a,b\nSwitchName=a Nodes=n\nSwitchName=b Switches=c\nSwitchName=c Nodes=m\n",
             "level(s) deep",
         ),
-        ("kind: ConfigMap\ndata: {x: y}\n", "names no switch and no block"),
+        ("kind: ConfigMap\ndata: {x: y}\n", "contains no switch and no block"),
     ],
 )
-def test_a_wrong_topology_is_refused_with_its_line(text: str, said: str) -> None:
-    assert said in "\n".join(faults("topograph", text))
+def test_an_invalid_topology_is_rejected_with_its_line(text: str, message: str) -> None:
+    assert message in "\n".join(faults("topograph", text))
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_no_text_makes_a_traceback(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "{" * 100_000, "- " * 5_000, "a: &a [*a]", "\x00", "\ufeff", "!!python/object:os.system x"]
 )
-def test_hostile_text_is_refused(name: str, text: str) -> None:
+def test_hostile_text_is_rejected(name: str, text: str) -> None:
     with pytest.raises(TrainyardError):
         source(name).read(text)
 
@@ -308,7 +308,7 @@ racks = st.dictionaries(st.sampled_from([f"r{n}" for n in range(8)]), st.integer
 
 
 @given(racks, st.integers(1, 3))
-def test_a_rack_more_in_the_inventory_changes_no_other_name(counts: dict[str, int], added: int) -> None:
+def test_an_additional_rack_in_the_inventory_changes_no_other_name(counts: dict[str, int], added: int) -> None:
     def table(racks: dict[str, int]) -> str:
         rows = [
             f"{rack}-n{number},{rack},s{int(rack[1:]) % 2}" for rack, count in racks.items() for number in range(count)

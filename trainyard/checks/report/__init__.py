@@ -1,4 +1,4 @@
-"""Report of a check, in text, JSON, SARIF, JUnit or GitHub's annotations."""
+"""Report of a check as text, JSON, SARIF, JUnit XML or GitHub annotations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Format", "Report", "written"]
 
 
 class Format(StrEnum):
-    """A format of reports."""
+    """Report format."""
 
     TEXT = "text"
     JSON = "json"
@@ -21,7 +21,7 @@ class Format(StrEnum):
 
 
 def written(report: Report, form: Format) -> str:
-    """Return a report in a format, with a newline at its end."""
+    """Return the report in a format, with a trailing newline."""
     match form:
         case Format.TEXT:
             return text.text(report)

@@ -1,4 +1,4 @@
-"""Annotations of pull requests: the workflow commands of GitHub."""
+"""GitHub workflow commands, shown as annotations of a pull request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["github"]
 
 
 def github(report: Report) -> str:
-    """Return one workflow command a finding, then what it comes to."""
+    """Return one workflow command per finding and note, then the summary line."""
     lines = []
     for finding in report.findings:
         title = " ".join(part for part in (finding.rule or "manifest", finding.object) if part)

@@ -1,4 +1,4 @@
-"""JUnit XML: a suite per file, a test case per object, a failure where a cluster would reject it."""
+"""JUnit XML: one suite per file and one test case per object, which fails if a finding is an error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _count(element: Xml.Element, tests: int, failures: int) -> None:
 
 
 def _owner(finding: Finding) -> str:
-    """Return the object of the file: what a TrainJob becomes counts as the TrainJob."""
+    """Return the object in the file; findings of rendered objects belong to their TrainJob."""
     _, found, owner = finding.object.partition(" (from ")
     return owner.removesuffix(")") if found else finding.object
 

@@ -1,4 +1,4 @@
-"""Report of a check: the findings and counts that every format is written from."""
+"""Report of a check: findings and counts, independent of the format."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trainyard.checks.finding import Finding, Severity
 __all__ = ["REPORT_KEYS", "Report"]
 
 REPORT_KEYS = {name: name for name in ("rule", "severity", "file", "object", "path", "message", "fix")}
-"""JSON keys of a finding in a report, a contract."""
+"""JSON keys of a finding in a report; part of the command-line contract."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Outcome of a check.
+    """Report of a check.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Report:
     counts
         Number of hidden findings: ``exempted`` by the settings, ``audited`` rules, ``baseline`` entries.
     tool
-        The command, as SARIF and JUnit name it.
+        Name of the command in SARIF and JUnit.
     """
 
     findings: tuple[Finding, ...]
@@ -41,25 +41,25 @@ class Report:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """Findings that fail the check."""
+        """Findings of severity error; they fail the check."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Findings that do not."""
+        """Findings of severity warning."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
 
     def with_findings(self, findings: Iterable[Finding], **counts: int) -> Report:
-        """Return the report with other findings, each once."""
+        """Return the report with these findings instead, sorted and without duplicates."""
         ordered = tuple(sorted(set(findings), key=_order))
         return replace(self, findings=ordered, counts={**self.counts, **counts})
 
     def with_notes(self, *notes: str) -> Report:
-        """Return the report with more notes."""
+        """Return the report with additional notes."""
         return replace(self, notes=(*self.notes, *notes))
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers of the report."""
+        """Return the counts and notes of the report."""
         return {
             "objects": sum(bool(name) for _, name in self.checked),
             "files": len({file for file, _ in self.checked}),

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, as code scanning of GitHub and others reads it."""
+"""SARIF 2.1.0 for code scanning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SCHEMA", "sarif"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _MANIFEST: Final = "manifest"
-"""Rule of findings that no rule with an id reported: schema and rendering."""
+"""Rule id of findings without one: schema and rendering."""
 
 
 def sarif(report: Report) -> str:
@@ -43,7 +43,7 @@ def sarif(report: Report) -> str:
 
 def _described(rule: str, report: Report) -> dict[str, Any]:
     example = next(finding for finding in report.findings if _rule(finding) == rule)
-    about = "A manifest that the API server or the controller refuses" if rule == _MANIFEST else f"Rule {rule}"
+    about = "A manifest that the API server or the controller rejects" if rule == _MANIFEST else f"Rule {rule}"
     return {
         "id": rule,
         "name": rule,

@@ -1,4 +1,4 @@
-"""Text and JSON of a report."""
+"""Text and JSON formats of a report."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def as_json(report: Report) -> str:
 
 
 def text(report: Report) -> str:
-    """Return the report for people: findings by object, then what it comes to."""
+    """Return the report as text: findings by object, notes, and the summary line."""
     return "\n".join([*(printable(line) for line in _lines(report)), verdict(report)]) + "\n"
 
 
 def verdict(report: Report) -> str:
-    """Return what a report comes to, in one line."""
+    """Return the summary line: errors, warnings and checked objects."""
     summary = report.summary()
     parts = [counted(summary["errors"], "error"), counted(summary["warnings"], "warning")]
     quiet = [f"{summary[name]} {word}" for name, word in _QUIET if summary[name]]
@@ -43,12 +43,12 @@ def line(finding: Finding) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number with its word."""
+    """Return a number with its unit, pluralized."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def printable(line: str) -> str:
-    """Return a line without what would move the cursor of a terminal or end the line."""
+    """Replace control characters and line breaks with spaces, so that manifests cannot control the terminal."""
     return "".join(sign if sign.isprintable() else " " for sign in line)
 
 

@@ -1,4 +1,4 @@
-"""Kinds of legacy jobs. A new one is a module here and its line below."""
+"""Supported kinds of legacy jobs. To add one, create a module here and add its line below."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ KINDS: Final[Mapping[tuple[str, str], Converter]] = {
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): spark_application,
     ("batch.volcano.sh/v1alpha1", "Job"): volcano_job,
 }
-"""Converters by apiVersion and kind, in the order in which they are listed to users."""
+"""Converters by apiVersion and kind, in the order of user-facing lists."""
 
 
 def converter_of(version: str, kind: str) -> Converter | None:
-    """Return what converts a kind; None for a kind that is no old job."""
+    """Return the converter of a kind; None if it is not supported."""
     return KINDS.get((version, kind))

@@ -8,7 +8,7 @@ from trainyard.api.constants import CONTAINER_NODE, TRAINER_PORT
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.variables import give, indexed, literal, note_old_hosts, referred
+from trainyard.convert.variables import indexed, literal, note_legacy_hosts, referred, set_variables
 
 __all__ = ["convert"]
 
@@ -16,7 +16,7 @@ _ROLES: Final = Roles("spec.jaxReplicaSpecs", "jax", "Never")
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of a JAXJob."""
+    """Convert a JAXJob to a draft."""
     node = require(draft, _ROLES, _ROLES.read(draft, "Worker", CONTAINER_NODE), "Worker")
     draft.framework, draft.policy, draft.nodes = "jax", {"jax": {}}, node.pods
     draft.train(node)
@@ -27,6 +27,6 @@ def convert(draft: Draft) -> None:
         referred(literal("NUM_PROCESSES", node.pods), "JAX_NUM_PROCESSES"),
         referred(indexed("PROCESS_ID"), "JAX_PROCESS_ID"),
     ]
-    give(draft.source, node, variables, always=True)
-    note_old_hosts(draft.source, node, [f"{draft.source.peek('metadata.name')}-worker-"], first)
+    set_variables(draft.source, node, variables, always=True)
+    note_legacy_hosts(draft.source, node, [f"{draft.source.peek('metadata.name')}-worker-"], first)
     read_run_policy(draft)

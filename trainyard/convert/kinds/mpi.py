@@ -11,7 +11,7 @@ from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_clean_pod_policy, read_run_policy
-from trainyard.convert.variables import note_old_hosts
+from trainyard.convert.variables import note_legacy_hosts
 from trainyard.render.pod_set import LAUNCHER
 
 __all__ = ["IMPLEMENTATIONS", "convert", "lead"]
@@ -24,7 +24,7 @@ _KUBEXEC: Final = "kubexec"
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of an MPIJob."""
+    """Convert an MPIJob to a draft."""
     source = draft.source
     first = source.peek("apiVersion") == "kubeflow.org/v1"
     named = source.text("spec.mainContainer")
@@ -46,21 +46,21 @@ def convert(draft: Draft) -> None:
         _serve(draft, worker, first=first)
     for part in draft.parts:
         old = [f"{source.peek('metadata.name')}-{role}" for role in ("worker-", "launcher")]
-        note_old_hosts(source, part, old, (worker or launcher).first_host(draft.name))
-        note_old_hosts(source, part, [_KUBEXEC], "SSH, which mpirun takes by itself", what="program")
+        note_legacy_hosts(source, part, old, (worker or launcher).first_host(draft.name))
+        note_legacy_hosts(source, part, [_KUBEXEC], "SSH, which mpirun takes by itself", what="program")
     read_run_policy(draft)
     read_clean_pod_policy(draft, "spec.cleanPodPolicy")
 
 
 def lead(draft: Draft, launcher: Part, worker: Part | None, policy: Body, *, trains: bool) -> None:
-    """Let a launcher start the processes on workers over SSH.
+    """Configure a launcher that starts the processes on workers over SSH.
 
     Parameters
     ----------
     policy
         The runtime's MPI policy.
     trains
-        Whether the launcher is a node too.
+        Whether the launcher is also a node.
     """
     if trains:
         policy["runLauncherAsNode"] = True
@@ -102,7 +102,7 @@ def _policy(draft: Draft) -> Body:
 
 
 def _serve(draft: Draft, worker: Part, *, first: bool) -> None:
-    """Let workers without a command run an SSH server, as the MPI operator does."""
+    """Set an SSH server as the command of workers without one, as the MPI operator does."""
     if "command" not in worker.container and "args" not in worker.container:
         worker.container["command"] = [_SERVER[0]]
         worker.container["args"] = list(_SERVER[1:])

@@ -8,7 +8,7 @@ from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles, require
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.variables import Variable, give, literal, note_old_hosts
+from trainyard.convert.variables import Variable, literal, note_legacy_hosts, set_variables
 from trainyard.render.pod_editing import field_ref_env
 
 __all__ = ["convert"]
@@ -19,17 +19,17 @@ _ELASTIC: Final = "spec.elasticPolicy"
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of a PaddleJob: workers alone train collectively, beside masters these are the servers."""
+    """Convert a PaddleJob to a draft: workers alone train collectively; masters turn them into parameter servers."""
     source = draft.source
     servers = _ROLES.read(draft, "Master", _SERVER)
     node = require(draft, _ROLES, _ROLES.read(draft, "Worker", CONTAINER_NODE), "Worker")
     draft.framework, draft.policy, draft.nodes = "paddle", {"paddle": {}}, node.pods
     draft.train(node)
     own = Variable("POD_IP_DUMMY", field_ref_env("POD_IP_DUMMY", "status.podIP"))
-    give(source, node, [own, literal("PADDLE_TRAINER_NUM", 1)], always=False)
+    set_variables(source, node, [own, literal("PADDLE_TRAINER_NUM", 1)], always=False)
     if servers is not None:
         servers.pod["containers"].sort(key=lambda container: container["name"] != servers.main)
-        give(source, servers, [own, literal("PADDLE_SERVER_NUM", 1)], always=False)
+        set_variables(source, servers, [own, literal("PADDLE_SERVER_NUM", 1)], always=False)
         message = "replicatedJob ps: parameter servers, told apart by PADDLE_SERVERS_ENDPOINTS"
         source.changed(f"{servers.role}.replicas", message)
     if source.mapping(_ELASTIC):
@@ -37,5 +37,5 @@ def convert(draft: Draft) -> None:
         source.lost(_ELASTIC, message, "set the replicas that the job needs")
     for part in draft.parts:
         old = [f"{source.peek('metadata.name')}-{role}-" for role in ("master", "worker")]
-        note_old_hosts(source, part, old, part.first_host(draft.name))
+        note_legacy_hosts(source, part, old, part.first_host(draft.name))
     read_run_policy(draft)

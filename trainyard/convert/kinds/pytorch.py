@@ -12,7 +12,7 @@ from trainyard.convert.part import Part, require_pod_count
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.source import shown
-from trainyard.convert.torch_environment import number_of_processes, tell_nodes, tell_roles
+from trainyard.convert.torch_environment import number_of_processes, set_node_variables, set_role_variables
 from trainyard.render.pod_editing import upsert_env
 
 __all__ = ["convert"]
@@ -25,7 +25,7 @@ _CONF: Final = "PET_RDZV_CONF"
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of a PyTorchJob."""
+    """Convert a PyTorchJob to a draft."""
     source = draft.source
     draft.framework = "torch"
     master, worker = read_ranked(draft, _ROLES)
@@ -43,18 +43,18 @@ def convert(draft: Draft) -> None:
             draft.policy["torch"]["numProcPerNode"] = processes
         if elastic:
             _read_elastic(draft, node, (worker or node).role)
-        tell_nodes(draft, node, number_of_processes(processes), always=had_master and not elastic)
+        set_node_variables(draft, node, number_of_processes(processes), always=had_master and not elastic)
     elif master is not None and worker is not None:
         if elastic:
             message = "master and workers have different pods, and elastic nodes must be alike"
             source.lost(_ELASTIC, message, "give Master and Worker one template, or remove Master")
-        tell_roles(draft, master, worker, processes, _port(master))
+        set_role_variables(draft, master, worker, processes, _port(master))
     note_former_hosts(draft)
     read_run_policy(draft)
 
 
 def _processes(draft: Draft) -> int | str:
-    """Return the processes on a node: torchrun starts one where nobody says otherwise."""
+    """Return the processes per node; torchrun's default is one."""
     path = "spec.nprocPerNode"
     found = draft.source.text(path)
     if found is None:

@@ -35,7 +35,7 @@ _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
 
 
 def convert_job(draft: Draft) -> None:
-    """Make a draft of a RayJob."""
+    """Convert a RayJob to a draft."""
     source = draft.source
     if source.mapping("spec.clusterSelector"):
         message = "the job runs on a cluster of its own: one that is there already cannot be named"
@@ -75,14 +75,14 @@ def convert_job(draft: Draft) -> None:
 
 
 def convert_cluster(draft: Draft) -> None:
-    """Make a draft of a RayCluster: it serves until the TrainJob is deleted."""
+    """Convert a RayCluster to a draft: it runs until the TrainJob is deleted."""
     read_groups(draft, "spec", None)
     draft.source.changed("kind", "a TrainJob whose head serves without a driver: it ends when it is deleted")
     _read_rest(draft)
 
 
 def _read_rest(draft: Draft) -> None:
-    """Take what the pods' schedulers are told, and who is in charge."""
+    """Read the scheduling settings and the managing controller."""
     source = draft.source
     for key, message in _LABELS:
         if draft.labels.pop(key, None) is not None:
@@ -108,7 +108,7 @@ def _read_rest(draft: Draft) -> None:
 
 
 def _submit_options(draft: Draft) -> list[str]:
-    """Take what only ``ray job submit`` can be told."""
+    """Read the fields that become options of ``ray job submit``."""
     source = draft.source
     options = []
     environment = source.text(_RUNTIME_ENV)
@@ -157,7 +157,7 @@ def _words(entry_point: str) -> list[str]:
 
 
 def _read_submitter(draft: Draft, head: Part, driver: list[str]) -> None:
-    """Let a pod of its own submit the entry point."""
+    """Add a pod that submits the entry point."""
     path = "spec.submitterPodTemplate"
     if draft.source.peek(path) is not None:
         launcher = draft.read(path, LAUNCHER, 1)

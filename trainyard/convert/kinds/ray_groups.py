@@ -1,4 +1,4 @@
-"""Head and worker groups of a Ray cluster, and how each of their pods starts Ray."""
+"""Head and worker groups of a Ray cluster, and the command that starts Ray in each pod."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
-from trainyard.convert.variables import give, literal, note_old_hosts, set_first
+from trainyard.convert.variables import literal, note_legacy_hosts, set_first, set_variables
 from trainyard.render.devices import cpu_count, gpu_count
 from trainyard.render.frameworks.ray_scripts import HEAD as HEAD_SCRIPT
 from trainyard.render.frameworks.ray_scripts import WORKER as WORKER_SCRIPT
@@ -45,16 +45,16 @@ _HEAD_WITHOUT: Final = {
 
 
 def read_groups(draft: Draft, path: str, driver: list[str] | None, *, submitted: bool = False) -> Part:
-    """Take a cluster specification and return its head.
+    """Read a cluster spec and return its head.
 
     Parameters
     ----------
     path
-        Path of the cluster specification.
+        Path of the cluster spec.
     driver
-        Command of the head; None where it serves.
+        Command of the head; None for a cluster without a driver.
     submitted
-        Whether a pod of its own submits the driver.
+        Whether a separate pod submits the driver.
     """
     source = draft.source
     draft.framework, draft.policy = "ray", {"ray": {}}
@@ -74,7 +74,7 @@ def read_groups(draft: Draft, path: str, driver: list[str] | None, *, submitted:
     _start(draft, head, f"{head_path}.rayStartParams", HEAD_SCRIPT, driver, kept=kept)
     for part in workers:
         _start(draft, part, f"{part.role}.rayStartParams", WORKER_SCRIPT, None, kept=kept, extra=part is not first)
-    _tell(draft, head)
+    _set_kuberay_variables(draft, head)
     source.text(f"{path}.rayVersion")
     source.same(f"{path}.rayVersion", "the images say which version runs")
     _read_rest(draft, path)
@@ -118,14 +118,14 @@ def _group_name(draft: Draft, group: str) -> str:
 def _start(
     draft: Draft, part: Part, path: str, script: str, driver: list[str] | None, *, kept: bool, extra: bool = False
 ) -> None:
-    """Let the framework start Ray, or say how where the old job says more than the framework asks.
+    """Let the framework start Ray, or set the command if the legacy job uses options that the framework does not know.
 
     Parameters
     ----------
     kept
-        Whether the containers start Ray by themselves.
+        Whether the containers start Ray themselves.
     extra
-        Whether the framework knows nothing of this group.
+        Whether the framework does not manage this group.
     """
     source = draft.source
     params = source.texts(path)
@@ -155,7 +155,7 @@ def _start(
 
 
 def _own_command(draft: Draft, part: Part) -> str:
-    """Take away the container's own command, which KubeRay runs before Ray."""
+    """Remove and return the container's own command, which KubeRay runs before Ray."""
     words = [*part.container.pop("command", ()), *part.container.pop("args", ())]
     index = part.pod["containers"].index(part.container)
     text = " ".join(words)
@@ -167,7 +167,7 @@ def _own_command(draft: Draft, part: Part) -> str:
 
 
 def _options(params: Mapping[str, str], container: Body) -> list[str]:
-    """Return the options of ``ray start``, with the container's share of cores and GPUs as KubeRay gives it."""
+    """Return the options of ``ray start``, with the container's CPUs and GPUs as set by KubeRay."""
     resources = container.get("resources", {})
     given = {key: value for key, value in params.items() if key not in _FIXED}
     cores, gpus = ceil(cpu_count(resources)), ceil(gpu_count(resources))
@@ -185,8 +185,8 @@ def _options(params: Mapping[str, str], container: Body) -> list[str]:
     return options
 
 
-def _tell(draft: Draft, head: Part) -> None:
-    """Give commands that name KubeRay's variables the same."""
+def _set_kuberay_variables(draft: Draft, head: Part) -> None:
+    """Set KubeRay's variables for commands that name them."""
     host = head.first_host(draft.name)
     variables = [
         *(literal(name, host) for name in ("FQ_RAY_IP", "RAY_IP")),
@@ -195,8 +195,8 @@ def _tell(draft: Draft, head: Part) -> None:
         literal("RAY_DASHBOARD_ADDRESS", f"{host}:{_DASHBOARD_PORT}"),
     ]
     for part in draft.parts:
-        give(draft.source, part, variables, always=False)
-        note_old_hosts(draft.source, part, ["-head-svc"], host)
+        set_variables(draft.source, part, variables, always=False)
+        note_legacy_hosts(draft.source, part, ["-head-svc"], host)
 
 
 def _read_rest(draft: Draft, path: str) -> None:

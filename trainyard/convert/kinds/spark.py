@@ -1,7 +1,7 @@
-"""SparkApplication of the Spark operator: a standalone cluster for the time of the job.
+"""SparkApplication of the Spark operator: converted to a standalone cluster that lives as long as the job.
 
-The driver runs in client mode beside the cluster's master, and a fixed number of executors are the cluster's workers,
-so that all of them are one gang. They find the driver by its host name in the job's headless Service.
+The driver runs in client mode beside the cluster's master, and a fixed number of executors are the cluster's workers;
+all pods are one gang. Executors connect to the driver by its host name in the job's headless Service.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WITHOUT: Final = {
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of a SparkApplication."""
+    """Convert a SparkApplication to a draft."""
     source = draft.source
     executors = source.integer("spec.executor.instances", 1) or 1
     source.same("spec.executor.instances", "number of pods")

@@ -1,4 +1,4 @@
-"""Pods of a Spark driver or executor: the operator's own fields as those of a pod template."""
+"""Pods of a Spark driver or executor: the operator's fields converted to a pod template."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _CONFIG_MAPS: Final = {
 
 
 def read_pod(draft: Draft, path: str, name: str, pods: int) -> Part:
-    """Take the pod of a driver or of the executors."""
+    """Read the pod of the driver or of the executors."""
     source = draft.source
     source.keys(path)
     container: Body = {"name": name, **_image(source, path)}
@@ -92,13 +92,13 @@ def read_pod(draft: Draft, path: str, name: str, pods: int) -> Part:
 
 
 def memory_of(source: Source, path: str) -> str:
-    """Return the memory of a JVM as the application says it."""
+    """Return the JVM memory in Spark's notation."""
     found = source.peek(f"{path}.memory")
     return found if isinstance(found, str) else _MEMORY_DEFAULT
 
 
 def _checked(source: Source, path: str, name: str, pods: int, template: Body) -> Part:
-    """Return a part of a template that was put together, after the check of its shape."""
+    """Return a part with an assembled template, after validation."""
     built = Source({"kind": source.body.get("kind"), "metadata": source.body.get("metadata"), "template": template})
     part = read_part(built, "template", name, pods, (name,))
     part.path, part.role = f"{path}.template", path
@@ -150,7 +150,7 @@ def _metadata(source: Source, path: str, template: Body) -> None:
 
 
 def _resources(source: Source, path: str, container: Body) -> None:
-    """Give the container what Spark asks Kubernetes for."""
+    """Set the container's resources as Spark requests them."""
     cores = source.integer(f"{path}.cores", 1) or CORE_DEFAULT
     request = source.text(f"{path}.coreRequest") or str(cores)
     source.same(f"{path}.cores", "cores of the container")

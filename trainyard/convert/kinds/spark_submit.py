@@ -1,4 +1,4 @@
-"""The spark-submit command line that is equivalent to a SparkApplication."""
+"""Command line of spark-submit that is equivalent to a SparkApplication."""
 
 from __future__ import annotations
 

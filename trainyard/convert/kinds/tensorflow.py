@@ -8,7 +8,7 @@ from trainyard.convert.draft import Draft
 from trainyard.convert.operator_roles import Roles
 from trainyard.convert.part import Part
 from trainyard.convert.run_policy import read_run_policy
-from trainyard.convert.variables import note_old_hosts
+from trainyard.convert.variables import note_legacy_hosts
 
 __all__ = ["convert", "name_roles"]
 
@@ -18,7 +18,7 @@ _COORDINATORS: Final = ("chief", "master")
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of a TFJob."""
+    """Convert a TFJob to a draft."""
     source = draft.source
     for role in _NAMES:
         _ROLES.read(draft, role, role.lower())
@@ -33,12 +33,12 @@ def convert(draft: Draft) -> None:
         source.same("spec.enableDynamicWorker", "TF_CONFIG names all workers")
     for part in draft.parts:
         old = [f"{draft.source.peek('metadata.name')}-{role.lower()}-" for role in _NAMES]
-        note_old_hosts(source, part, old, draft.parts[0].first_host(draft.name))
+        note_legacy_hosts(source, part, old, draft.parts[0].first_host(draft.name))
     read_run_policy(draft)
 
 
 def name_roles(draft: Draft) -> None:
-    """Put the container of TensorFlow first, and let the TrainJob's trainer be the workers."""
+    """Order the containers, and mark the workers as configured by the TrainJob's trainer."""
     draft.framework, draft.policy = "tensorflow", {"tensorflow": {}}
     by_name = {part.name: part for part in draft.parts}
     trainer = next((by_name[name] for name in ("worker", *_COORDINATORS) if name in by_name), draft.parts[0])
@@ -49,7 +49,7 @@ def name_roles(draft: Draft) -> None:
 
 
 def _put_first(part: Part) -> None:
-    """Put the container first that takes part: of a role which is not the trainer, that one is told who it is."""
+    """Move the main container first: in roles other than the trainer, the framework configures the first container."""
     containers = part.pod["containers"]
     containers.sort(key=lambda container: container["name"] != part.main)
 

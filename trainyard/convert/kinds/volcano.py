@@ -1,4 +1,4 @@
-"""Job of Volcano."""
+"""Volcano Job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMA_ANNOTATION: Final = "volcano.sh/numa-topology-policy"
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of a Volcano Job."""
+    """Convert a Volcano Job to a draft."""
     source = draft.source
     for index in range(source.count(_TASKS)):
         _read_task(draft, index)
@@ -79,7 +79,7 @@ def _read_task(draft: Draft, index: int) -> None:
 
 
 def _order(draft: Draft) -> None:
-    """Put tasks after those they depend on, as JobSet wants them."""
+    """Sort tasks after their dependencies, as JobSet requires."""
     source = draft.source
     by_name = {part.name: part for part in draft.parts}
     ordered: list[Part] = []

@@ -12,8 +12,8 @@ from trainyard.convert.kinds.ray_groups import HEAD
 from trainyard.convert.kinds.tensorflow import name_roles
 from trainyard.convert.part import Part
 from trainyard.convert.ranked import merge
-from trainyard.convert.torch_environment import tell_nodes, tell_roles
-from trainyard.convert.variables import Variable, give, indexed, literal, mentions, note_old_hosts
+from trainyard.convert.torch_environment import set_node_variables, set_role_variables
+from trainyard.convert.variables import Variable, indexed, literal, mentions, note_legacy_hosts, set_variables
 from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import LAUNCHER
 
@@ -27,7 +27,7 @@ _MASTER_PORT: Final = 23456
 
 
 def apply_plugins(draft: Draft) -> None:
-    """Take the plug-ins; the framework comes from the most telling one."""
+    """Read the plug-ins; the most specific one determines the framework."""
     source = draft.source
     old = draft.source.peek("metadata.name")
     tasks = list(draft.parts)
@@ -50,15 +50,15 @@ def apply_plugins(draft: Draft) -> None:
     give_index = "env" in flags
     for part in draft.parts:
         if give_index:
-            give(source, part, [indexed("VC_TASK_INDEX"), indexed("VK_TASK_INDEX")], always=False)
-        give(source, part, list(_host_variables(hosts)), always=False)
-        note_old_hosts(source, part, [f"{old}-{name}-" for name in old_names.values()], part.first_host(draft.name))
+            set_variables(source, part, [indexed("VC_TASK_INDEX"), indexed("VK_TASK_INDEX")], always=False)
+        set_variables(source, part, list(_host_variables(hosts)), always=False)
+        note_legacy_hosts(source, part, [f"{old}-{name}-" for name in old_names.values()], part.first_host(draft.name))
     if any(mentions(part, _HOSTS_FOLDER) for part in draft.parts):
         _mount_hosts(draft, hosts)
 
 
 def _flags(arguments: list[str]) -> dict[str, str]:
-    """Return the options of a plug-in, written ``--name=value`` or ``--name value``."""
+    """Return the options of a plug-in, given as ``--name=value`` or ``--name value``."""
     found: dict[str, str] = {}
     waiting: str | None = None
     for argument in arguments:
@@ -133,7 +133,7 @@ def _mpi(draft: Draft, flags: dict[str, str]) -> bool:
 
 
 def _over_ssh(draft: Draft, flags: dict[str, str]) -> bool:
-    """Take two tasks of which one is a single pod for a launcher with its workers."""
+    """Convert two tasks, one of them a single pod, to a launcher with its workers."""
     if len(draft.parts) != 2:
         return False
     launchers = sorted(draft.parts, key=lambda part: part.pods)
@@ -149,7 +149,7 @@ def _launch(draft: Draft, master: Part, worker: Part, flags: dict[str, str], var
     if path:
         policy["sshAuthMountPath"] = path
     lead(draft, master, worker, policy, trains=False)
-    give(draft.source, master, variables, always=True)
+    set_variables(draft.source, master, variables, always=True)
     return True
 
 
@@ -170,10 +170,10 @@ def _pytorch(draft: Draft, flags: dict[str, str]) -> bool:
     node = merge(draft, master, worker)
     if node is not None:
         draft.policy, draft.processes = {"torch": {}}, 1
-        tell_nodes(draft, node, 1, always=True)
+        set_node_variables(draft, node, 1, always=True)
     elif worker is not None:
         port = flags.get("port", "")
-        tell_roles(draft, master, worker, 1, int(port) if port.isdecimal() else _MASTER_PORT)
+        set_role_variables(draft, master, worker, 1, int(port) if port.isdecimal() else _MASTER_PORT)
     return True
 
 
@@ -194,7 +194,7 @@ _FRAMEWORKS: Final = {"ray": _ray, "mpi": _mpi, "pytorch": _pytorch, "tensorflow
 
 
 def _hosts(draft: Draft, tasks: list[Part], names: dict[int, str]) -> dict[str, list[str]]:
-    """Return the new host names of each task by its old name."""
+    """Return the new host names of each task by its legacy name."""
     found = {}
     for part in tasks:
         if part in draft.parts:
@@ -218,7 +218,7 @@ def _host_variables(hosts: dict[str, list[str]]) -> list[Variable]:
 
 
 def _mount_hosts(draft: Draft, hosts: dict[str, list[str]]) -> None:
-    """Give the pods the host files that plug-in svc mounts, with the new names."""
+    """Mount the host files of plug-in svc with the new names."""
     name = f"{draft.name}-volcano-hosts"
     metadata: Body = {"name": name}
     if draft.namespace is not None:

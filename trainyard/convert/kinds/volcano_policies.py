@@ -1,4 +1,4 @@
-"""Life-cycle policies of Volcano Jobs: effect of an event on a pod, a task or the whole job."""
+"""Lifecycle policies of Volcano Jobs: effect of an event on a pod, a task or the whole job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainyard.convert.restarts import NEVER, adapt_restart_policy
 __all__ = ["apply_policies"]
 
 _RETRIES: Final = 3
-"""What Volcano takes where a job names no maxRetry."""
+"""Volcano's default of maxRetry."""
 _FAILURES: Final = ("PodFailed", "PodEvicted")
 _EVENTS: Final = (*_FAILURES, "TaskFailed", "*")
 _ENDS: Final = ("AbortJob", "TerminateJob")
@@ -22,12 +22,12 @@ _FAILURE_FIX: Final = "set failurePolicy or podFailurePolicy in the runtime's te
 
 
 def apply_policies(draft: Draft, tasks: Mapping[str, Part]) -> None:
-    """Take the policies of the job and its tasks, and how often anything is tried again.
+    """Read the policies of the job and its tasks, and the number of retries.
 
     Parameters
     ----------
     tasks
-        The tasks by their old names; those that became part of another one count for it.
+        Parts by legacy task name; a task merged into another part refers to that part.
     """
     source = draft.source
     limit = source.integer("spec.maxRetry")
@@ -57,12 +57,12 @@ def apply_policies(draft: Draft, tasks: Mapping[str, Part]) -> None:
 
 @dataclass
 class _Policies:
-    """Policies one after the other.
+    """Accumulates the effects of policies.
 
     Parameters
     ----------
     limit
-        How often anything is tried again.
+        Number of retries.
     completing
         Names of the parts whose completion ends the job.
     """
@@ -72,12 +72,12 @@ class _Policies:
     completing: list[str] = field(default_factory=list)
 
     def take(self, path: str, part: Part | None, *, leads: bool = False) -> None:
-        """Take one policy of a part, or of the whole job; nothing of it stays unread.
+        """Read one policy of a part, or of the whole job; all its fields are marked as read.
 
         Parameters
         ----------
         leads
-            Whether the task is the first pod of its part only.
+            Whether the task is only the first pod of its part.
         """
         source = self.draft.source
         policy = source.mapping(path)
@@ -97,7 +97,7 @@ class _Policies:
             source.changed(path, _became(action))
 
     def _acts(self, action: str, event: str, part: Part | None, *, leads: bool) -> bool:
-        """Return whether an action on an event could be arranged."""
+        """Apply an action on an event, and return whether it is supported."""
         parts = self.draft.parts if part is None else [part]
         if event == "TaskCompleted" and action == "CompleteJob":
             self.completing += [each.name for each in parts]
@@ -129,7 +129,7 @@ def _became(action: str) -> str:
 
 
 def _by_code(draft: Draft, path: str, part: Part | None, action: str, code: int) -> None:
-    """Let an exit code end the job at once; more a Job cannot tell apart."""
+    """Fail the job immediately on an exit code; a Job supports no other action."""
     source = draft.source
     parts = draft.parts if part is None else [part]
     if action not in _ENDS or any(each.pod.get("restartPolicy") != NEVER for each in parts) or code == 0:

@@ -10,7 +10,7 @@ from trainyard.convert.operator_roles import Roles
 from trainyard.convert.ranked import merge, note_former_hosts, read_ranked
 from trainyard.convert.run_policy import read_run_policy
 from trainyard.convert.torch_environment import ranks
-from trainyard.convert.variables import give, indexed, literal, referred
+from trainyard.convert.variables import indexed, literal, referred, set_variables
 
 __all__ = ["convert"]
 
@@ -20,7 +20,7 @@ _PORT_NAME: Final = "xgboostjob-port"
 
 
 def convert(draft: Draft) -> None:
-    """Make a draft of an XGBoostJob."""
+    """Convert an XGBoostJob to a draft."""
     source = draft.source
     draft.framework = "xgboost"
     master, worker = read_ranked(draft, _ROLES)
@@ -36,7 +36,7 @@ def convert(draft: Draft) -> None:
             literal("WORKER_PORT", TRAINER_PORT),
             literal("WORKER_ADDRS", ",".join(hosts[1:])),
         ]
-        give(source, node, variables, always=True)
+        set_variables(source, node, variables, always=True)
     elif master is not None and worker is not None:
         ports = master.container.get("ports", ())
         port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), _PORT)
@@ -47,6 +47,6 @@ def convert(draft: Draft) -> None:
             literal("WORKER_ADDRS", addresses),
         ]
         for part in (master, worker):
-            give(source, part, variables, always=True)
+            set_variables(source, part, variables, always=True)
     note_former_hosts(draft)
     read_run_policy(draft)

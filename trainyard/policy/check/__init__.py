@@ -1,1 +1,1 @@
-"""Check manifests before a cluster sees them: every object is reviewed as if it were created."""
+"""Check of manifests before deployment: every object is reviewed as if it were created."""

@@ -16,7 +16,7 @@ from trainyard.policy.check.sources import Manifest, Sources
 __all__ = ["CLUSTER", "existing"]
 
 CLUSTER = "cluster"
-"""Stands for the file of an object that is in a cluster."""
+"""File name of objects that exist in a cluster."""
 
 Bodies = list[dict[str, Any]]
 
@@ -29,28 +29,28 @@ _CONTEXT = (
     Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"),
     Resource("trainer.kubeflow.org", "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False),
 )
-"""What surrounds the judged objects."""
+"""Kinds that are the context of the reviewed objects."""
 
 
 async def existing(client: Client, rules: Iterable[Rule]) -> tuple[Sources, Sources]:
-    """Return every object that a rule judges, and what surrounds them.
+    """Return all objects that rules evaluate, and their context.
 
     Parameters
     ----------
     client
         The cluster.
     rules
-        The rules; kinds that the cluster does not have are left out.
+        The rules; kinds that the cluster does not serve are ignored.
 
     Returns
     -------
     tuple[Sources, Sources]
-        What is judged, and the context.
+        The objects to review, and their context.
 
     Raises
     ------
     TrainyardError
-        The cluster does not answer, or does not let us read.
+        The cluster does not respond, or rejects a read.
     """
     judged = {
         Resource(match.group, match.version, match.resource, match.kind, namespaced=match.scope == "Namespaced")
@@ -63,7 +63,7 @@ async def existing(client: Client, rules: Iterable[Rule]) -> tuple[Sources, Sour
         found = dict(zip(wanted, await asyncio.gather(*(_listed(client, each) for each in wanted)), strict=True))
     except (ApiError, TransportError) as error:
         raise TrainyardError(
-            f"The cluster cannot be read: {error}", fix="check the address, and that you may list every kind"
+            f"The cluster cannot be read: {error}", fix="check the address, and your permission to list every kind"
         ) from error
     objects = tuple(_manifest(body) for each in wanted if each in judged for body in found[each] or ())
     context = tuple(_manifest(body) for each in _CONTEXT for body in found[each] or ())
@@ -82,7 +82,7 @@ async def _listed(client: Client, resource: Resource) -> Bodies | None:
 def _notes(wanted: Iterable[Resource], found: Mapping[Resource, Bodies | None]) -> Iterator[str]:
     for each in wanted:
         if found[each] is None:
-            yield f"the cluster does not have {each}"
+            yield f"the cluster does not serve {each}"
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:

@@ -20,10 +20,10 @@ from trainyard.settings.settings_model import SettingsModel
 __all__ = ["BaselineEntry", "applied", "read_baseline", "written_baseline"]
 
 _HEAD: Final = """\
-# Known violations, silenced until their day. Written by: trainyard check --write-baseline
-# An entry that has expired, or that nothing needs any more, is reported.
+# Known violations, suppressed until they expire. Written by: trainyard check --write-baseline
+# Expired and unused entries are reported.
 """
-_FIX: Final = "an entry has rule, object, path, reason and expires (a date such as 2027-01-31)"
+_FIX: Final = "an entry requires rule, object, path, reason and expires (a date such as 2027-01-31)"
 
 
 class BaselineEntry(SettingsModel):
@@ -32,13 +32,13 @@ class BaselineEntry(SettingsModel):
     Parameters
     ----------
     rule
-        Id of the rule; None for what schema and rendering find.
+        Id of the rule; None for findings of schema and rendering.
     object, path
-        As the report names them.
+        Object and path, as in the report.
     reason
-        Why it may stay for now.
+        Why it is accepted.
     expires
-        The first day on which it counts again.
+        The first day on which it is reported again.
     """
 
     rule: str | None
@@ -48,12 +48,12 @@ class BaselineEntry(SettingsModel):
     expires: datetime.date
 
     def matches(self, result: Finding) -> bool:
-        """Return whether it is about this finding."""
+        """Return whether the entry matches a finding."""
         return self.key == _key(result)
 
     @property
     def key(self) -> tuple[str | None, str, str]:
-        """What an entry and a finding have in common."""
+        """Identity of a finding."""
         return self.rule, self.object, self.path
 
 
@@ -63,30 +63,30 @@ def read_baseline(path: Path) -> list[BaselineEntry]:
     Raises
     ------
     TrainyardError
-        It cannot be read, or an entry is wrong.
+        It cannot be read, or an entry is invalid.
     """
     if not path.exists():
-        raise TrainyardError(f"{path} does not exist", fix="check the path, or make it with --write-baseline")
+        raise TrainyardError(f"{path} does not exist", fix="check the path, or create it with --write-baseline")
     document: Any = load(read_text(path), str(path), fix=_FIX)
     if not isinstance(document or [], list):
-        raise TrainyardError(f"{path} does not hold a list", fix=_FIX)
-    entries, problems = [], []
+        raise TrainyardError(f"{path} is not a list", fix=_FIX)
+    entries, findings = [], []
     for index, item in enumerate(document or []):
         try:
             entries.append(BaselineEntry.model_validate(item))
         except ValidationError as error:
-            problems += [
+            findings += [
                 Finding(".".join([f"[{index}]", *map(str, found["loc"])]), found["msg"]) for found in error.errors()
             ]
-    if problems:
-        raise TrainyardError(f"{path} is wrong", fix=_FIX, findings=problems)
+    if findings:
+        raise TrainyardError(f"{path} is invalid", fix=_FIX, findings=findings)
     return entries
 
 
 def applied(
     report: Report, entries: Iterable[BaselineEntry], file: str, today: datetime.date, *, partial: bool = False
 ) -> Report:
-    """Return the report without what the baseline silences, and with what is wrong with the baseline.
+    """Return the report without suppressed findings, with findings about the baseline itself.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def applied(
     today
         The current day.
     partial
-        Whether only some objects or rules were checked, so that an entry without finding may still be needed.
+        Whether only some objects or rules were checked, so that unused entries are not reported.
     """
     entries = list(entries)
     active = {entry.key for entry in entries if today < entry.expires}
@@ -110,26 +110,26 @@ def applied(
 def written_baseline(
     report: Report, entries: Iterable[BaselineEntry], *, reason: str, expires: datetime.date, today: datetime.date
 ) -> str:
-    """Return the text of a baseline that silences every error of a report.
+    """Return the text of a baseline that suppresses every error of a report.
 
     Parameters
     ----------
     report
         The report before any baseline.
     entries
-        The baseline as it is: entries that still hold and are needed are kept as they are.
+        The current baseline: entries that are used and have not expired are kept unchanged.
     reason, expires
-        Of the new entries.
+        Reason and expiry date of new entries.
     today
         The current day.
 
     Raises
     ------
     TrainyardError
-        The new entries would have expired already.
+        The expiry date is not in the future.
     """
     if expires <= today:
-        raise TrainyardError(f"--expires {expires} is not after today", fix="give a later day")
+        raise TrainyardError(f"--expires {expires} is not in the future", fix="use a later date")
     known = {entry.key: entry for entry in entries if today < entry.expires}
     found = {_key(result): result.severity for result in report.findings}
     keys = [key for key, severity in found.items() if severity is Severity.ERROR or key in known]
@@ -155,10 +155,10 @@ def _reported(
         if entry.key not in found:
             if partial:
                 continue
-            message, fix = f"baseline entry for {about} silences nothing any more", "remove it"
+            message, fix = f"baseline entry for {about} is unused", "remove it"
         elif entry.expires <= today:
             message = f"baseline entry for {about} expired on {entry.expires} ({entry.reason})"
-            fix = "correct the object, or give the entry a later day"
+            fix = "correct the object, or set a later expiry date"
         else:
             continue
         yield Finding(f"[{index}]", message, fix, severity=Severity.WARNING, object=entry.object, file=file)

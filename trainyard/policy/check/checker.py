@@ -1,4 +1,4 @@
-"""Checker: objects become reviews, rules decide them in batches, and duplicate findings are merged."""
+"""Checker: reviews objects in batches and merges duplicate findings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
+    FindingFilter,
     Review,
-    Said,
     Surroundings,
     Violation,
     decision_of,
@@ -38,7 +38,7 @@ from trainyard.settings.platform import PolicyState
 __all__ = ["AUTHOR", "Checker"]
 
 AUTHOR: Final = "whoever applies this"
-"""Who creates what a file says: somebody without rights of the platform."""
+"""User that creates the objects of files; has no rights of the platform."""
 
 _BATCH: Final = 64
 _CONNECTIONS: Final = 2
@@ -46,7 +46,7 @@ _CONNECTIONS: Final = 2
 
 @dataclass(frozen=True)
 class _Subject:
-    """One object: what Python found in it, and what the rules are asked."""
+    """One object: its findings of schema and rendering, and its reviews."""
 
     manifest: Manifest
     name: str
@@ -60,16 +60,16 @@ class Checker:
     Parameters
     ----------
     rules
-        The catalog that the source judges by.
+        The catalog of the decision source.
     world
         Tenants, platform and runtimes.
     surroundings
-        Settings of the stack, and which rules judge.
+        Settings of the stack, and the rules to evaluate.
     live
-        Whether the objects exist in a cluster: schema and admission have spoken, what a TrainJob became is there
-        itself, and who wrote an object is not known. Rules in state audit show too.
+        Whether the objects exist in a cluster: they are already admitted, rendered objects are audited themselves, and
+        the user is unknown. Findings of rules in state audit are included.
     platform_namespace
-        Namespace of the controller, which creates what a TrainJob becomes.
+        Namespace of the controller, which creates rendered objects.
     """
 
     def __init__(
@@ -92,21 +92,21 @@ class Checker:
     async def check(
         self, sources: Sources, source: DecisionSource, *, changed: frozenset[Path] | None = None
     ) -> Report:
-        """Return the report about what was read.
+        """Return the report about the objects.
 
         Parameters
         ----------
         sources
             The objects.
         source
-            Who decides.
+            Source of decisions.
         changed
-            Only objects of these files are checked, and those that depend on one of them; all where it is None.
+            Check only objects of these files and objects that depend on one of them; None: all.
 
         Raises
         ------
         TrainyardError
-            There is no decision about an object.
+            A decision is unavailable.
         """
         subjects = self._subjects(sources.manifests, changed)
         results: list[Finding] = list(sources.faults)
@@ -152,7 +152,7 @@ class Checker:
                 yield subject
 
     def _subject(self, manifest: Manifest) -> tuple[_Subject, set[Path]]:
-        """Return what is to be asked about an object, and the files that the answer depends on."""
+        """Return the reviews of an object, and the files on which the decisions depend."""
         file = manifest.source.path
         namespace = manifest.namespace or DEFAULT_NAMESPACE
         platform_file, platform = self._world.platform(file)
@@ -175,8 +175,8 @@ class Checker:
             body, rendered = outcome.body, outcome.objects
             findings = (*outcome.errors, *_warnings(outcome.warnings))
             if outcome.runtime and rendered:
-                looks = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.rooms)
-                findings = (*findings, *_warnings(looks))
+                lint = lint_train_job(body, outcome.runtime.body, rendered, lambda: self._world.capacities)
+                findings = (*findings, *_warnings(lint))
             if outcome.runtime:
                 runtime = outcome.runtime.body
                 depends |= {outcome.runtime.file} if outcome.runtime.file else set()
@@ -195,17 +195,17 @@ class Checker:
         return _Subject(manifest, name, tuple(findings), tuple(reviews)), depends
 
     def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Finding]:
-        """Yield the findings of an object; what it becomes repeats nothing that it says itself."""
-        said: Said | None = None
+        """Yield the findings of an object; rendered objects do not repeat its findings."""
+        reported: FindingFilter | None = None
         judged: set[tuple[str | None, str]] = set()
         for number, ((label, _), decision) in enumerate(zip(subject.reviews, decisions, strict=True)):
             counts["exempted"] += len(decision.exempted)
             counts["audited"] += len(decision.audits)
             found = [finding for name in self._shown for finding in getattr(decision, name)]
-            if said is None:
-                said, judged = Said(found), {(finding.rule, finding.path) for finding in found}
+            if reported is None:
+                reported, judged = FindingFilter(found), {(finding.rule, finding.path) for finding in found}
             else:
-                found = said.news(found)
+                found = reported.unreported(found)
             for finding in found:
                 yield self._located(subject, label, finding, own=not number)
         for each in subject.findings:
@@ -231,10 +231,10 @@ def _warnings(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _shape(manifest: Manifest, world: World) -> Iterator[Finding]:
-    """Yield what the schema of one of our kinds says; TrainJobs have more to say and are resolved instead."""
+    """Yield schema findings of the platform's kinds, except TrainJobs, which `resolved` validates."""
     for field in ("name", "namespace"):
         if not isinstance(manifest.metadata.get(field, ""), str):
-            yield Finding(f"metadata.{field}", "is not text", "put it in quotes")
+            yield Finding(f"metadata.{field}", "is not a string", "quote it")
     model = MODELS.get((manifest.body["apiVersion"], manifest.kind))
     if model in (TenantPolicy, Platform):
         sent: Body = decoded(model, manifest.body)

@@ -1,4 +1,4 @@
-"""Findings of an audit as PolicyReports, for dashboards of Kubernetes policies."""
+"""PolicyReports of an audit's findings, for dashboards of Kubernetes policies."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _LABELS: Final = {"app.kubernetes.io/managed-by": "trainyard"}
 _SELECTOR = "app.kubernetes.io/managed-by=trainyard"
 _SOURCE: Final = "trainyard"
 _MOST: Final = 500
-"""Findings in one object, well below what the API server stores."""
+"""Findings per object; well below the size limit of the API server."""
 _INSTALL: Final = (
     "set policies.reports in the stack's settings, install the CRDs of "
-    "https://github.com/kubernetes-sigs/wg-policy-prototypes (policy-report/crd/v1alpha2), or leave --report out"
+    "https://github.com/kubernetes-sigs/wg-policy-prototypes (policy-report/crd/v1alpha2), or omit --report"
 )
 
 
 def policy_reports(
     report: Report, rules: Iterable[Rule], namespaces: Iterable[str], now: datetime.datetime
 ) -> list[dict[str, Any]]:
-    """Return the reports: one or more a namespace, and those of objects that lie in none.
+    """Return the reports: one or more per namespace, and those of cluster-scoped objects.
 
     Parameters
     ----------
     report
-        Of an audit.
+        Report of an audit.
     rules
         The catalog, for categories.
     namespaces
-        Every namespace: one without findings gets an empty report, so that an old one is overwritten.
+        All namespaces: those without findings get an empty report, which overwrites an older one.
     now
         Time of the audit.
     """
@@ -61,18 +61,18 @@ def policy_reports(
 
 
 async def write_reports(client: Client, bodies: Sequence[Mapping[str, Any]]) -> int:
-    """Write reports into a cluster, remove older ones that are not needed any more, and return how many there are.
+    """Write reports to a cluster, delete obsolete ones, and return their number.
 
     Raises
     ------
     TrainyardError
-        The cluster does not have the kind, or does not let us write.
+        The cluster does not serve the kind, or rejects a write.
     """
     try:
         await client.request("GET", f"/apis/{API_VERSION}", resource=_NAMESPACED)
     except ApiError as error:
         if error.not_found:
-            raise TrainyardError(f"The cluster does not have {API_VERSION}", fix=_INSTALL) from error
+            raise TrainyardError(f"The cluster does not serve {API_VERSION}", fix=_INSTALL) from error
         raise _unwritten(error) from error
     wanted = set()
     try:
@@ -91,7 +91,7 @@ async def write_reports(client: Client, bodies: Sequence[Mapping[str, Any]]) -> 
 
 
 def _unwritten(error: Exception) -> TrainyardError:
-    return TrainyardError(f"The reports cannot be written: {error}", fix="ask for the right to write policyreports")
+    return TrainyardError(f"The reports cannot be written: {error}", fix="request permission to write policyreports")
 
 
 def _bodies(namespace: str, entries: Sequence[dict[str, Any]], passed: int) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ _OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def report_definitions() -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions, as the working group's API has them; fields of other writers are kept."""
+    """Return the CustomResourceDefinitions of the working group's API; fields of other writers are preserved."""
     return [_definition(*NAMESPACED, "Namespaced"), _definition(*CLUSTERED, "Cluster")]
 
 

@@ -1,4 +1,4 @@
-"""Run a check from its options: starts or finds a policy server while the files are read."""
+"""Run a check from its options; a policy server starts while the files are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trainyard.policy.prefilter import Mentions
 from trainyard.policy.review import Surroundings
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.policy.validating_admission_policies import refuse_unknown
+from trainyard.policy.validating_admission_policies import reject_unknown
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
 
@@ -38,23 +38,23 @@ __all__ = ["Rulebook", "address_of", "check_cluster", "check_paths", "expired_ex
 
 _PLATFORM_NAMESPACE = TrainerSettings().namespace
 _SECONDS = 60.0
-"""How long one batch may take; much longer than it does."""
+"""Timeout of one batch; far above its usual duration."""
 
 
 @dataclass(frozen=True)
 class Rulebook:
-    """The rules and who decides by them.
+    """The rules and the policy server that evaluates them.
 
     Parameters
     ----------
     rules
         The catalog.
     surroundings
-        Settings of the stack, and which rules judge.
+        Settings of the stack, and the rules to evaluate.
     address
-        Where the policy server is, once it runs.
+        Address of the policy server, once it runs.
     settings
-        The stack's settings; None where there is no stack.
+        The stack's settings; None without a stack.
     """
 
     rules: Sequence[Rule]
@@ -73,37 +73,37 @@ def opened(
     server: OpaAddress | None = None,
     now: datetime.datetime | None = None,
 ) -> Rulebook:
-    """Return the rules of a stack; a server is started meanwhile, and stopped with the exit stack.
+    """Return the rules of a stack; a server is started concurrently, and stopped with the exit stack.
 
     Parameters
     ----------
     stack
-        What ends the server.
+        Exit stack that stops the server.
     settings
-        The stack's settings; None where there is no stack.
+        The stack's settings; None without a stack.
     folders
-        Rule folders beside those of the settings.
+        Further rule folders beside those of the settings.
     only
-        Ids of the rules to check by; all when empty.
+        Ids of the rules to check; empty: all.
     program
         Returns the ``opa`` program.
     server
-        A running server to be used instead; it must have exactly these rules.
+        A running server to use instead; its bundle must have exactly these rules.
     now
         The current time.
 
     Raises
     ------
     TrainyardError
-        A rule folder is wrong, or an id is unknown.
+        A rule folder is invalid, or an id is unknown.
     """
     own = [*rule_catalogs(settings)[1:], *folders]
     rules = load_rules(*rule_catalogs(None), *own)
     known = {rule.id for rule in rules}
     if unknown := sorted(set(only) - known):
-        raise TrainyardError(f"There is no rule {unknown[0]}", fix=f"known rules: {', '.join(sorted(known))}")
+        raise TrainyardError(f"Rule {unknown[0]} does not exist", fix=f"known rules: {', '.join(sorted(known))}")
     policies = policy_settings(settings, rules) if settings else PolicySettings()
-    refuse_unknown(rules, policies)
+    reject_unknown(rules, policies)
     exempt = settings.exempt_namespaces if settings else policies.exempt_namespaces
     surroundings = Surroundings(
         policies,
@@ -125,7 +125,7 @@ def _address(
         )
         return future
     if program is None:
-        raise TrainyardError("There is no policy server", fix="name one with --opa-url")
+        raise TrainyardError("No policy server is configured", fix="set --opa-url")
     opa = OpaServer(program, bundle)
     workers = ThreadPoolExecutor(1, thread_name_prefix="opa")
     future = workers.submit(opa.__enter__)
@@ -154,24 +154,24 @@ def check_paths(
     Parameters
     ----------
     rulebook
-        The rules and who decides.
+        The rules and their policy server.
     paths
         Files, folders, globs; ``-`` for standard input.
     stdin
         Returns the text of standard input.
     allow_no_objects
-        Whether files that are named themselves and hold no object are passed over.
+        Whether to skip explicitly named files without objects.
     changed
-        Returns the files whose objects are checked; everything is where it is None.
+        Returns the changed files, whose objects are checked; None: check all.
     everything
-        Files and folders with which everything changes: the stack's settings, rules.
+        Files and folders whose change affects all objects: the stack's settings, rules.
     settings_file
-        Where the exemptions are, for what is said about them.
+        File of the exemptions, for findings about them.
 
     Raises
     ------
     TrainyardError
-        A path holds nothing to check, or there is no decision.
+        A path contains no object, or a decision is unavailable.
     """
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.sources import read_sources
@@ -180,8 +180,8 @@ def check_paths(
     sources = read_sources(paths, stdin=stdin, allow_no_objects=allow_no_objects)
     if not sources.manifests and not sources.faults and not allow_no_objects:
         raise TrainyardError(
-            f"There is no Kubernetes object in {', '.join(paths)}",
-            fix="check the path, or add --allow-no-objects if none is expected",
+            f"No Kubernetes object found in {', '.join(paths)}",
+            fix="check the path, or add --allow-no-objects if this is expected",
         )
     files = changed() if changed else None
     if files is not None and any(_touches(each, files) for each in everything):
@@ -199,23 +199,23 @@ def check_paths(
 
 
 def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: bool = False) -> Report:
-    """Check what exists in a cluster.
+    """Audit the objects of a cluster.
 
-    Rules of the family protection are left out: they judge who writes, which an object does not tell.
+    Rules that are not ``audited`` are skipped: they depend on the user, which an object does not record.
 
     Parameters
     ----------
     rulebook
-        The rules and who decides.
+        The rules and their policy server.
     client
-        Returns the cluster.
+        Returns a client of the cluster.
     report
-        Whether the findings are also written into the cluster, as PolicyReports.
+        Whether to write the findings into the cluster as PolicyReports.
 
     Raises
     ------
     TrainyardError
-        The cluster cannot be read, there is no decision, or the reports cannot be written.
+        The cluster cannot be read, a decision is unavailable, or the reports cannot be written.
     """
     from trainyard.policy.check.audit import existing
     from trainyard.policy.check.checker import Checker
@@ -244,7 +244,7 @@ def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: b
 
 
 def _client(address: OpaAddress) -> OpaClient | SocketClient:
-    """Return who asks; the library for servers elsewhere is loaded for these only."""
+    """Return the client for an address; the library for remote servers is imported only if needed."""
     if address.socket is not None:
         return SocketClient(address.socket, address.revision, timeout=_SECONDS)
     from trainyard.policy.opa.opa_client import OpaClient
@@ -253,13 +253,13 @@ def _client(address: OpaAddress) -> OpaClient | SocketClient:
 
 
 def expired_exemptions(rulebook: Rulebook, file: str) -> list[Finding]:
-    """Return a warning for each exemption that no longer holds."""
+    """Return a warning for each expired exemption."""
     today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
     return [
         Finding(
             f"policies.exemptions[{index}]",
             f"expired on {exemption.expires} ({exemption.reason})",
-            "remove it, or give it a later day",
+            "remove it, or set a later expiry date",
             exemption.rule,
             severity=Severity.WARNING,
             object=f"exemption of {exemption.owner}",
@@ -276,7 +276,7 @@ def address_of(url: str, ca: Path | None, token: Path | None) -> OpaAddress:
     Raises
     ------
     TrainyardError
-        The URL is none, or would be spoken to in the clear on another machine.
+        The URL is invalid, or would send manifests unencrypted to another machine.
     """
     try:
         parts = urlsplit(url)
@@ -284,13 +284,13 @@ def address_of(url: str, ca: Path | None, token: Path | None) -> OpaAddress:
     except ValueError:
         parts, host, port = urlsplit(""), None, None
     if parts.scheme not in ("http", "https") or not host:
-        raise TrainyardError(f"{url!r} is no URL of a policy server", fix="write https://HOST:PORT")
+        raise TrainyardError(f"{url!r} is not a valid policy server URL", fix="use https://HOST:PORT")
     for name, file in (("--opa-ca", ca), ("--opa-token", token)):
         if file is not None and not file.is_file():
-            raise TrainyardError(f"{name}: {file} does not exist", fix="name a file")
+            raise TrainyardError(f"{name}: {file} does not exist", fix="use an existing file")
     if parts.scheme == "http":
         if not _own_machine(host):
-            raise TrainyardError(f"{url} would carry manifests in the clear", fix="use https and --opa-ca")
+            raise TrainyardError(f"{url} would send manifests unencrypted", fix="use https and --opa-ca")
         return OpaAddress(host, port or 8181, token=token)
     authority = ca or Path(ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt")
     return OpaAddress(host, port or 443, ca=authority, token=token)

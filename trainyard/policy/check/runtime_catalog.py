@@ -1,4 +1,4 @@
-"""Check of a runtime catalog in CI: files, releases, transitions, and a job on every version."""
+"""Check of a runtime catalog in CI: files, releases, transitions, and a sample TrainJob on each version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainyard.policy.check.runner import Rulebook
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
 from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
-from trainyard.runtimes.catalog_loader import runtimes_of, together, version_findings
+from trainyard.runtimes.catalog_loader import merged, runtimes_of, version_findings
 from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.runtimes.images.lock import images_of, read_lock
 from trainyard.runtimes.pods import job_templates
@@ -30,30 +30,30 @@ from trainyard.runtimes.release.transitions import transitions
 from trainyard.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
 from trainyard.settings import StackSettings
 
-__all__ = ["Wanted", "check_runtimes", "refuse_faults"]
+__all__ = ["Wanted", "check_runtimes", "require_valid"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-"""What an installed Trainyard brings along is under no version control of its users."""
+"""Folders of an installed Trainyard; not under the user's version control, so not compared with a revision."""
 _SECONDS: Final = 60.0
 _TIERS: Final = 8
-"""Levels of a fabric that nobody declared: more than there are."""
+"""Tiers assumed for an undeclared fabric; more than real fabrics have."""
 _SAMPLE: Final = re.compile(rf"{SAMPLE_NAMESPACE}/sample-(\d+)\S*")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is checked.
+    """Scope of a check.
 
     Parameters
     ----------
     folders
-        Catalog folders, or folders as they would be after a change.
+        Catalog folders, possibly with uncommitted changes.
     authored
         Runtimes written in Python.
     names
-        Runtimes whose versions are judged; all when empty.
+        Runtimes to check; empty: all.
     against
-        Git revision that the folders are compared with.
+        Git revision to compare the folders with.
     """
 
     folders: Sequence[CatalogFolder]
@@ -63,13 +63,13 @@ class Wanted:
 
     @classmethod
     def of(cls, folders: Iterable[Path], **others: Any) -> Wanted:
-        """Read some folders."""
+        """Read folders."""
         return cls([read_folder(folder) for folder in folders], **others)
 
 
 @dataclass
 class _Findings:
-    """What was found in files, before anything is rendered."""
+    """Findings in files, before rendering."""
 
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
@@ -79,23 +79,23 @@ class _Findings:
 def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | None = None) -> Report:
     """Check a catalog.
 
-    Every version must be what its folder says, unchanged since its release; compared with a revision, only additions,
-    moved aliases and steps of a life may have happened. Each version, and what a TrainJob on it becomes, is judged by
-    every rule, in a namespace that may use everything.
+    Every version must match its index and be unchanged since its release; compared with a revision, only additions,
+    moved aliases and life cycle steps are allowed. All rules evaluate each version and the objects rendered from a
+    TrainJob on it, in a namespace that may use everything.
 
     Parameters
     ----------
     rulebook
-        The rules and who decides.
+        The rules and their policy server.
     wanted
         What is checked.
     source
-        Who decides instead of the rulebook's policy server.
+        Source of decisions to use instead of the rulebook's policy server.
 
     Raises
     ------
     TrainyardError
-        There is no decision, no such runtime, or the revision is unknown.
+        A decision is unavailable, or a runtime or the revision is unknown.
     """
     findings = _Findings()
     today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
@@ -103,7 +103,7 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
     known = {runtime.name for runtime in catalog.runtimes}
     if unknown := [name for name in wanted.names if name not in known]:
         raise TrainyardError(
-            f"There is no runtime {unknown[0]!r} in the catalog", fix=f"use one of: {', '.join(sorted(known))}"
+            f"Runtime {unknown[0]!r} does not exist in the catalog", fix=f"use one of: {', '.join(sorted(known))}"
         )
     texts = {folder.path(file): text for folder in wanted.folders for file, text in folder.texts.items()}
     versions = [
@@ -124,15 +124,15 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
     return replace(report, notes=tuple(findings.notes)).with_findings(results)
 
 
-def refuse_faults(
+def require_valid(
     rulebook: Rulebook, folder: CatalogFolder, name: str, source: DecisionSource | None = None
 ) -> tuple[Finding, ...]:
-    """Judge a runtime as it would be released, and return the warnings.
+    """Check a runtime as it would be released, and return the warnings.
 
     Raises
     ------
     TrainyardError
-        Something stands in the way; every finding is listed.
+        The check has errors; all are listed.
     """
     report = check_runtimes(rulebook, Wanted([folder], names=[name]), source)
     errors = [
@@ -152,11 +152,11 @@ def _catalog(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catal
         _compare(folder, runtimes, wanted.against, findings, today)
         _lock(folder, runtimes, findings)
         for runtime in runtimes:
-            _standing(folder, runtime, findings, today)
+            _check_states(folder, runtime, findings, today)
     for runtime in wanted.authored:
-        findings.errors += [problem for version in runtime.versions for problem in version_findings(version)]
+        findings.errors += [finding for version in runtime.versions for finding in version_findings(version)]
         found.append(runtime)
-    return together(found, findings.errors)
+    return merged(found, findings.errors)
 
 
 def _compare(
@@ -182,19 +182,21 @@ def _lock(folder: CatalogFolder, runtimes: Sequence[Runtime], findings: _Finding
         findings.notes.append(f"{folder.root}: {len(missing)} of {len(used)} images have no digest in images.lock")
     for image in sorted(set(lock.digests) - used):
         path = f"{folder.path('images.lock')}: images[{image}]"
-        findings.warnings.append(Finding(path, "no runtime names this image", "trainyard runtimes resolve drops it"))
+        findings.warnings.append(
+            Finding(path, "no runtime uses this image", "remove it with: trainyard runtimes resolve")
+        )
 
 
-def _standing(folder: CatalogFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
+def _check_states(folder: CatalogFolder, runtime: Runtime, findings: _Findings, today: datetime.date) -> None:
     path = f"{folder.path('index.yaml')}: runtimes.{runtime.name}"
     if runtime.alias is not None and runtime.version(runtime.alias).state is State.DRAFT:
         fix = f"trainyard runtimes release {runtime.name} {runtime.alias}"
-        message = f"stands for the draft {runtime.alias}, which may still change"
+        message = f"refers to the draft {runtime.alias}, which may still change"
         findings.errors.append(Finding(f"{path}.alias", message, fix))
     for version in runtime.versions:
         if version.deprecated is not None and today > version.deprecated.remove_after:
             fix = f"trainyard runtimes retire {runtime.name} {version.version}"
-            message = f"was promised until {version.deprecated.remove_after}, which is over"
+            message = f"was guaranteed until {version.deprecated.remove_after}, which has passed"
             findings.warnings.append(Finding(f"{path}.versions.{version.version}", message, fix))
 
 
@@ -205,7 +207,7 @@ def _judged(
     from trainyard.policy.check.world import World
     from trainyard.policy.opa.opa_client import OpaClient
 
-    runtimes = [_manifest(_announced(version), version.path, texts) for version in versions]
+    runtimes = [_manifest(_undeprecated(version), version.path, texts) for version in versions]
     samples = [
         _manifest(sample_train_job(runtime.body, f"sample-{number}"), version.path, texts)
         for number, (version, runtime) in enumerate(zip(versions, runtimes, strict=True))
@@ -232,8 +234,8 @@ def _judged(
     )
 
 
-def _announced(version: RuntimeVersion) -> dict[str, Any]:
-    """Return the object of a version without the marks of a deprecation, of which its owner need not be told."""
+def _undeprecated(version: RuntimeVersion) -> dict[str, Any]:
+    """Return the object of a version without deprecation marks, about which its owner needs no warning."""
     return replace(version, deprecated=None).manifest()
 
 
@@ -244,7 +246,7 @@ def _service_accounts(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _surroundings(settings: StackSettings | None, accounts: Iterable[str]) -> list[Manifest]:
-    """Return a tenant that may use everything, and where there is no stack, a platform that offers everything."""
+    """Return a tenant that may use everything and, without a stack, a platform that offers everything."""
     queues = list(settings.leaf_queues)[:1] if settings else []
     queues = queues or [SAMPLE_NAMESPACE]
     tenant = TenantPolicySpec(
@@ -272,12 +274,12 @@ def _manifest(body: dict[str, Any], path: Path, texts: Mapping[Path, str]) -> Ma
     return Manifest(Source(_shown(path), texts.get(path, ""), path), 0, (), body)
 
 
-def _located(severity: Severity, problems: Iterable[Finding], texts: Mapping[Path, str]) -> Iterator[Finding]:
-    for problem in problems:
-        file, _, path = problem.path.partition(": ")
+def _located(severity: Severity, findings: Iterable[Finding], texts: Mapping[Path, str]) -> Iterator[Finding]:
+    for finding in findings:
+        file, _, path = finding.path.partition(": ")
         place = Path(file)
         line = Lines(texts[place]).line(0, (), path) if place in texts and path else 1
-        yield replace(problem, path=path, severity=severity, file=_shown(place), line=line)
+        yield replace(finding, path=path, severity=severity, file=_shown(place), line=line)
 
 
 def _about(result: Finding, names: Sequence[str]) -> bool:
@@ -287,6 +289,6 @@ def _about(result: Finding, names: Sequence[str]) -> bool:
 
 
 def _shown(path: Path) -> str:
-    """Return a file as seen from the working folder, where it is below it."""
+    """Return a file relative to the working directory, if it is inside."""
     absolute = path.absolute()
     return (absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else path).as_posix()

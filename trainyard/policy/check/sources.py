@@ -1,4 +1,4 @@
-"""Objects to check: files, folders, globs and standard input, down to the single manifest."""
+"""Objects to check: from files, folders, globs and standard input to single manifests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Manifest", "Sources", "read_sources"]
 
 @dataclass(frozen=True)
 class Manifest:
-    """One Kubernetes object of a text.
+    """One Kubernetes object of a source text.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Manifest:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The object's metadata; empty where it is something else."""
+        """The object's metadata; empty if invalid."""
         metadata = self.body.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 
@@ -54,13 +54,13 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The object's name, or how its generated name begins."""
+        """The object's name, or its generateName followed by ``*``."""
         name, prefix = self.metadata.get("name"), self.metadata.get("generateName")
         return name if isinstance(name, str) else f"{prefix}*" if isinstance(prefix, str) else ""
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that the object names; None where it names none."""
+        """The object's namespace; None if unset."""
         namespace = self.metadata.get("namespace")
         return namespace if isinstance(namespace, str) and namespace else None
 
@@ -71,16 +71,16 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything that was read.
+    """Objects, errors and notes of reading.
 
     Parameters
     ----------
     manifests
         Objects in the order of files and documents.
     faults
-        Files that cannot be understood.
+        Findings about invalid files.
     notes
-        What was passed over, and why.
+        What was skipped, and why.
     """
 
     manifests: tuple[Manifest, ...]
@@ -109,27 +109,27 @@ class _Reading:
         self.manifests += manifests
         foreign -= {manifest.document for manifest in manifests}
         if fault and "{{" in source.text:
-            self._skip(source, "is a template; check what it renders to", allow_no_objects=allow_no_objects)
+            self._skip(source, "is a template; check its rendered output", allow_no_objects=allow_no_objects)
         elif fault:
             message = f"is not valid YAML: {fault.reason}"
             self.faults.append(Finding("", message, fault.fix, file=source.name, line=fault.line))
         elif not manifests:
-            self._skip(source, "holds no Kubernetes object", allow_no_objects=allow_no_objects)
+            self._skip(source, "contains no Kubernetes object", allow_no_objects=allow_no_objects)
         elif foreign:
-            are = "document is no Kubernetes object" if len(foreign) == 1 else "documents are no Kubernetes objects"
+            are = "document is not a Kubernetes object" if len(foreign) == 1 else "documents are not Kubernetes objects"
             self.notes.append(f"{source.name}: {len(foreign)} {are}")
 
     def _skip(self, source: Source, reason: str, *, allow_no_objects: bool) -> None:
         if source.explicit and not allow_no_objects:
             raise TrainyardError(
                 f"{source.name} {reason}",
-                fix="name files that hold Kubernetes objects, or add --allow-no-objects to skip such files",
+                fix="name files with Kubernetes objects, or add --allow-no-objects to skip such files",
             )
-        self.notes.append(f"{source.name} {reason}: passed over")
+        self.notes.append(f"{source.name} {reason}: skipped")
 
 
 def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], allow_no_objects: bool = False) -> Sources:
-    """Read everything that some paths name.
+    """Read all objects at the given paths.
 
     Parameters
     ----------
@@ -138,12 +138,12 @@ def read_sources(paths: Sequence[str], *, stdin: Callable[[], str], allow_no_obj
     stdin
         Returns the text of standard input.
     allow_no_objects
-        Whether files that are named themselves and hold no object are passed over.
+        Whether to skip explicitly named files without objects.
 
     Raises
     ------
     TrainyardError
-        A path names nothing, or something that holds no object.
+        A path does not exist, or contains no object.
     """
     reading = _Reading()
     for source in read_texts(paths, stdin=stdin):

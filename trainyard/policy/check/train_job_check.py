@@ -1,4 +1,4 @@
-"""Check of a TrainJob: its schema, its admission, and the objects rendered from it."""
+"""Check of a TrainJob: schema, admission, and rendered objects."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainyard.render.submission import Submission, named_runtime, submitted
 __all__ = ["Resolved", "resolved", "runtime_of"]
 
 Resolved = Submission[FoundRuntime]
-"""What became of a TrainJob."""
+"""Result of a TrainJob's admission."""
 
 
 def resolved(manifest: Manifest, world: World) -> Resolved:
-    """Return what becomes of a TrainJob in its surroundings."""
+    """Return the result of a TrainJob's admission in its context."""
     namespace, file = manifest.namespace or DEFAULT_NAMESPACE, manifest.source.path
 
     def find(kind: str, name: str) -> FoundRuntime | None:
@@ -28,7 +28,7 @@ def resolved(manifest: Manifest, world: World) -> Resolved:
 
 
 def runtime_of(body: Body, namespace: str, file: Path | None, world: World) -> FoundRuntime | None:
-    """Return the runtime that a TrainJob names, None where there is none."""
+    """Return the runtime that a TrainJob references; None if it does not exist."""
     named = named_runtime(body)
     return world.runtime(named[0], namespace, named[1], file) if named else None
 
@@ -36,5 +36,5 @@ def runtime_of(body: Body, namespace: str, file: Path | None, world: World) -> F
 def _broken(found: FoundRuntime) -> Iterator[Finding]:
     first = found.errors[0]
     more = f" (and {len(found.errors) - 1} more)" if len(found.errors) > 1 else ""
-    message = f'{found.body["kind"]} "{found.name}" is wrong: {first.path}: {first.message}{more}'
-    yield Finding("spec.runtimeRef", message, "correct the runtime or name another one")
+    message = f'{found.body["kind"]} "{found.name}" is invalid: {first.path}: {first.message}{more}'
+    yield Finding("spec.runtimeRef", message, "correct the runtime or reference another one")

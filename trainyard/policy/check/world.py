@@ -1,4 +1,4 @@
-"""Context of a check: tenants, platform, runtimes. Inputs take precedence over the stack's settings."""
+"""Context of a check: tenants, platform and runtimes. Inputs take precedence over the stack's settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainyard.policy.stack_objects import namespace_labels, platform_object, ru
 from trainyard.render import RenderContext
 from trainyard.render.platform_facts import context_of
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
-from trainyard.runtimes.runtime_lint import Rooms
+from trainyard.runtimes.runtime_lint import DomainCapacities
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
 
@@ -43,7 +43,7 @@ class FoundRuntime(SentRuntime):
     Parameters
     ----------
     file
-        Where it comes from.
+        File of the runtime.
     """
 
     file: Path | None = None
@@ -56,7 +56,7 @@ class FoundRuntime(SentRuntime):
 
 
 class _Nearest(Generic[Value]):
-    """Values by key; of several, the one whose file is nearest to who asks, because folders are environments."""
+    """Values by key; of several, the one with the nearest file, because folders are environments."""
 
     def __init__(self) -> None:
         self._values: dict[object, list[tuple[Path | None, Value]]] = {}
@@ -75,14 +75,14 @@ class _Nearest(Generic[Value]):
 
 
 class World:
-    """The surroundings of a check.
+    """Context of a check.
 
     Parameters
     ----------
     settings
-        The stack's settings; None where there is no stack.
+        The stack's settings; None without a stack.
     manifests
-        Everything that was read.
+        All manifests that were read.
     """
 
     def __init__(self, settings: StackSettings | None, manifests: Iterable[Manifest] = ()) -> None:
@@ -115,22 +115,22 @@ class World:
             self._classes.add(manifest.name)
 
     def found(self, manifest: Manifest) -> FoundRuntime:
-        """Return what a runtime among the inputs is."""
+        """Return the parsed runtime of a manifest, cached."""
         key = id(manifest.body)
         if key not in self._found:
             self._found[key] = _found(manifest.body, manifest.source.path)
         return self._found[key]
 
     def platform(self, file: Path | None) -> tuple[Path | None, Body | None]:
-        """Return where the Platform comes from, and its spec."""
+        """Return the file of the Platform, and its spec."""
         return self._platforms.get(None, file) or (None, self._platform)
 
     def tenant_policy(self, namespace: str, file: Path | None) -> tuple[Path | None, Body | None]:
-        """Return where a namespace's TenantPolicy comes from, and its spec."""
+        """Return the file of a namespace's TenantPolicy, and its spec."""
         return self._tenants.get(namespace, file) or (None, self._tenant_policies.get(namespace))
 
     def namespace_labels(self, namespace: str, file: Path | None) -> tuple[Path | None, Mapping[str, str]]:
-        """Return where a namespace comes from, and its labels."""
+        """Return the file of a namespace, and its labels."""
         found = self._namespaces.get(namespace, file)
         if found is not None:
             return found
@@ -138,7 +138,7 @@ class World:
         return None, namespace_labels(namespace, tenant) if tenant else {}
 
     def runtime(self, kind: str, namespace: str, name: str, file: Path | None) -> FoundRuntime | None:
-        """Return a runtime of the inputs, else of the catalog; None where there is none."""
+        """Return a runtime of the inputs, else of the catalog; None if it does not exist."""
         found = self._runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name), file)
         if found is not None:
             return found[1]
@@ -151,7 +151,7 @@ class World:
         return known
 
     def context(self, namespace: str, file: Path | None) -> RenderContext:
-        """Return what rendering needs to know about a namespace's jobs."""
+        """Return the render context of a namespace's jobs."""
         where, policy = self.tenant_policy(namespace, file)
         origin, platform = self.platform(file)
         key = namespace, where, origin
@@ -176,7 +176,7 @@ class World:
 
     @cached_property
     def _priority_classes(self) -> frozenset[str] | None:
-        """The classes that exist; None where nobody says, because a cluster has more than some files show."""
+        """Existing classes; None if unknown: a cluster may have more than some files declare."""
         if self._settings is None and not self._classes:
             return None
         declared = self._settings.priority_classes if self._settings else ()
@@ -191,11 +191,11 @@ class World:
         return {body["metadata"]["name"]: (version.path, body) for version, body in catalog.sources()}
 
     @cached_property
-    def rooms(self) -> Rooms | None:
-        """How much the domains of the stack's fabric hold; None where there is no stack or no fabric."""
+    def capacities(self) -> DomainCapacities | None:
+        """Capacities of the fabric's domains; None without a stack or fabric."""
         if self._settings is None or not self._settings.fabric.domains:
             return None
-        return Rooms.of(compile_fabric(self._settings.fabric))
+        return DomainCapacities.of(compile_fabric(self._settings.fabric))
 
 
 def _found(body: Body, file: Path | None) -> FoundRuntime:

@@ -1,6 +1,6 @@
-"""Open Policy Agent as an engine for whole requests: bundle, server and a client that fails closed.
+"""Open Policy Agent engine: bundle, server and a client that fails closed.
 
-The client is loaded when it is asked for: its HTTP library takes longer to import than the server takes to start.
+The client is imported lazily: its HTTP library takes longer to import than the server takes to start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Address of a policy server, shared by those that start one and those that ask one."""
+"""Address of a policy server, shared by servers and clients."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["OpaAddress"]
 
 @dataclass(frozen=True)
 class OpaAddress:
-    """Where a server is and how to be let in.
+    """Address and credentials of a policy server.
 
     Parameters
     ----------
     host, port
         Address.
     socket
-        Unix socket instead: who can reach it is let in, and nobody else can stand in for the server.
+        Unix socket to use instead; its file permissions authenticate both client and server.
     ca
-        File with the certificate authority; plain HTTP on the own machine where it is None.
+        File with the certificate authority; None: plain HTTP on the local machine.
     token
-        File with the bearer token; it is read again when the server refuses it.
+        File with the bearer token; read again when the server rejects the token.
     revision
-        Revision of the bundle the answers must come from; any where it is None.
+        Required revision of the bundle that decides; None: any.
     """
 
     host: str = "localhost"

@@ -1,4 +1,4 @@
-"""Bundle of the policy server: the rules' Rego and the data from their rule.yaml."""
+"""Bundle of the policy server: the Rego of the rules, and data from their rule.yaml."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainyard.settings.platform import PolicyState
 __all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
 
 ROOT: Final = "trainyard"
-"""Everything of the bundle lies below ``data.trainyard``; nothing else may be loaded beside it there."""
+"""Root of the bundle: it owns ``data.trainyard``, below which nothing else may be loaded."""
 
 _MANIFEST = ".manifest"
 
@@ -34,7 +34,7 @@ _BOUND: Final = {
     "tenants": {Reach.EVERYWHERE, Reach.TENANTS},
     "tenants and labelled": {*Reach},
 }
-"""The reaches that bind a request, by what the entry point calls them."""
+"""Reaches that apply to a request, by their name in the entry point."""
 
 _READABLE: Final = {
     "none": {ParameterSource.NONE},
@@ -42,7 +42,7 @@ _READABLE: Final = {
     "TenantPolicy": {ParameterSource.NONE, ParameterSource.TENANT_POLICY},
     "all": {*ParameterSource},
 }
-"""The objects that rules may read, by what the entry point calls them."""
+"""Available parameter sources, by their name in the entry point."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Bundle:
     files
         Content by path in the bundle: ``.manifest``, ``data.json`` and the Rego.
     revision
-        SHA-256 over the files but the manifest: equal rules give an equal revision.
+        SHA-256 of all files except the manifest: equal rules have equal revisions.
     """
 
     files: Mapping[str, bytes]
@@ -65,7 +65,7 @@ class Bundle:
         path.write_bytes(self.archive())
 
     def archive(self) -> bytes:
-        """Return the bundle as a tar.gz; equal bundles are equal to the byte."""
+        """Return the bundle as a tar.gz; equal bundles yield identical bytes."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
             for name, content in sorted(self.files.items()):
@@ -77,12 +77,12 @@ class Bundle:
 
 
 def verify_bundle(path: Path, revision: str) -> None:
-    """Refuse an archive whose content is not what its revision stands for.
+    """Reject an archive whose content does not match its revision.
 
     Raises
     ------
     TrainyardError
-        It cannot be read, or holds other rules.
+        It cannot be read, or contains other rules.
     """
     try:
         with tarfile.open(path, "r:gz") as archive:
@@ -95,29 +95,29 @@ def verify_bundle(path: Path, revision: str) -> None:
         ) from error
     if {manifest.get("revision"), _revision(files)} != {revision}:
         raise TrainyardError(
-            f"policy bundle {path} holds other rules than revision {revision}", fix="Install it with `trainyard up`"
+            f"policy bundle {path} has rules of another revision than {revision}", fix="Install it with `trainyard up`"
         )
 
 
 def package_name(rule_id: str) -> str:
-    """Return the last step of a rule's Rego package: ``QUE-002`` is ``trainyard.rules.que_002``."""
+    """Return the last segment of a rule's Rego package: ``QUE-002`` is ``trainyard.rules.que_002``."""
     return rule_id.lower().replace("-", "_")
 
 
 def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
-    """Return the bundle of the shipped rules and of a team's own.
+    """Return the bundle of the shipped rules and of further folders.
 
     Parameters
     ----------
     folders
         Catalog folders beside the shipped one.
     rules
-        The rules of these folders, where they are read already.
+        The rules of these folders, if already loaded.
 
     Raises
     ------
     TrainyardError
-        A rule is wrong, or has no Rego.
+        A rule is invalid, or has no Rego.
     """
     catalogs = [data_folder("policies"), *folders]
     known = {rule.id: rule for rule in (load_rules(*catalogs) if rules is None else rules)}
@@ -146,7 +146,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
 
 
 def sealed(files: Mapping[str, bytes], roots: Iterable[str]) -> Bundle:
-    """Return files as a bundle of its own revision.
+    """Return files as a bundle, with manifest and revision.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _catalog(rules: Iterable[Rule]) -> dict[str, Any]:
 
 
 def _entry(rule: Rule) -> dict[str, Any]:
-    """Return what the entry point must know to say whether a rule judges a request."""
+    """Return the data by which the entry point selects a rule."""
     judged = rule.cel
     return {
         "title": rule.title,
@@ -193,7 +193,7 @@ def _entry(rule: Rule) -> dict[str, Any]:
 
 
 def _touching(rule: Rule) -> dict[str, dict[str, list[str]]]:
-    """Return the parts of which one must change, by group and kind, where that is not any of them."""
+    """Return the parts of which an update must change one, by group and kind, unless all parts count."""
     found: dict[str, dict[str, list[str]]] = {}
     for match in rule.matches:
         if match.touching != PARTS:
@@ -202,11 +202,11 @@ def _touching(rule: Rule) -> dict[str, dict[str, list[str]]]:
 
 
 def _index(rules: Iterable[Rule]) -> dict[str, Any]:
-    """Return the packages of the rules that judge a request, by what the entry point knows of it.
+    """Return the index: packages of the rules to evaluate, by the properties of a request.
 
-    That is group, kind, subresource, operation, the reaches that bind it, and the objects that rules may read; below
-    these lie packages by id. The entry point looks there instead of asking every rule: that is most of what a decision
-    would take.
+    The levels are group, kind, subresource, operation, applicable reaches, and available parameter sources; below them
+    are the packages by id. With the index, the entry point does not test every rule, which would take most of a
+    decision's time.
     """
     found: dict[str, Any] = {}
     for rule in sorted(rules, key=lambda rule: rule.id):
@@ -223,7 +223,7 @@ def _index(rules: Iterable[Rule]) -> dict[str, Any]:
 
 
 def _sources() -> dict[str, list[str]]:
-    """Return the fields of which only one may be set, by the policy that holds them."""
+    """Return the mutually exclusive fields, by the policy that contains them."""
     policies: Mapping[str, type[ExtensiblePolicy]] = {"mlPolicy": MLPolicy, "podGroupPolicy": PodGroupPolicy}
     return {name: list(policy.plugins()) for name, policy in policies.items()}
 

@@ -1,4 +1,4 @@
-"""The policy server as an engine: cases of the rules, decided by the deployed bundle."""
+"""OPA engine: evaluates the cases of the rules with the deployed bundle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy.admission_rule import Match
-from trainyard.policy.cases import Case, Judgement, Verdict, World, by_parameters, spec_of
+from trainyard.policy.cases import Case, Evaluation, Verdict, World, by_parameters, spec_of
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.policy.opa.local_server import OpaServer
 from trainyard.policy.opa.opa_client import OpaAddress, OpaClient
@@ -27,7 +27,7 @@ _BATCH: Final = 50
 
 
 class OpaEngine:
-    """Judges cases by a server of its own.
+    """Evaluates cases with its own policy server.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class OpaEngine:
         self._program = program
         self._bundle = bundle
 
-    def judge(self, cases: Iterable[Case], world: World) -> list[Judgement]:
-        """Return one judgement a case, in order."""
+    def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
+        """Return one evaluation per case, in order."""
         with OpaServer(self._program, self._bundle) as address:
             return asyncio.run(_judged(address, list(cases), world))
 
 
-async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[Judgement]:
-    judgements: dict[int, Judgement] = {}
+async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
+    evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as client:
         for parameters, indices in by_parameters(cases):
@@ -62,8 +62,8 @@ async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[
                 batch = indices[start : start + _BATCH]
                 document = documents_of((_review(cases[index], world) for index in batch), surroundings)
                 for index, decision in zip(batch, await client.decide_all(document), strict=True):
-                    judgements[index] = _judgement(cases[index], decision_of(decision))
-    return [judgements[index] for index in range(len(cases))]
+                    evaluations[index] = _evaluation(cases[index], decision_of(decision))
+    return [evaluations[index] for index in range(len(cases))]
 
 
 def _review(case: Case, world: World) -> Review:
@@ -99,12 +99,12 @@ def _named(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return result
 
 
-def _judgement(case: Case, decision: Decision) -> Judgement:
+def _evaluation(case: Case, decision: Decision) -> Evaluation:
     denied, warned = (
         frozenset(finding.path for finding in findings if finding.rule == case.rule.id)
         for findings in (decision.violations, decision.warnings)
     )
     unjudged = next((finding for finding in decision.violations if finding.rule is None), None)
     if unjudged:
-        return Judgement(None, problem=unjudged.message)
-    return Judgement(Verdict.DENY, denied) if denied else Judgement(Verdict.WARN if warned else Verdict.ALLOW, warned)
+        return Evaluation(None, problem=unjudged.message)
+    return Evaluation(Verdict.DENY, denied) if denied else Evaluation(Verdict.WARN if warned else Verdict.ALLOW, warned)

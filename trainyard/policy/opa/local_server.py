@@ -1,4 +1,4 @@
-"""Local policy server, on a socket that only its user can open, with a read-only bundle."""
+"""Local policy server on a Unix socket of the current user, with a read-only bundle."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ allow if {
 	input.path in [["v1", "data", "trainyard", "decision"], ["v1", "data", "trainyard", "decisions"]]
 }
 """
-"""What may be asked on a socket that only those who may ask can reach; nobody changes policies or data."""
+"""Requests allowed on a socket that only authorized users can open: decisions only, no writes to policies or data."""
 
 _START_SECONDS: Final = 15.0
 _PAUSE: Final = 0.005
 _HEALTH: Final = b"GET /health?bundles HTTP/1.0\r\n\r\n"
 _HEALTHY: Final = b"HTTP/1.0 200"
 _GARBAGE: Final = "800"
-"""Memory is collected when it has grown ninefold, to 200 MiB: the server is short-lived, and time counts."""
+"""GOGC: collect after ninefold growth, to 200 MiB; the server is short-lived, and latency matters more."""
 
 
 class OpaServer:
-    """A server for the time of a ``with`` block.
+    """Policy server as a context manager.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class OpaServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> OpaAddress:
-        """Start the server and wait until it answers.
+        """Start the server and wait until it is healthy.
 
         Raises
         ------
         TrainyardError
-            The program is missing, or the server does not come up.
+            The program is missing, or the server does not start.
         """
         program = self._program()
         self._folder = tempfile.TemporaryDirectory(prefix="trainyard-opa-")
@@ -115,12 +115,12 @@ class OpaServer:
             if _healthy(address):
                 return
             time.sleep(_PAUSE)
-        lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        # Below an error in Rego stands the line of Rego.
-        said = next((line for line in lines if line.startswith("error: ")), lines[-1])
+        lines = log.read_text(errors="replace").strip().splitlines() or ["its log is empty"]
+        # OPA prints the Rego source below an error.
+        reason = next((line for line in lines if line.startswith("error: ")), lines[-1])
         raise TrainyardError(
-            f"The policy server did not start: {said}",
-            fix="run trainyard policy test to see whether a rule's Rego is wrong",
+            f"The policy server did not start: {reason}",
+            fix="check the Rego of the rules with trainyard policy test",
         )
 
 

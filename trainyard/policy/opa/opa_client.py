@@ -1,7 +1,7 @@
-"""OPA client: ``opa-python-client`` behind an interface on which every failure is a denial.
+"""OPA client: ``opa-python-client`` behind an interface in which every failure is a denial.
 
-The client itself answers an undefined decision with an empty document and lets every transport error through as it is.
-Here an answer is a whole decision of the expected rules, or :class:`DecisionUnavailableError`.
+The library returns an empty document for an undefined decision, and does not wrap transport errors. This client returns
+a complete decision of the expected rules, or raises :class:`DecisionUnavailableError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
 
 
 class _Response(aiohttp.ClientResponse):
-    """An answer that is read by the faster library."""
+    """A response parsed by orjson."""
 
     async def json(self, **_options: Any) -> Any:
         return orjson.loads(await self.read())
@@ -58,14 +58,14 @@ class _Client(AsyncOpaClient):  # type: ignore[misc]
 
 
 class OpaClient:
-    """Decisions of one server, within a deadline.
+    """Client of one policy server, with a timeout.
 
     Parameters
     ----------
     address
         The server.
     timeout
-        Seconds until a decision counts as missing.
+        Seconds after which a decision is considered missing.
     """
 
     def __init__(self, address: OpaAddress, *, timeout: float = 2.0) -> None:
@@ -94,7 +94,7 @@ class OpaClient:
         Raises
         ------
         DecisionUnavailableError
-            The server is away, too slow, has other rules than expected, or gave no whole decision.
+            The server is unavailable, times out, has other rules than expected, or returned an incomplete decision.
         """
         return whole(await self._query("decision", document))
 
@@ -104,13 +104,13 @@ class OpaClient:
         Parameters
         ----------
         documents
-            An input document with ``requests`` instead of ``request``: a list of inputs without settings, each with
-            the place of its ``params`` in the list that the document has of them.
+            An input document with ``requests`` instead of ``request``: a list of inputs without settings, each with the
+            index of its ``params`` in the document's list.
 
         Raises
         ------
         DecisionUnavailableError
-            As in :meth:`decide`; one missing decision is enough.
+            As in :meth:`decide`; also if one of the decisions is missing.
         """
         return wholes(await self._query("decisions", documents), documents)
 
@@ -119,7 +119,7 @@ class OpaClient:
             answer = await self._ask(rule, document)
         except aiohttp.ClientResponseError as error:
             if error.status not in (401, 403):
-                raise DecisionUnavailableError(f"the policy server answered {error.status}") from error
+                raise DecisionUnavailableError(f"the policy server returned status {error.status}") from error
             await self._connect()
             answer = await self._again(rule, document)
         except aiohttp.ClientConnectionError:
@@ -155,4 +155,4 @@ class OpaClient:
 
 
 def _reason(error: Exception) -> str:
-    return "the policy server took too long" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+    return "the policy server timed out" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Responses of the policy server: accepted only as a complete decision of the expected rules."""
+"""Protocol of the policy server: a response is accepted only if it is a complete decision of the expected rules."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trainyard.policy.review import DecisionUnavailableError
 __all__ = ["PARAMETERS", "result_of", "whole", "wholes", "written"]
 
 PARAMETERS: Final = {"strict-builtin-errors": "true", "provenance": "true"}
-"""With every question: a rule that fails must not be silent, and the answer names the rules it comes from."""
+"""Query parameters of every request: a failing built-in is an error, and the response names its bundle revision."""
 
 _LISTS: Final = ("violations", "warnings", "audits", "undecided", "exempted")
 
 
 def written(document: Any) -> str:
-    """Return a document as JSON; numbers and texts that the faster library refuses are left to the other one."""
+    """Return a document as JSON; values that orjson does not support are encoded by the standard library."""
     try:
         return orjson.dumps(document).decode()
     except TypeError:
@@ -27,28 +27,28 @@ def written(document: Any) -> str:
 
 
 def result_of(answer: Any, revision: str | None) -> Any:
-    """Return what a document says that the server answered.
+    """Return the result of a response.
 
     Raises
     ------
     DecisionUnavailableError
-        It holds no result, or that of another revision of the rules.
+        It has no result, or that of another revision of the rules.
     """
     if not isinstance(answer, dict) or "result" not in answer:
-        raise DecisionUnavailableError("the policy server has no such decision")
+        raise DecisionUnavailableError("the policy server has no such rule")
     bundles = (answer.get("provenance") or {}).get("bundles") or {}
     if revision is not None and revision not in {bundle.get("revision") for bundle in bundles.values()}:
-        raise DecisionUnavailableError("the policy server judges by other rules than expected")
+        raise DecisionUnavailableError("the policy server has another revision of the rules than expected")
     return answer["result"]
 
 
 def whole(decision: Any) -> dict[str, Any]:
-    """Return a decision that has all its parts.
+    """Return the decision if it is complete.
 
     Raises
     ------
     DecisionUnavailableError
-        It has not.
+        The decision is malformed.
     """
     if (
         not isinstance(decision, dict)
@@ -56,18 +56,18 @@ def whole(decision: Any) -> dict[str, Any]:
         or any(not isinstance(decision.get(name), list) for name in _LISTS)
         or (decision["allowed"] and decision["violations"])
     ):
-        raise DecisionUnavailableError("the policy server gave no whole decision")
+        raise DecisionUnavailableError("the policy server returned a malformed decision")
     return decision
 
 
 def wholes(decisions: Any, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one decision for each request of a document.
+    """Return the decisions if there is one for each request.
 
     Raises
     ------
     DecisionUnavailableError
-        There is another number of them, or one is not whole.
+        Their number is wrong, or one is malformed.
     """
     if not isinstance(decisions, list) or len(decisions) != len(documents["requests"]):
-        raise DecisionUnavailableError("the policy server answered for another number of requests")
+        raise DecisionUnavailableError("the policy server returned a wrong number of decisions")
     return [whole(decision) for decision in decisions]

@@ -1,7 +1,7 @@
-"""Client of a local server on its Unix socket, without network libraries, which load slowly.
+"""Client of a local server on its Unix socket, without network libraries, which are slow to import.
 
-Every error is a rejection, as in :mod:`trainyard.policy.opa.opa_client`. No other process can listen on the socket,
-so there is neither a token nor a retry.
+Every error is a denial, as in :mod:`trainyard.policy.opa.opa_client`. No other process can listen on the socket,
+so neither tokens nor retries are required.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class _Connection(http.client.HTTPConnection):
 
 
 class SocketClient:
-    """Decisions of the server on a socket.
+    """Client of the server on a socket.
 
     Parameters
     ----------
     path
         The socket.
     revision
-        Revision of the bundle the answers must come from; any where it is None.
+        Required revision of the bundle that decides; None: any.
     timeout
-        Seconds without a sign of the server until a decision counts as missing.
+        Seconds without data from the server after which a decision is considered missing.
     """
 
     def __init__(self, path: Path, revision: str | None, *, timeout: float) -> None:
@@ -64,7 +64,7 @@ class SocketClient:
         Raises
         ------
         DecisionUnavailableError
-            The server is away, too slow, has other rules than expected, or did not decide about each request.
+            The server is unavailable, times out, has other rules than expected, or did not decide on each request.
         """
         return await asyncio.to_thread(self._decisions, documents)
 
@@ -77,11 +77,11 @@ class SocketClient:
             status, content = response.status, response.read()
             answer = orjson.loads(content) if status == http.client.OK else None
         except TimeoutError as error:
-            raise DecisionUnavailableError("the policy server took too long") from error
+            raise DecisionUnavailableError("the policy server timed out") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise DecisionUnavailableError(f"{type(error).__name__}: {error}") from error
         finally:
             connection.close()
         if status != http.client.OK:
-            raise DecisionUnavailableError(f"the policy server answered {status}")
+            raise DecisionUnavailableError(f"the policy server returned status {status}")
         return wholes(result_of(answer, self._revision), documents)

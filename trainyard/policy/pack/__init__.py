@@ -1,4 +1,4 @@
-"""The rules as a Pulumi policy pack: every Kubernetes object of a stack is reviewed before it is created."""
+"""Pulumi policy pack: reviews every Kubernetes object of a stack before it is created."""
 
 from trainyard.policy.pack.review_pack import WHOLE, Pack, Report
 from trainyard.policy.pack.stack_resources import Resource

@@ -27,8 +27,8 @@ from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundi
 from trainyard.policy.review import (
     PLAIN_KINDS,
     Decision,
+    FindingFilter,
     Review,
-    Said,
     Surroundings,
     Violation,
     decision_of,
@@ -42,32 +42,32 @@ from trainyard.settings.platform import PolicySettings, PolicyState
 __all__ = ["WHOLE", "Pack", "Report"]
 
 WHOLE: Final = "trainyard"
-"""Name under which it is reported that something could not be judged."""
+"""Policy name of reports without a rule, such as a failed evaluation."""
 
 _BATCH: Final = 64
 _TIMEOUT: Final = 60.0
 _SHOWN: Final = (PolicyState.DENY, PolicyState.WARN)
 
 Key = tuple[str, str | None, str]
-"""What makes two findings the same: the rendered object, the rule, and the path."""
+"""Identity of a finding: the label of the rendered object, the rule, and the path."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """One thing to say about a resource.
+    """One report about a resource.
 
     Parameters
     ----------
     policy
         Id of the rule, or :data:`WHOLE`.
     urn
-        The resource; empty for the stack.
+        URN of the resource; empty for the stack.
     mandatory
         Whether it fails the preview.
     message
-        Where and what is wrong, and what to do; secrets are masked.
+        Path, message and fix; secrets are masked.
     undecided
-        Whether it depends on a value that is not known yet.
+        Whether it depends on an unknown value.
     """
 
     policy: str
@@ -79,37 +79,37 @@ class Report:
 
 @dataclass(frozen=True)
 class _Subject:
-    """One object and what is asked about it.
+    """One object and its reviews.
 
     Parameters
     ----------
-    guises
-        For each thing that the object may turn out to be: reviews by the label of the object they judge, and what was
-        found without the rules.
+    candidates
+        For each possible manifest of the object: reviews by the label of the reviewed object, and the findings of
+        schema and rendering.
     """
 
     object: KubernetesObject
-    guises: tuple[tuple[tuple[tuple[str, Review], ...], tuple[Violation, ...]], ...]
+    candidates: tuple[tuple[tuple[tuple[str, Review], ...], tuple[Violation, ...]], ...]
     unlabelled: bool
 
     @property
     def reviews(self) -> Iterator[Review]:
-        return (review for reviews, _ in self.guises for _, review in reviews)
+        return (review for reviews, _ in self.candidates for _, review in reviews)
 
 
 class Pack:
-    """The rules for one stack, judged by a policy server that lives as long as the pack.
+    """The rules for one stack, evaluated by a policy server with the lifetime of the pack.
 
     Parameters
     ----------
     program
         Returns the ``opa`` program.
     settings
-        The settings of the platform's stack; None where nobody says them.
+        The settings of the platform's stack; None if unknown.
     states
-        State by rule id where it differs from the settings'.
+        Overrides of the settings' states by rule id.
     exempt_namespaces
-        Further namespaces that tenant rules do not bind.
+        Further namespaces to which tenant rules do not apply.
     """
 
     def __init__(
@@ -135,20 +135,20 @@ class Pack:
         self._lock = threading.Lock()
 
     def state(self, rule: Rule) -> PolicyState:
-        """Return what a violation of a rule causes in this stack."""
+        """Return the effect of a violation of a rule in this stack."""
         return self._policies.states.get(rule.id, rule.state)
 
     def reads(self, kind: str) -> bool:
-        """Return whether objects of a kind matter at all, so that nothing else need be decoded."""
+        """Return whether objects of a kind are read; others need not be decoded."""
         return kind in self._kinds or kind.endswith("List")
 
     def start(self) -> OpaAddress:
-        """Start the policy server, or return where it runs.
+        """Start the policy server unless it is running, and return its address.
 
         Raises
         ------
         TrainyardError
-            There is no policy server.
+            The policy server cannot be started.
         """
         with self._lock:
             if self._address is None:
@@ -165,14 +165,14 @@ class Pack:
             server.__exit__(None, None, None)
 
     def judge(self, resources: Iterable[Resource]) -> list[Report]:
-        """Return what is wrong in a stack; whatever prevents an answer is a violation itself."""
+        """Return the violations of a stack; an error that prevents the review is a violation too."""
         try:
             return asyncio.run(self._judged(list(resources)))
         except TrainyardError as error:
             return [Report(WHOLE, "", True, str(error))]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return [Report(WHOLE, "", True, f"The stack could not be judged: {reason}. Fix: report this")]
+            return [Report(WHOLE, "", True, f"The stack could not be reviewed: {reason}. Fix: report this as a bug")]
 
     async def _judged(self, resources: Sequence[Resource]) -> list[Report]:
         objects = list(objects_of(resources))
@@ -213,37 +213,37 @@ class Pack:
             namespace = DEFAULT_NAMESPACE
         doubts = (MISSING_PARAMETER,) if surroundings.unknown(namespace) else ()
         common = surroundings.review(namespace or "", clustered=clustered)
-        guises = []
+        candidates = []
         for manifest in subject.manifests():
             body = manifest.body
             rendered: tuple[Mapping[str, Any], ...] = ()
-            problems: tuple[Violation, ...] = ()
+            admission: tuple[Violation, ...] = ()
             runtime: Mapping[str, Any] | None = None
             if (body["apiVersion"], subject.kind) == (API_VERSION, TRAIN_JOB) and not subject.patch:
                 outcome = resolved(manifest, surroundings.world)
                 body, rendered = outcome.body, outcome.objects
                 runtime = outcome.runtime.body if outcome.runtime else None
-                problems = tuple(_problems(outcome, doubtful=bool(doubts)))
+                admission = tuple(_admission_findings(outcome, doubtful=bool(doubts)))
             reviews = [("", Review("CREATE", body, runtime=runtime, unknown=(*subject.unknown, *doubts), **common))]
             by_controller = {**common, **surroundings.controller}
-            for made in filter(self._judged_when_made, rendered):
+            for made in filter(self._is_reviewed, rendered):
                 label = f"{made['kind']} {namespace}/{made['metadata']['name']}: "
                 reviews.append((label, Review("CREATE", made, unknown=doubts, **by_controller)))
-            guises.append((tuple(reviews), problems))
-        return _Subject(subject, tuple(guises), surroundings.unlabelled(namespace))
+            candidates.append((tuple(reviews), admission))
+        return _Subject(subject, tuple(candidates), surroundings.unlabelled(namespace))
 
-    def _judged_when_made(self, body: Mapping[str, Any]) -> bool:
+    def _is_reviewed(self, body: Mapping[str, Any]) -> bool:
         return body["kind"] not in PLAIN_KINDS and (_group(body), body["kind"]) in self._scopes
 
     def _reports(self, subject: _Subject, decisions: Iterator[Decision]) -> Iterator[Report]:
-        """Yield what an object violates; what it does whatever it turns out to be is certain, the rest undecided.
+        """Yield the reports about an object: findings of all its possible manifests are certain, others undecided.
 
-        What is certain of an object that a TrainJob becomes is not left out for something undecided of the TrainJob.
+        Certain findings of rendered objects are not suppressed by undecided findings of their TrainJob.
         """
         seen: dict[Key, Violation] = {}
         certain: set[Key] | None = None
-        for reviews, problems in subject.guises:
-            found: dict[Key, Violation] = {("", each.rule, each.path): each for each in problems}
+        for reviews, admission in subject.candidates:
+            found: dict[Key, Violation] = {("", each.rule, each.path): each for each in admission}
             doubtful: dict[Key, Violation] = {}
             for label, review in reviews:
                 decision = next(decisions)
@@ -256,8 +256,11 @@ class Pack:
             for key, each in (found | doubtful).items():
                 seen.setdefault(key, each)
         sure = certain or set()
-        told = {*_told(seen, lambda key: key in sure), *_told(seen, lambda key: not key[0] or key not in sure)}
-        for key in sorted(told, key=lambda key: (key[0], key[1] or "", key[2])):
+        chosen = {
+            *_deduplicated(seen, lambda key: key in sure),
+            *_deduplicated(seen, lambda key: not key[0] or key not in sure),
+        }
+        for key in sorted(chosen, key=lambda key: (key[0], key[1] or "", key[2])):
             yield self._report(subject, key, seen[key], sure=key in sure)
 
     def _report(self, subject: _Subject, key: Key, finding: Violation, *, sure: bool) -> Report:
@@ -270,7 +273,7 @@ class Pack:
         return Report(rule or WHOLE, subject.object.urn, mandatory, text, undecided=not sure)
 
     def _doubtful(self, subject: _Subject, key: Key, finding: Violation) -> bool:
-        """Return whether a finding depends on what the program does not know of the object's surroundings."""
+        """Return whether a finding depends on unknown properties of the namespace or of the patched object."""
         label, rule, path = key
         reach = self._reach.get(rule or "")
         if subject.object.namespace is None and reach in (Reach.TENANTS, Reach.LABELLED):
@@ -281,13 +284,13 @@ class Pack:
         return subject.object.patch and absent and finding.rule is not None
 
 
-def _told(seen: Mapping[Key, Violation], chosen: Callable[[Key], bool]) -> Iterator[Key]:
-    """Yield what is to be said of some findings: what an object becomes repeats nothing that the object says itself."""
+def _deduplicated(seen: Mapping[Key, Violation], chosen: Callable[[Key], bool]) -> Iterator[Key]:
+    """Yield the keys to report: rendered objects do not repeat the findings of the object itself."""
     keys = sorted(filter(chosen, seen), key=lambda key: (key[0], key[1] or "", key[2]))
-    said = Said(seen[key] for key in keys if not key[0])
+    reported = FindingFilter(seen[key] for key in keys if not key[0])
     for label, group in groupby(keys, key=lambda key: key[0]):
         found = [seen[key] for key in group]
-        for each in said.news(found) if label else found:
+        for each in reported.unreported(found) if label else found:
             yield label, each.rule, each.path
 
 
@@ -295,17 +298,17 @@ def _group(body: Mapping[str, Any]) -> str:
     return str(body["apiVersion"]).rpartition("/")[0]
 
 
-def _problems(outcome: Resolved, *, doubtful: bool) -> Iterator[Violation]:
-    """Yield what admission says about a TrainJob beside the rules; only warnings where its surroundings are unknown."""
-    for problem in outcome.errors:
+def _admission_findings(outcome: Resolved, *, doubtful: bool) -> Iterator[Violation]:
+    """Yield findings of a TrainJob's admission, beside the rules; as warnings if its context is unknown."""
+    for error in outcome.errors:
         state = PolicyState.WARN if doubtful else PolicyState.DENY
-        yield Violation(problem.path, problem.message, problem.fix, problem.rule, state=state)
-    for problem in outcome.warnings:
+        yield Violation(error.path, error.message, error.fix, error.rule, state=state)
+    for warning in outcome.warnings:
         yield Violation(
-            problem.path,
-            problem.message,
-            problem.fix,
-            problem.rule,
+            warning.path,
+            warning.message,
+            warning.fix,
+            warning.rule,
             severity=Severity.WARNING,
             state=PolicyState.WARN,
         )

@@ -1,4 +1,4 @@
-"""The Kubernetes objects among a stack's resources."""
+"""Kubernetes objects of a stack's resources."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Resource:
     Parameters
     ----------
     urn, type
-        As Pulumi names them.
+        URN and type in Pulumi.
     properties
-        What it declares.
+        Declared properties.
     """
 
     urn: str
@@ -44,15 +44,15 @@ class KubernetesObject:
     Parameters
     ----------
     urn
-        The resource that declares it.
+        URN of the resource that declares it.
     body
-        The object; values may be unknown.
+        The object, with unknown values.
     secrets
-        Texts that nothing may print.
+        Secret strings; to be masked in all output.
     prefix
         Path of the object in the resource.
     patch
-        Whether it says some fields of an object that exists.
+        Whether it is a server-side apply patch of an existing object.
     """
 
     urn: str
@@ -73,13 +73,13 @@ class KubernetesObject:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The object's metadata; empty where they are something else."""
+        """The object's metadata; empty if invalid."""
         metadata = self.body.get("metadata")
         return metadata if isinstance(metadata, Mapping) else {}
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that the object names; None where that is not known."""
+        """The object's namespace; None if unknown."""
         if isinstance(self.body.get("metadata"), NotKnown):
             return None
         namespace = self.metadata.get("namespace") or ""
@@ -92,17 +92,17 @@ class KubernetesObject:
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
-        """Paths of the fields whose values are not known."""
+        """Paths of fields with unknown values."""
         return tuple(path for path, value in paths(self.body) if isinstance(value, NotKnown))
 
     def manifests(self) -> list[Manifest]:
-        """Return what the object may turn out to be: one manifest where everything is known."""
+        """Return the possible manifests of the object; exactly one if all values are known."""
         chosen = SUBSTITUTES if self.unknown else SUBSTITUTES[:1]
         return [Manifest(_SOURCE, 0, (), substituted(self.body, each)) for each in chosen]
 
 
 def objects_of(resources: Iterable[Resource]) -> Iterator[KubernetesObject]:
-    """Yield the objects that the resources of the Kubernetes provider declare, those of Lists one by one."""
+    """Yield the objects that resources of the Kubernetes provider declare, with the items of Lists."""
     for resource in resources:
         if not resource.type.startswith(_TYPE):
             continue
@@ -118,14 +118,14 @@ def objects_of(resources: Iterable[Resource]) -> Iterator[KubernetesObject]:
 
 
 def unreadable(resources: Iterable[Resource]) -> Iterator[tuple[Resource, str]]:
-    """Yield the resources whose objects nobody sees before they are made, and why."""
+    """Yield resources whose objects cannot be reviewed before creation, with the reason."""
     for resource in resources:
         if resource.type == _RELEASE:
-            yield resource, "the objects of a Helm release are made by the provider; use helm.sh/v4:Chart to see them"
+            yield resource, "the provider renders the objects of a Helm release; use helm.sh/v4:Chart to review them"
         elif resource.type.startswith(_TYPE):
             for key in ("apiVersion", "kind"):
                 if isinstance(resource.properties.body.get(key), NotKnown):
-                    yield resource, f"{key} is not known yet"
+                    yield resource, f"{key} is unknown"
 
 
 def _unpacked(

@@ -1,4 +1,4 @@
-"""Values of a stack's resources: some secret, some not known before the stack is up."""
+"""Values of a stack's resources: secrets, and values that are unknown before the deployment."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _UNKNOWN: Final = frozenset(
         "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
     }
 )
-"""How Pulumi's protocol writes a value that is not known: one text for each type."""
+"""Placeholders of unknown values in Pulumi's protocol: one string per type."""
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ABSENT: Final = object()
 _STEP: Final = re.compile(r"[.\[]")
 
 SUBSTITUTES: Final[tuple[Any, ...]] = ("(not known yet)", _ABSENT, True, 1_000_000, [], {})
-"""What stands for a value that is not known, in turn: what rules say whichever it is does not depend on it."""
+"""Substitutes of an unknown value: a finding that holds for all of them does not depend on the value."""
 
 
 class NotKnown:
@@ -41,19 +41,19 @@ class NotKnown:
 
 
 NOT_KNOWN: Final = NotKnown()
-"""A value that will be known when the stack is up."""
+"""A value that is unknown until the deployment."""
 
 
 @dataclass(frozen=True)
 class Properties:
-    """What a resource declares.
+    """Declared properties of a resource.
 
     Parameters
     ----------
     body
-        Plain data; :data:`NOT_KNOWN` stands for a value that is not known.
+        Plain data; unknown values are :data:`NOT_KNOWN`.
     secrets
-        Texts of the secret values in it, which nothing may print.
+        Strings of the secret values in it; to be masked in all output.
     """
 
     body: Mapping[str, Any]
@@ -61,14 +61,14 @@ class Properties:
 
 
 def properties(sent: Mapping[str, Any]) -> Properties:
-    """Return what Pulumi's protocol says about a resource as plain data."""
+    """Convert the properties of Pulumi's protocol to plain data."""
     secrets: set[str] = set()
     body = {key: _plain(value, secrets, secret=False) for key, value in sent.items()}
     return Properties(body, frozenset(secrets))
 
 
 def paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value within a value with its field path, spelled as rules spell it."""
+    """Yield every nested value with its field path, in the syntax of rules."""
     if path:
         yield path, value
     if isinstance(value, Mapping):
@@ -81,9 +81,9 @@ def paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def substituted(value: Any, substitute: Any) -> Any:
-    """Return a value with another one for everything that is not known.
+    """Return a value with all unknown values substituted.
 
-    Items of lists are never left out: the paths of those behind them would change.
+    List items are never removed: the paths of the following items would change.
     """
     if isinstance(value, NotKnown):
         return None if substitute is _ABSENT else substitute
@@ -97,13 +97,13 @@ def substituted(value: Any, substitute: Any) -> Any:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Return whether one field path is the other's or lies within it."""
+    """Return whether one field path equals or contains the other."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     return longer == shorter or bool(longer.startswith(shorter) and _STEP.match(longer[len(shorter)]))
 
 
 def masked(text: str, secrets: frozenset[str]) -> str:
-    """Return a text without secrets."""
+    """Return a text with secrets masked."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "[secret]")
     return text

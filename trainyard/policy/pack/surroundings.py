@@ -1,4 +1,4 @@
-"""Context of a stack's objects: its tenants, platform and runtimes, as far as they are known."""
+"""Context of a stack's objects: its tenants, platform and runtimes, as far as known."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _SURROUNDING: Final = frozenset(
     }
 )
 SURROUNDING_KINDS: Final = frozenset(kind for _, kind in _SURROUNDING)
-"""Kinds that say something about other objects."""
+"""Kinds that are part of the context of other objects."""
 
 _AUTHOR: Final = "whoever runs the program"
 
 
 class StackSurroundings:
-    """The surroundings of a stack's objects.
+    """Context of a stack's objects.
 
     Parameters
     ----------
     settings
-        The settings of the platform's stack; None where nobody says them.
+        The settings of the platform's stack; None if unknown.
     objects
-        Every object of the stack; they win over the settings.
+        All objects of the stack; they take precedence over the settings.
     """
 
     def __init__(self, settings: StackSettings | None, objects: Iterable[KubernetesObject]) -> None:
@@ -55,12 +55,12 @@ class StackSurroundings:
 
     @property
     def complete(self) -> bool:
-        """Whether tenants and platform are all known here: what is missing does not exist."""
+        """Whether all tenants and the platform are known: what is not found does not exist."""
         return self._settings is not None or self._has_platform
 
     @property
     def exempt_namespaces(self) -> tuple[str, ...]:
-        """Namespaces that tenant rules do not bind."""
+        """Namespaces to which tenant rules do not apply."""
         if self._settings is not None:
             return self._settings.exempt_namespaces
         named = (self.world.platform(None)[1] or {}).get("exemptNamespaces")
@@ -68,14 +68,14 @@ class StackSurroundings:
 
     @property
     def controller(self) -> dict[str, Any]:
-        """Who creates what a TrainJob becomes."""
+        """User that creates rendered objects, as fields of a review."""
         namespace = self._settings.trainer.namespace if self._settings else "kubeflow-system"
         return platform_controller(namespace)
 
     def review(self, namespace: str, *, clustered: bool) -> dict[str, Any]:
-        """Return what a review says about the surroundings of an object."""
+        """Return the context of an object, as fields of a review."""
         platform = None if self._doubtful_platform else self.world.platform(None)[1]
-        # Whoever declares the platform is its administrator.
+        # The user that declares the platform is its administrator.
         common = {"user": _AUTHOR, "administrator": self._has_platform, "platform": platform}
         if clustered:
             return common
@@ -84,12 +84,12 @@ class StackSurroundings:
         return common | {"namespace": namespace, "namespace_labels": labels, "tenant_policy": tenant}
 
     def unknown(self, namespace: str | None) -> bool:
-        """Return whether a parameter that is missing may exist all the same; the namespace None is not known."""
+        """Return whether a parameter object that is not found may still exist; None: the namespace is unknown."""
         doubtful = namespace is None or namespace in self._doubtful_tenants
         return doubtful or self._doubtful_platform or not self.complete
 
     def unlabelled(self, namespace: str | None) -> bool:
-        """Return whether the labels of a namespace are not known."""
+        """Return whether the labels of a namespace are unknown."""
         return namespace is None or namespace in self._doubtful_namespaces
 
 

@@ -1,4 +1,4 @@
-"""Frameworks: what each one puts into the training pods. Each is one module here, with a ``FRAMEWORK``."""
+"""Frameworks: environment of the training pods. Each framework is one module with a ``FRAMEWORK``."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from trainyard.render.frameworks.plain import Plain
 __all__ = ["DECLARED", "FRAMEWORKS", "PLAIN", "Framework", "chosen", "framework_of", "frameworks_of", "key_kind"]
 
 PLAIN: Final = "plain"
-"""The framework of a runtime whose mlPolicy names none."""
+"""Framework of a runtime whose mlPolicy sets none."""
 
 DECLARED: Final[Mapping[str, Framework[Any]]] = plugins_of(__name__, __path__, "FRAMEWORK", Framework)
 """Frameworks by the name of their field in mlPolicy, in the order of these fields."""
 
 FRAMEWORKS: Final[Mapping[str, Framework[Any]]] = {**DECLARED, PLAIN: Plain()}
-"""All of them, and the one of runtimes that name none."""
+"""All frameworks by name, including `PLAIN`."""
 
 
 def chosen(policy: MLPolicy) -> tuple[str, ...]:
-    """Return the names of the frameworks a policy names; more than one is a mistake."""
+    """Return the names of the frameworks that a policy sets; more than one is invalid."""
     return policy.chosen() or (PLAIN,)
 
 
 def frameworks_of(runtime: Runtime) -> tuple[Framework[Any], ...]:
-    """Return the frameworks a runtime names; more than one is a mistake."""
+    """Return the frameworks that a runtime sets; more than one is invalid."""
     policy = runtime.spec.ml_policy if runtime.spec else None
     return tuple(FRAMEWORKS[name] for name in (chosen(policy) if policy else (PLAIN,)))
 
 
 def framework_of(runtime: Runtime) -> Framework[Any]:
-    """Return the framework of a sound runtime."""
+    """Return the framework of a valid runtime."""
     return frameworks_of(runtime)[0]
 
 
 def key_kind(runtime: Runtime) -> str | None:
-    """Return which kind of keys a job of a runtime has in its Secret; None where it has no Secret."""
+    """Return the kind of keys in the generated Secret of a runtime's TrainJobs; None: no Secret."""
     return framework_of(runtime).keys

@@ -16,51 +16,51 @@ Policy = TypeVar("Policy", bound=KubernetesModel)
 
 
 class Framework(PolicyField[Policy]):
-    """One framework of mlPolicy; each step does nothing unless a framework says otherwise.
+    """A framework of mlPolicy; the default of each step is a no-op.
 
-    The steps are called in this order: counts, check and warn, then, when nothing was found, apply and objects.
+    The steps are called in this order: counts, check, warn, and, if there are no errors, apply and objects.
     """
 
     reserved: ClassVar[frozenset[str]] = frozenset()
-    """Variables that the framework sets and a TrainJob may not."""
+    """Variables that the framework sets and that are rejected in a TrainJob."""
 
     variables: ClassVar[tuple[str, ...]] = ()
-    """Variables that runtimes and TrainJobs are warned of, because the framework sets them; a final * is any text."""
+    """Variables of the framework for which runtimes and TrainJobs get a warning; a trailing * matches any suffix."""
 
     may_be_set: ClassVar[bool] = False
-    """Whether a TrainJob, unlike a runtime, may set these variables."""
+    """Whether a TrainJob, as opposed to a runtime, may set these variables without a warning."""
 
     launched: ClassVar[bool] = False
-    """Whether a launcher starts the processes, so that their number is written and never a word such as gpu."""
+    """Whether a launcher starts the processes; numProcPerNode is then a number, never a word such as gpu."""
 
     one_process_a_device: ClassVar[bool] = False
-    """Whether numProcPerNode processes start on a node, each for a device of its own."""
+    """Whether each of the numProcPerNode processes of a node uses one device."""
 
     keys: ClassVar[str | None] = None
-    """Kind of the job's one generated Secret, "ssh" or "curve"; None where the framework needs none.
+    """Kind of the TrainJob's generated Secret, "ssh" or "curve"; None: no Secret.
 
-    The framework yields that Secret among its objects with a value for each of its keys: from the context's ``keys``,
-    else a placeholder. Whoever creates objects generates the values once, before the Secret is created.
+    The framework yields the Secret among its objects. Its values come from ``keys`` of the context, otherwise they are
+    placeholders. The creator of the objects generates the values once, before it creates the Secret.
     """
 
     def policy(self, plan: Plan) -> Policy | None:
-        """Return what the runtime says of this framework, None where it names another one or none."""
+        """Return the runtime's policy for this framework; None: unset."""
         return plan.ml_policy.of(type(self))
 
     def counts(self, plan: Plan) -> None:
-        """Set the number of pods where it is not simply numNodes for the trainer."""
+        """Set the number of pods, unless it is numNodes for the trainer."""
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield what the framework does not accept in the TrainJob or its runtime."""
+        """Yield errors of the TrainJob and its runtime."""
         return ()
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield what is accepted and will surprise."""
+        """Yield warnings about valid settings with unexpected effects."""
         return ()
 
     def apply(self, plan: Plan) -> None:
-        """Put the framework's environment into the pods."""
+        """Set the environment of the framework in the pods."""
 
     def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield further objects the framework needs (ConfigMaps, Secrets)."""
+        """Yield further objects of the framework (ConfigMaps, Secrets)."""
         return ()

@@ -1,7 +1,7 @@
-"""Elastic PyTorch: torchrun starts with the minimum number of nodes and adds others as they come.
+"""Elastic PyTorch: torchrun starts with the minimum number of nodes and adds nodes as they join.
 
-The nodes meet at the first one (rendezvous backend ``c10d``). All pods are created at once; the gang needs only the
-least number of them, and the others join when there is room.
+The rendezvous of the nodes is at the first one (backend ``c10d``). All pods are created at once; the gang requires only
+the minimum, and the others join when capacity is available.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "elastic_variables",
     "elastic_warnings",
     "set_elastic_counts",
-    "survive_losses",
+    "tolerate_pod_loss",
 ]
 
 _BACKEND: Final = "PET_RDZV_BACKEND"
@@ -37,7 +37,7 @@ _ENDPOINT: Final = "PET_RDZV_ENDPOINT"
 _ID: Final = "PET_RDZV_ID"
 _MAX_RESTARTS: Final = "PET_MAX_RESTARTS"
 ELASTIC_RESERVED: Final = frozenset({_BACKEND, _ENDPOINT, _ID, _MAX_RESTARTS})
-"""Variables that only elastic jobs reserve."""
+"""Variables that are reserved for elastic jobs only."""
 
 _POLICY: Final = "spec.mlPolicy.torch.elasticPolicy"
 _BACKOFF_LIMIT: Final = 6
@@ -89,36 +89,36 @@ class ElasticPolicy(KubernetesModel):
 
 
 def set_elastic_counts(plan: Plan, policy: ElasticPolicy) -> None:
-    """Set as many pods as may train, and how many are enough to start."""
+    """Set the maximum and the minimum number of training pods."""
     if plan.trainer is not None:
-        plan.trainer.count = _asked(plan) or policy.max_nodes or _least(policy)
-        plan.trainer.least = min(_least(policy), plan.trainer.count)
+        plan.trainer.count = _requested_nodes(plan) or policy.max_nodes or _min_nodes(policy)
+        plan.trainer.min_count = min(_min_nodes(policy), plan.trainer.count)
 
 
 def check_elastic(plan: Plan, policy: ElasticPolicy) -> Iterator[Finding]:
-    """Yield bounds that contradict each other, and a number of nodes outside of them."""
-    least, most, asked = _least(policy), policy.max_nodes, _asked(plan)
+    """Yield contradictory bounds, and a number of nodes outside of them."""
+    minimum, maximum, requested = _min_nodes(policy), policy.max_nodes, _requested_nodes(plan)
     runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
     if plan.ml_policy.num_nodes is not None:
         message = f"{runtime} spec.mlPolicy: {ELASTIC_NODES.text}"
         yield Finding("spec.runtimeRef", message, ELASTIC_NODES.fix, ELASTIC_NODES.id)
-    if most is not None and most < least:
+    if maximum is not None and maximum < minimum:
         yield Finding(
             "spec.runtimeRef",
-            f"{runtime} {_POLICY}: maxNodes {most} is less than minNodes {least}",
+            f"{runtime} {_POLICY}: maxNodes {maximum} is less than minNodes {minimum}",
             f"correct {_POLICY} of the runtime",
         )
-    elif asked is not None and (asked < least or (most is not None and asked > most)):
-        bounds = f"{least} or more" if most is None else f"from {least} to {most}"
+    elif requested is not None and (requested < minimum or (maximum is not None and requested > maximum)):
+        bounds = f"{minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
         yield Finding(
             "spec.trainer.numNodes",
-            f"must be {bounds}, the elasticPolicy of the runtime, but is {asked}",
-            "remove it, or choose a number within",
+            f"must be {bounds} (elasticPolicy of the runtime), but is {requested}",
+            "remove it, or use a number in this range",
         )
 
 
 def elastic_warnings(policy: ElasticPolicy) -> Iterator[Finding]:
-    """Yield that no autoscaler reads the metrics: a JobSet has no number of pods that one could change."""
+    """Warn about metrics: an autoscaler cannot scale a JobSet."""
     if policy.metrics:
         yield Finding(
             "spec.runtimeRef",
@@ -128,12 +128,12 @@ def elastic_warnings(policy: ElasticPolicy) -> Iterator[Finding]:
 
 
 def elastic_variables(plan: Plan, policy: ElasticPolicy, first_node: str) -> Iterable[Body]:
-    """Return what torchrun reads to meet the other nodes.
+    """Return the rendezvous variables of torchrun.
 
     Parameters
     ----------
     first_node
-        Host name of the first node, where all meet.
+        Host name of the first node, the rendezvous endpoint.
     """
     yield {"name": _BACKEND, "value": "c10d"}
     yield {"name": _ENDPOINT, "value": f"{first_node}:{TRAINER_PORT}"}
@@ -142,12 +142,12 @@ def elastic_variables(plan: Plan, policy: ElasticPolicy, first_node: str) -> Ite
         yield {"name": _MAX_RESTARTS, "value": str(policy.max_restarts)}
 
 
-def survive_losses(plan: Plan, policy: ElasticPolicy) -> None:
-    """Make the Job replace lost pods and end with its first node, wherever the runtime does not say otherwise.
+def tolerate_pod_loss(plan: Plan, policy: ElasticPolicy) -> None:
+    """Replace lost pods and complete the Job with its first node, unless the runtime sets these policies.
 
-    A preempted or drained pod does not count as a failure; each node may fail once before the Job does. Pods that never
-    found a place do not hold up a job whose first node has finished. ``maxRestarts`` is, as upstream describes it, also
-    the number of times the whole JobSet is restarted.
+    A preempted or drained pod does not count as a failure; each node may fail once before the Job does. Pods that were
+    never scheduled do not delay completion. As upstream documents it, ``maxRestarts`` also limits restarts of the whole
+    JobSet.
     """
     if plan.trainer is not None:
         _replace_lost_pods(plan.trainer)
@@ -167,9 +167,9 @@ def _replace_lost_pods(trainer: PodSet) -> None:
         job["podFailurePolicy"] = copied(_IGNORE_DISRUPTIONS)
 
 
-def _least(policy: ElasticPolicy) -> int:
+def _min_nodes(policy: ElasticPolicy) -> int:
     return policy.min_nodes or 1
 
 
-def _asked(plan: Plan) -> int | None:
+def _requested_nodes(plan: Plan) -> int | None:
     return plan.spec.trainer.num_nodes if plan.spec.trainer else None

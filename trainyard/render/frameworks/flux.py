@@ -1,4 +1,4 @@
-"""Flux: an HPC scheduler inside the job, which starts the processes of the command on all nodes."""
+"""Flux: HPC scheduler inside the job that starts the processes of the command on all nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SETTINGS: Final = {
     "FLUX_NETWORK_DEVICE": "eth0",
     "FLUX_QUEUE_POLICY": "fcfs",
 }
-"""Variables of the training container that say how Flux is set up, with their defaults."""
+"""Variables of the training container that configure Flux, with their defaults."""
 
 _KEY: Final = "curve.cert"
 _SCRIPTS: Final = "flux-entrypoint"
@@ -47,14 +47,14 @@ _MEMORY_PATH: Final = "/dev/shm"  # noqa: S108
 
 @dataclass(frozen=True)
 class _Share:
-    """What one node runs.
+    """Share of one node.
 
     Parameters
     ----------
     tasks
-        Processes.
+        Processes per node.
     gpus
-        GPUs.
+        GPUs per node.
     """
 
     tasks: int
@@ -62,7 +62,7 @@ class _Share:
 
     @property
     def divides(self) -> bool:
-        """Return whether every process can have GPUs of its own, the same number each."""
+        """Whether the GPUs can be divided evenly among the processes."""
         return self.gpus % self.tasks == 0
 
 
@@ -82,7 +82,7 @@ class FluxPolicy(KubernetesModel):
 
 
 class Flux(Framework[FluxPolicy]):
-    """A Flux instance over all nodes; the first one submits the command."""
+    """A Flux instance on all nodes; the first one submits the command."""
 
     name = "flux"
     order = 50
@@ -92,12 +92,12 @@ class Flux(Framework[FluxPolicy]):
     keys = "curve"
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield numbers of processes that cannot be, and an init container of the framework's own name."""
-        asked = _asked_tasks(plan)
-        if asked < 1:
+        """Yield invalid numbers of processes, and an init container with the name of the installer."""
+        tasks = _requested_tasks(plan)
+        if tasks < 1:
             yield Finding(
                 "spec.trainer.numProcPerNode",
-                f"must be greater than or equal to 1 for Flux TrainJob, not {asked}",
+                f"must be greater than or equal to 1 for Flux TrainJob, not {tasks}",
                 "use 1 or more",
             )
         nodes = _nodes(plan)
@@ -109,8 +109,8 @@ class Flux(Framework[FluxPolicy]):
             )
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield GPUs that Flux cannot hand out evenly."""
-        if _asked_tasks(plan) < 1:
+        """Yield GPUs that cannot be divided evenly among the processes."""
+        if _requested_tasks(plan) < 1:
             return
         share = _share(plan)
         if not share.divides:
@@ -121,7 +121,7 @@ class Flux(Framework[FluxPolicy]):
             )
 
     def apply(self, plan: Plan) -> None:
-        """Wrap the command, and bring Flux, its configuration and its key into the pods."""
+        """Wrap the command, and add Flux, its configuration and its key to the pods."""
         nodes = _nodes(plan)
         container = _container(nodes)
         if nodes is None or container is None:
@@ -154,7 +154,7 @@ class Flux(Framework[FluxPolicy]):
             upsert_mount(container, mount)
 
     def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the ConfigMap with scripts and configuration, and the Secret with the key of the brokers."""
+        """Yield the ConfigMap with scripts and configuration, and the Secret with the CURVE key of the brokers."""
         nodes = _nodes(plan)
         container = _container(nodes)
         if nodes is None or container is None:
@@ -200,7 +200,7 @@ def _container(nodes: PodSet | None) -> Body | None:
 
 
 def _settings(plan: Plan, container: Body) -> dict[str, str]:
-    """Return how Flux is set up: variables of the training container, those of the TrainJob before the runtime's."""
+    """Return the settings of Flux from variables of the training container; the TrainJob takes precedence."""
     trainer = plan.spec.trainer
     settings = dict(_SETTINGS)
     for variable in (*container.get("env", ()), *((trainer.env if trainer else None) or ())):
@@ -209,16 +209,16 @@ def _settings(plan: Plan, container: Body) -> dict[str, str]:
     return settings
 
 
-def _asked_tasks(plan: Plan) -> int:
+def _requested_tasks(plan: Plan) -> int:
     trainer, policy = plan.spec.trainer, plan.ml_policy.of(Flux)
-    asked = trainer.num_proc_per_node if trainer else None
-    if isinstance(asked, int):
-        return asked
+    requested = trainer.num_proc_per_node if trainer else None
+    if isinstance(requested, int):
+        return requested
     return policy.num_proc_per_node if policy else 1
 
 
 def _share(plan: Plan) -> _Share:
-    return _Share(max(1, _asked_tasks(plan)), max(0, ceil(gpu_count(node_resources(plan)))))
+    return _Share(max(1, _requested_tasks(plan)), max(0, ceil(gpu_count(node_resources(plan)))))
 
 
 def _range(count: int) -> str:

@@ -1,8 +1,8 @@
-"""Scripts of the containers of a Flux job, and the configuration of its brokers.
+"""Scripts of Flux containers, and the configuration of the brokers.
 
-Flux comes from an image of its own: the init container copies its view (``/opt/view``, with the software it links to in
-``/opt/software``) into a volume, and the entrypoint of the training container puts both where Flux expects them. The
-training image needs bash and the same operating system as the view.
+Flux is installed from a separate image: the init container copies its view (``/opt/view``, which links to software in
+``/opt/software``) into a volume, and the entrypoint of the training container installs both at the paths that Flux
+expects. The training image requires bash and the same operating system as the view.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class BrokerConfig:
     Parameters
     ----------
     device
-        Network device to which brokers bind.
+        Network device that the brokers bind to.
     domain
-        Domain in which the nodes find each other.
+        Subdomain of the nodes' host names.
     hosts
         All nodes, as a Flux host list.
     queue_policy
@@ -158,7 +158,7 @@ class BrokerConfig:
 
 
 def entrypoint(lead: str, hosts: str, resources: Sequence[str], options: Sequence[str]) -> str:
-    """Return the script that the training container runs, with the job's command as its arguments.
+    """Return the entrypoint of the training container; its arguments are the job's command.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ def entrypoint(lead: str, hosts: str, resources: Sequence[str], options: Sequenc
     hosts
         All nodes, as a Flux host list.
     resources
-        Options of ``flux R encode``: what every node has.
+        Options of ``flux R encode``: resources of each node.
     options
-        Options of ``flux run``: what the command gets.
+        Options of ``flux run``: resources of the command.
     """
     values = {
         "@LEAD@": shlex.quote(lead),
@@ -184,5 +184,5 @@ def entrypoint(lead: str, hosts: str, resources: Sequence[str], options: Sequenc
 
 
 def _toml(text: str) -> str:
-    """Return a TOML string, whose escapes are those of JSON."""
+    """Return a TOML string; TOML uses the escapes of JSON, and also requires that of DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,8 +1,8 @@
-"""Horovod: horovodrun, or plain mpirun, on a launcher.
+"""Horovod: horovodrun or mpirun on a launcher.
 
-``horovodrun`` takes the number of processes and the host file as arguments; the launcher has them as variables, so a
-command is ``horovodrun -np $(HOROVOD_NUM_PROC) --hostfile $(HOROVOD_HOSTFILE) python train.py``, with MPI or Gloo. With
-Open MPI ``mpirun python train.py`` needs no argument.
+``horovodrun`` requires the number of processes and the host file as arguments. The launcher provides them as variables:
+``horovodrun -np $(HOROVOD_NUM_PROC) --hostfile $(HOROVOD_HOSTFILE) python train.py``, with MPI or Gloo. With Open MPI,
+``mpirun python train.py`` requires no arguments.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ __all__ = ["FRAMEWORK", "Horovod", "HorovodPolicy"]
 
 
 class HorovodPolicy(KubernetesModel):
-    """Horovod: host file, keys and launcher."""
+    """Horovod: host file, SSH keys and launcher."""
 
     num_proc_per_node: Annotated[Int32, Field(ge=1)] = 1
-    """Processes (slots) on one node."""
+    """Processes (slots) per node."""
     ssh_auth_mount_path: MountPath = "/root/.ssh"
-    """Where the keys are mounted."""
+    """Mount path of the SSH keys."""
     run_launcher_as_node: bool = False
-    """Whether the launcher trains too."""
+    """Whether the launcher is also a training node."""
 
 
 class Horovod(SshLaunched[HorovodPolicy]):
-    """horovodrun on a launcher."""
+    """horovodrun on a launcher, over SSH."""
 
     name = "horovod"
     order = 90
     summary = "Horovod."
     title = "Horovod"
     policy_model = HorovodPolicy
-    added = "Horovod with the files that mpi makes"
+    added = "Horovod with the host file and SSH keys of mpi"
     variables = ("OMPI_MCA_orte_*", "OMPI_MCA_plm_rsh_args", "HOROVOD_HOSTFILE", "HOROVOD_NUM_PROC")
 
     def launch_policy(self, plan: Plan) -> HorovodPolicy:
@@ -46,7 +46,7 @@ class Horovod(SshLaunched[HorovodPolicy]):
         return self.policy(plan) or HorovodPolicy()
 
     def implementation(self, plan: Plan) -> Implementation:
-        """Return what horovodrun and mpirun read."""
+        """Return host file and variables of horovodrun and mpirun."""
         return HOROVOD
 
 

@@ -1,4 +1,4 @@
-"""JAX: the JAX_* environment that ``jax.distributed.initialize`` is called with."""
+"""JAX: JAX_* environment for the arguments of ``jax.distributed.initialize``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class JaxPolicy(KubernetesModel):
 
 
 class Jax(Framework[JaxPolicy]):
-    """One JAX process on every node; the first one coordinates.
+    """One JAX process per node; the first one is the coordinator.
 
-    The variables are not reserved: a TrainJob that sets one of them means it.
+    The variables are not reserved: a TrainJob may override them.
     """
 
     name = "jax"
@@ -36,7 +36,7 @@ class Jax(Framework[JaxPolicy]):
     may_be_set = True
 
     def apply(self, plan: Plan) -> None:
-        """Put the variables first into the training container, so that later ones can refer to them."""
+        """Insert the variables at the front, so that later ones can refer to them."""
         nodes = plan.trainer
         container = nodes.main_container if nodes else None
         if nodes is None or container is None:

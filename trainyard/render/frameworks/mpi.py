@@ -15,20 +15,20 @@ __all__ = ["FRAMEWORK", "Mpi", "MpiPolicy"]
 
 
 class MpiPolicy(KubernetesModel):
-    """MPI: host file, keys and launcher."""
+    """MPI: host file, SSH keys and launcher."""
 
     num_proc_per_node: Annotated[Int32, Field(ge=1)] = 1
-    """Processes (slots) on one node."""
+    """Processes (slots) per node."""
     mpi_implementation: Literal["OpenMPI", "Intel", "MPICH", ""] = "OpenMPI"
-    """The MPI implementation."""
+    """MPI implementation."""
     ssh_auth_mount_path: MountPath = "/root/.ssh"
-    """Where the keys are mounted."""
+    """Mount path of the SSH keys."""
     run_launcher_as_node: bool = False
-    """Whether the launcher trains too."""
+    """Whether the launcher is also a training node."""
 
 
 class Mpi(SshLaunched[MpiPolicy]):
-    """mpirun on a launcher."""
+    """mpirun on a launcher, over SSH."""
 
     name = "mpi"
     order = 20
@@ -50,7 +50,7 @@ class Mpi(SshLaunched[MpiPolicy]):
         return self.policy(plan) or MpiPolicy()
 
     def implementation(self, plan: Plan) -> Implementation:
-        """Return the implementation that the runtime names."""
+        """Return the MPI implementation of the runtime."""
         return IMPLEMENTATIONS[self.launch_policy(plan).mpi_implementation]
 
 

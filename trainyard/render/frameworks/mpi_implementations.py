@@ -1,7 +1,7 @@
-"""Implementations of mpirun: how each one is given its nodes. One entry is one implementation.
+"""Implementations of mpirun: format of the host file and variables of the launcher.
 
-Variables of Open MPI are those of Trainer v2.3; those of Intel MPI and MPICH, which share the Hydra launcher, follow
-Kubeflow's mpi-operator and what the launchers of today read.
+The variables of Open MPI are those of Trainer v2.3. Those of Intel MPI and MPICH, which share the Hydra launcher,
+follow Kubeflow's mpi-operator and current versions of the launchers.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _INTERFACE: Final = "eth0"
 
 @dataclass(frozen=True)
 class Implementation:
-    """One implementation of mpirun.
+    """An implementation of mpirun.
 
     Parameters
     ----------
     line
-        A line of the host file with ``{host}`` and ``{slots}``.
+        Format of a line of the host file, with ``{host}`` and ``{slots}``.
     variables
-        Variables of the launcher, which a TrainJob may not set; ``{slots}`` is the number of processes on a node and
-        ``{processes}`` that of all processes.
+        Variables of the launcher, reserved; ``{slots}`` is the number of processes per node and ``{processes}`` the
+        total number.
     defaults
-        Variables of the launcher where neither the runtime nor the TrainJob sets them.
+        Variables of the launcher unless runtime or TrainJob set them.
     """
 
     line: str
@@ -42,18 +42,18 @@ class Implementation:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def host_file(self, hosts: list[str], slots: int) -> str:
-        """Return the text of the host file."""
+        """Return the contents of the host file."""
         return "".join(f"{self.line.format(host=host, slots=slots)}\n" for host in hosts)
 
     def environment(self, slots: int, processes: int) -> list[Body]:
-        """Return the variables a TrainJob may not set, then those that it may."""
+        """Return the reserved variables, then the defaults."""
         return [
             {"name": name, "value": value.format(slots=slots, processes=processes)}
             for name, value in {**self.variables, **self.defaults}.items()
         ]
 
 
-# Open MPI 5 reads none of the names of Open MPI 4 and would start every process on the launcher.
+# Open MPI 5 ignores the variables of Open MPI 4; without its own, it starts all processes on the launcher.
 _OPEN_MPI: Final = Implementation(
     line="{host} slots={slots}",
     variables={
@@ -70,8 +70,8 @@ _OPEN_MPI: Final = Implementation(
     },
 )
 
-# Hydra tells the nodes to call back under the host name of the launcher, which a pod's neighbours cannot resolve
-# without its subdomain; bound to an interface it gives the address instead.
+# By default, nodes connect back to the host name of the launcher, which other pods cannot resolve without the
+# subdomain; with an interface set, Hydra uses its IP address instead.
 _INTEL: Final = Implementation(
     line="{host}:{slots}",
     variables={
@@ -83,7 +83,7 @@ _INTEL: Final = Implementation(
     defaults={"I_MPI_HYDRA_IFACE": _INTERFACE},
 )
 
-# Hydra renamed its variable for launcher arguments; mpi-operator sets the old name.
+# Hydra renamed its variable for launcher arguments; mpi-operator sets the old name, HYDRA_LAUNCH_EXTRA_ARGS.
 _MPICH: Final = Implementation(
     line="{host}:{slots}",
     variables={
@@ -100,7 +100,7 @@ HOROVOD: Final = Implementation(
     variables={**_OPEN_MPI.variables, "HOROVOD_HOSTFILE": _HOST_FILE, "HOROVOD_NUM_PROC": "{processes}"},
     defaults=_OPEN_MPI.defaults,
 )
-"""Horovod: Open MPI's files and variables, and the same for ``horovodrun``."""
+"""Horovod: host file and variables of Open MPI, and variables for ``horovodrun``."""
 
 IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     "OpenMPI": _OPEN_MPI,
@@ -108,4 +108,4 @@ IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     "Intel": _INTEL,
     "MPICH": _MPICH,
 }
-"""Implementations by their name in ``mlPolicy.mpi.mpiImplementation``; without a name it is Open MPI."""
+"""Implementations by ``mlPolicy.mpi.mpiImplementation``; default: Open MPI."""

@@ -1,8 +1,8 @@
-"""PaddlePaddle: the environment that ``python -m paddle.distributed.launch`` reads.
+"""PaddlePaddle: environment of ``python -m paddle.distributed.launch``.
 
-Without servers, training is collective: the launchers meet at the first node, which recognises itself by POD_IP. With a
-replicatedJob ``ps`` or ``server``, parameter servers and trainers are told about each other; each launcher starts what
-POD_IP says is its own.
+Without parameter servers, training is collective: the rendezvous is at the first node, which identifies itself by
+POD_IP. With a replicatedJob ``ps`` or ``server``, each launcher gets the endpoints of all servers and trainers and
+starts those that match POD_IP.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ class PaddlePolicy(KubernetesModel):
 
 
 class Paddle(Framework[PaddlePolicy]):
-    """PaddlePaddle's launcher on every node."""
+    """The launcher of PaddlePaddle on each node."""
 
     name = "paddle"
     order = 70
     summary = "PaddlePaddle."
     policy_model = PaddlePolicy
-    added = "PaddlePaddle needs an environment of its own"
+    added = "PaddlePaddle requires its own environment"
     variables = ("PADDLE_*",)
     one_process_a_device = True
 
     reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield reserved variables, numbers of processes that cannot be, and servers that cannot be told apart."""
+        """Yield reserved variables, invalid numbers of processes, and servers without a unique index."""
         yield from reserved_errors(plan, self.reserved)
         trainer = plan.spec.trainer
-        asked = trainer.num_proc_per_node if trainer else None
-        if isinstance(asked, int) and asked < 1:
+        requested = trainer.num_proc_per_node if trainer else None
+        if isinstance(requested, int) and requested < 1:
             yield Finding(
                 "spec.trainer.numProcPerNode",
-                f"must be greater than or equal to 1 for Paddle TrainJob, not {asked}",
-                "use 1 or more, or remove it to have one process for each GPU",
+                f"must be greater than or equal to 1 for Paddle TrainJob, not {requested}",
+                "use 1 or more, or remove it for one process per GPU",
             )
         servers = list(_server_sets(plan))
         for pod_set in servers:
@@ -90,7 +90,7 @@ class Paddle(Framework[PaddlePolicy]):
             )
 
     def apply(self, plan: Plan) -> None:
-        """Put the variables first into the containers, so that later ones can refer to them."""
+        """Insert the variables at the front, so that later ones can refer to them."""
         nodes = plan.trainer
         container = nodes.main_container if nodes else None
         if nodes is None or container is None:
@@ -130,7 +130,7 @@ def _with_servers(plan: Plan, nodes: PodSet, container: Body, servers: PodSet, s
         {"name": _JOB, "value": plan.name},
     ]
     share_program(plan, servers)
-    # The rank of a launcher would be taken for that of a trainer, so the index has a name that it does not read.
+    # PADDLE_RANK would be interpreted as the rank of a trainer, so the index has a name that Paddle ignores.
     for pod_set, part in ((nodes, container), (servers, server_container)):
         own = {"name": _OWN_HOST, "value": _own_host(plan, pod_set, _POD_INDEX)}
         prepend_env(part, [index_variable(_POD_INDEX, pod_set), own, *common])
@@ -145,21 +145,21 @@ def _server_sets(plan: Plan) -> Iterator[PodSet]:
 
 
 def _own_host(plan: Plan, pod_set: PodSet, index: str) -> str:
-    """Return the pod's own host name; the kubelet fills in its index from the variable before."""
-    place = f"$({index})-0" if pod_set.replicas > 1 else f"0-$({index})"
-    return f"{plan.name}-{pod_set.name}-{place}.{subdomain(plan)}"
+    """Return the host name of the pod; the kubelet expands the index from the preceding variable."""
+    suffix = f"$({index})-0" if pod_set.replicas > 1 else f"0-$({index})"
+    return f"{plan.name}-{pod_set.name}-{suffix}.{subdomain(plan)}"
 
 
 def _processes(plan: Plan) -> int:
-    """Return the processes of one node: as asked for by TrainJob or runtime, else one for each GPU."""
+    """Return the processes per node: set by TrainJob or runtime, otherwise one per GPU."""
     trainer, policy = plan.spec.trainer, plan.ml_policy.of(Paddle)
-    asked = trainer.num_proc_per_node if trainer else None
-    if asked is None and policy:
-        asked = policy.num_proc_per_node
-    if isinstance(asked, int):
-        return max(1, asked)
+    requested = trainer.num_proc_per_node if trainer else None
+    if requested is None and policy:
+        requested = policy.num_proc_per_node
+    if isinstance(requested, int):
+        return max(1, requested)
     resources = node_resources(plan)
-    if asked == "cpu":
+    if requested == "cpu":
         return max(1, ceil(cpu_count(resources)))
     return max(1, ceil(gpu_count(resources)))
 

@@ -1,4 +1,4 @@
-"""No framework: the nodes run what the runtime specifies."""
+"""Plain: no framework; the nodes run the command of the runtime or TrainJob unchanged."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""Ray: a cluster for the time of the job, and the TrainJob's command as its driver.
+"""Ray: a cluster with the lifetime of the job; the TrainJob's command is the driver.
 
-Who is who follows from the names of replicatedJobs:
+The names of replicatedJobs determine the roles:
 
 - ``node`` alone: pod 0 is the head and runs the driver, the others are workers; numNodes counts all of them.
-- ``node`` and another one labelled as the trainer (``launcher``): that is the head and runs the driver.
-- ``head`` and ``node``, which is labelled as the trainer: the head runs the driver.
-- ``head``, ``node`` and another one labelled as the trainer: that runs the command as it is, to submit to the head.
+- ``node`` and another one labeled as the trainer (``launcher``): the latter is the head and runs the driver.
+- ``head`` and ``node``, which is labeled as the trainer: the head runs the driver.
+- ``head``, ``node`` and another one labeled as the trainer: the labeled one runs the command unchanged, to
+  submit to the head.
 
-With a head of its own, numNodes and resourcesPerNode speak of the workers. A container that starts Ray itself (its
-command contains ``ray start``) is left alone, as is a worker with a command.
+With a separate head, numNodes and resourcesPerNode apply to the workers. A container that starts Ray itself (its
+command contains ``ray start``) is not modified, nor is a worker with a command.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from trainyard.render.frameworks.roles import (
     number_workers,
     restore_resources,
     role_container,
-    share_surroundings,
+    set_image_and_env,
     succeed_with,
     take_command,
 )
@@ -59,16 +60,16 @@ _MEMORY_PATH: Final = "/dev/shm"  # noqa: S108
 
 @dataclass(frozen=True)
 class _Layout:
-    """Who is who in the cluster.
+    """Roles in the cluster.
 
     Parameters
     ----------
     head
-        Pods of which the first is the head.
+        Pod set whose first pod is the head.
     workers
-        Pods that join it; the head's own pods where there are no others.
+        Pod set of the workers; the pod set of the head, if there is no other.
     driver
-        Pods that run the TrainJob's command.
+        Pod set that runs the TrainJob's command.
     """
 
     head: PodSet
@@ -76,19 +77,19 @@ class _Layout:
     driver: PodSet
 
     @property
-    def together(self) -> bool:
-        """Return whether head and workers are pods of one replicatedJob."""
+    def single_pod_set(self) -> bool:
+        """Whether head and workers are pods of one replicatedJob."""
         return self.head is self.workers
 
     @property
     def submits(self) -> bool:
-        """Return whether the driver is no Ray node: it only submits to the head."""
+        """Whether the driver is not a Ray node and only submits to the head."""
         return self.driver is not self.head and self.driver is not self.workers
 
     @property
     def nodes(self) -> int:
-        """Return the number of Ray nodes."""
-        return self.workers.pods if self.together else self.workers.pods + 1
+        """Number of Ray nodes."""
+        return self.workers.pods if self.single_pod_set else self.workers.pods + 1
 
 
 class RayPolicy(KubernetesModel):
@@ -102,24 +103,24 @@ class Ray(Framework[RayPolicy]):
     order = 80
     summary = "Ray."
     policy_model = RayPolicy
-    added = "a Ray cluster for the time of the job"
+    added = "a Ray cluster with the lifetime of the job"
     variables = (_ADDRESS, _API_ADDRESS, _HEAD_HOST, _NODES)
 
     reserved = frozenset({_ADDRESS, _API_ADDRESS, _HEAD_HOST, _NODES})
 
     def counts(self, plan: Plan) -> None:
-        """Let numNodes be the number of workers where the head is a replicatedJob of its own."""
+        """Apply numNodes to the workers if the head is a separate replicatedJob."""
         layout = _layout(plan)
         if layout is None:
             return
         number_workers(plan, layout.workers)
         if plan.trainer is not None and plan.trainer is not layout.workers:
             restore_resources(plan, plan.trainer)
-        if not layout.together:
+        if not layout.single_pod_set:
             layout.head.count = 1
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield reserved variables, and a head that would be several."""
+        """Yield reserved variables, and more than one head."""
         yield from reserved_errors(plan, self.reserved)
         layout = _layout(plan)
         if layout is not None and layout.head.replicas > 1:
@@ -130,25 +131,25 @@ class Ray(Framework[RayPolicy]):
             )
 
     def apply(self, plan: Plan) -> None:
-        """Start Ray in the pods, and the driver when all of them have joined."""
+        """Start Ray in the pods, and the driver after all of them have joined."""
         layout = _layout(plan)
         if layout is None:
             return
         _start_head(plan, layout)
-        if not layout.together:
+        if not layout.single_pod_set:
             _start_worker(plan, layout)
-        for pod_set in (layout.head, layout.workers)[: 1 if layout.together else 2]:
+        for pod_set in (layout.head, layout.workers)[: 1 if layout.single_pod_set else 2]:
             container = role_container(pod_set)
             if container is not None:
                 if pod_set is not plan.trainer:
-                    share_surroundings(plan, container)
+                    set_image_and_env(plan, container)
                 prepend_env(container, _variables(plan, layout))
-                _share_memory(pod_set, container)
+                _mount_shared_memory(pod_set, container)
         if layout.submits:
             container = role_container(layout.driver)
             if container is not None:
-                prepend_env(container, _variables(plan, layout, joins=False))
-        _end_with_driver(plan, layout)
+                prepend_env(container, _variables(plan, layout, is_node=False))
+        _complete_with_driver(plan, layout)
 
 
 def _layout(plan: Plan) -> _Layout | None:
@@ -174,7 +175,7 @@ def _start_head(plan: Plan, layout: _Layout) -> None:
     if _START in " ".join(command):
         container["command"] = command
         return
-    script = NODE if layout.together and layout.nodes > 1 else HEAD
+    script = NODE if layout.single_pod_set and layout.nodes > 1 else HEAD
     container["command"] = [*_BASH, _with_options(script, container), _NAME]
     if command:
         container["args"] = command
@@ -189,7 +190,7 @@ def _start_worker(plan: Plan, layout: _Layout) -> None:
 
 
 def _with_options(script: str, container: Body) -> str:
-    """Return a script with what Ray cannot find out by itself in a container: its share of cores and GPUs."""
+    """Insert port and options into a script; Ray does not detect the container's share of cores and GPUs."""
     resources = container.get("resources", {})
     cores, gpus = ceil(cpu_count(resources)), ceil(gpu_count(resources))
     options = [f"--num-cpus={cores}"] if cores > 0 else []
@@ -198,28 +199,28 @@ def _with_options(script: str, container: Body) -> str:
     return script.replace("@PORT@", str(_PORT)).replace("@OPTIONS@", " ".join(options))
 
 
-def _variables(plan: Plan, layout: _Layout, *, joins: bool = True) -> list[Body]:
+def _variables(plan: Plan, layout: _Layout, *, is_node: bool = True) -> list[Body]:
     name = host(plan, layout.head)
     api = f"http://{name}:{_DASHBOARD_PORT}"
     return [
         {"name": _HEAD_HOST, "value": name},
-        {"name": _ADDRESS, "value": f"{name}:{_PORT}" if joins else api},
+        {"name": _ADDRESS, "value": f"{name}:{_PORT}" if is_node else api},
         {"name": _API_ADDRESS, "value": api},
         {"name": _NODES, "value": str(layout.nodes)},
     ]
 
 
-def _share_memory(pod_set: PodSet, container: Body) -> None:
-    """Give Ray's object store memory: the 64 MiB that a container has by itself send it to the disk."""
+def _mount_shared_memory(pod_set: PodSet, container: Body) -> None:
+    """Mount shared memory for Ray's object store, which spills to disk with a container's default of 64 MiB."""
     if any(mount.get("mountPath") == _MEMORY_PATH for mount in container.get("volumeMounts", ())):
         return
     upsert_volume(pod_set.pod, {"name": _MEMORY_VOLUME, "emptyDir": {"medium": "Memory"}})
     upsert_mount(container, {"name": _MEMORY_VOLUME, "mountPath": _MEMORY_PATH})
 
 
-def _end_with_driver(plan: Plan, layout: _Layout) -> None:
-    """Let the job end with its driver: the other pods serve for as long as they live."""
-    if layout.nodes > 1 and layout.together:
+def _complete_with_driver(plan: Plan, layout: _Layout) -> None:
+    """Complete the job with its driver: the other pods never complete."""
+    if layout.nodes > 1 and layout.single_pod_set:
         rules = {"rules": [{"succeededIndexes": "0"}]}
         section(layout.head.job, "template", "spec").setdefault("successPolicy", rules)
     elif layout.driver is not layout.workers:

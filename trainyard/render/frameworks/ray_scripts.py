@@ -44,12 +44,12 @@ done
 """
 
 HEAD: Final = _SETUP + _LEAD
-"""Start the head, wait until all nodes have joined, and become the driver; without a driver, serve."""
+"""Start the head, wait for all nodes to join, and execute the driver; without a driver, run the head in foreground."""
 
 WORKER: Final = _SETUP + _JOIN
-"""Join the head, again whenever it comes back; the job ends workers when the driver has succeeded."""
+"""Join the head, and rejoin after its restarts; workers are deleted when the job succeeds with its driver."""
 
 NODE: Final = f"""{_SETUP}if [ "$JOB_COMPLETION_INDEX" = 0 ]; then
 {_LEAD}fi
 {_JOIN}"""
-"""Be the head in pod 0 and a worker in the others."""
+"""Run the head in pod 0 and workers in the other pods."""

@@ -1,4 +1,4 @@
-"""Jobs of several roles: participating containers, the role that runs the trainer, and the success policy."""
+"""Jobs with several roles: participating containers, node counts, and the success policy."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = [
     "number_workers",
     "restore_resources",
     "role_container",
+    "set_image_and_env",
     "share_program",
-    "share_surroundings",
     "succeed_with",
     "take_command",
 ]
@@ -31,9 +31,9 @@ _JOB_INDEX_FIELD: Final = "metadata.labels['jobset.sigs.k8s.io/job-index']"
 
 
 def role_container(pod_set: PodSet) -> Body | None:
-    """Return the container that takes part in training.
+    """Return the container that participates in training.
 
-    It is the TrainJob's, else the one named ``node`` or like the replicatedJob, else the first.
+    Precedence: the training container of the TrainJob, ``node``, the name of the replicatedJob, the first container.
     """
     containers: list[Body] = pod_set.pod.get("containers", [])
     named = pod_set.main_container or pod_set.container(CONTAINER_NODE) or pod_set.container(pod_set.name)
@@ -41,18 +41,17 @@ def role_container(pod_set: PodSet) -> Body | None:
 
 
 def named_port(container: Body, name: str, default: int) -> int:
-    """Return the number of a container's port by its name, or the default where it declares none of that name."""
+    """Return a container's port number by name, or the default if it is not declared."""
     return next((port["containerPort"] for port in container.get("ports", ()) if port.get("name") == name), default)
 
 
 def index_variable(name: str, pod_set: PodSet) -> Body:
-    """Return a variable that holds the index of a pod among all pods of its replicatedJob."""
-    many_jobs = pod_set.replicas > 1
-    return field_ref_env(name, _JOB_INDEX_FIELD if many_jobs else JOB_COMPLETION_INDEX_FIELD)
+    """Return a variable with the index of the pod in its replicatedJob."""
+    return field_ref_env(name, _JOB_INDEX_FIELD if pod_set.replicas > 1 else JOB_COMPLETION_INDEX_FIELD)
 
 
 def check_indexes(pod_set: PodSet) -> Iterator[Finding]:
-    """Yield a replicatedJob of several Jobs with several pods each: no field of a pod holds its index among all."""
+    """Yield a replicatedJob with several Jobs of several pods: no pod field contains an index that is unique in it."""
     if pod_set.replicas > 1 and pod_set.count > 1:
         yield Finding(
             "spec.runtimeRef",
@@ -62,26 +61,26 @@ def check_indexes(pod_set: PodSet) -> Iterator[Finding]:
 
 
 def number_workers(plan: Plan, workers: PodSet) -> None:
-    """Let numNodes and resourcesPerNode speak of the workers where another replicatedJob is the labelled trainer.
+    """Apply numNodes and resourcesPerNode to the workers if another replicatedJob is labeled as the trainer.
 
-    That one has a single pod. With numNodes in neither TrainJob nor runtime, the workers' own parallelism stays.
+    The labeled one has a single pod. If neither TrainJob nor runtime set numNodes, the workers keep their parallelism.
     """
-    labelled = plan.trainer
-    if labelled is None or labelled is workers:
+    labeled = plan.trainer
+    if labeled is None or labeled is workers:
         return
     trainer = plan.spec.trainer
-    asked = trainer.num_nodes if trainer else None
-    nodes = plan.ml_policy.num_nodes if asked is None else asked
+    requested = trainer.num_nodes if trainer else None
+    nodes = plan.ml_policy.num_nodes if requested is None else requested
     if nodes is not None:
         workers.count = nodes
-    labelled.count = 1
+    labeled.count = 1
     container = role_container(workers)
     if container is not None and trainer is not None and trainer.resources_per_node is not None:
         container["resources"] = merge_resources(container.get("resources", {}), copied(trainer.resources_per_node))
 
 
 def restore_resources(plan: Plan, pod_set: PodSet) -> None:
-    """Give a pod that is no training node the resources of its runtime back."""
+    """Restore the resources of the runtime in a pod that is not a training node."""
     container = pod_set.main_container
     job = next((job for job in template_of(plan.runtime).jobs if job["name"] == pod_set.name), None)
     if container is None or job is None:
@@ -92,8 +91,8 @@ def restore_resources(plan: Plan, pod_set: PodSet) -> None:
         container["resources"] = original["resources"]
 
 
-def share_surroundings(plan: Plan, container: Body) -> None:
-    """Give a container the TrainJob's image and variables."""
+def set_image_and_env(plan: Plan, container: Body) -> None:
+    """Set image and variables of the TrainJob in a container."""
     trainer = plan.spec.trainer
     if trainer is None:
         return
@@ -103,12 +102,12 @@ def share_surroundings(plan: Plan, container: Body) -> None:
 
 
 def share_program(plan: Plan, pod_set: PodSet) -> None:
-    """Let a container named ``node`` of another role run the TrainJob's program; one of another name keeps its own."""
+    """Set the TrainJob's program in the container ``node`` of another role; other containers keep their own."""
     container = pod_set.container(CONTAINER_NODE)
     trainer = plan.spec.trainer
     if trainer is None or container is None or pod_set is plan.trainer:
         return
-    share_surroundings(plan, container)
+    set_image_and_env(plan, container)
     if trainer.command is not None:
         container["command"] = list(trainer.command)
     if trainer.args is not None:
@@ -116,14 +115,14 @@ def share_program(plan: Plan, pod_set: PodSet) -> None:
 
 
 def take_command(plan: Plan, container: Body) -> list[str]:
-    """Return the program of the training container with its arguments, for a framework that starts it itself.
+    """Return command and arguments of the training container, for a framework that starts the program itself.
 
-    The TrainJob's command and arguments no longer apply afterwards.
+    They are removed from the TrainJob in the plan, and are not applied later.
 
     Parameters
     ----------
     container
-        The training container; it keeps what the runtime says until the framework replaces it.
+        The training container; its own command is kept until the framework replaces it.
     """
     trainer = plan.spec.trainer
     command, arguments = container.get("command", ()), container.get("args", ())
@@ -136,6 +135,6 @@ def take_command(plan: Plan, container: Body) -> list[str]:
 
 
 def succeed_with(plan: Plan, pod_set: PodSet) -> None:
-    """Let the job succeed with one replicatedJob, as others serve until they are ended, unless the runtime decides."""
+    """Complete the JobSet with one replicatedJob, as others never complete, unless the runtime has a successPolicy."""
     policy = {"operator": "All", "targetReplicatedJobs": [pod_set.name]}
     plan.job_set_spec.setdefault("successPolicy", policy)

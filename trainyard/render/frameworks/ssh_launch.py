@@ -1,10 +1,10 @@
-"""Training started by a launcher over SSH: keys, a host file, and the nodes.
+"""Training started by a launcher over SSH: keys, host file and node counts.
 
-The replicatedJobs have fixed names. ``launcher`` runs the TrainJob's command in its container ``node`` (or
-``launcher``); it is one pod. ``node`` runs an SSH server from the runtime, in which the launcher starts processes.
-``numNodes`` counts the nodes that train: the pods of ``node`` and, with runLauncherAsNode, the launcher; one node is
-then the launcher alone, and replicatedJob ``node`` is left out. Every node gets the image, variables and resources of
-the TrainJob's trainer, since the same program runs there.
+The replicatedJobs have fixed names. ``launcher`` is one pod and runs the TrainJob's command in its container ``node``
+(or ``launcher``). The pods of ``node`` run an SSH server, through which the launcher starts processes. ``numNodes``
+counts training nodes: the pods of ``node`` and, with runLauncherAsNode, the launcher. A single node is then the
+launcher, and replicatedJob ``node`` is removed. Each node gets image, variables and resources of the TrainJob's
+trainer, since it runs the same program.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ _LABELS: Final = (("template",), ("template", "spec", "template"))
 
 
 MountPath = Annotated[str, Field(min_length=1, max_length=4096, alias="sshAuthMountPath")]
-"""Where keys are mounted."""
+"""Mount path of the SSH keys."""
 
 
 class LaunchPolicy(Protocol):
-    """What the policies of such frameworks have in common."""
+    """Fields that the policies of these frameworks have in common."""
 
     @property
     def num_proc_per_node(self) -> int:
-        """Return the number of processes on a node."""
+        """Processes (slots) per node."""
 
     @property
     def ssh_auth_mount_path(self) -> str:
-        """Return where the keys go."""
+        """Mount path of the SSH keys."""
 
     @property
     def run_launcher_as_node(self) -> bool:
-        """Return whether the launcher trains too."""
+        """Whether the launcher is also a training node."""
 
 
 class SshLaunched(Framework[Policy]):
-    """A framework whose processes a launcher starts over SSH."""
+    """A framework with a launcher that starts processes over SSH."""
 
     launched = True
     one_process_a_device = True
@@ -76,15 +76,15 @@ class SshLaunched(Framework[Policy]):
     """Name of the framework in messages."""
 
     def launch_policy(self, plan: Plan) -> LaunchPolicy:
-        """Return the policy of the runtime, with the defaults of what it leaves out."""
+        """Return the policy of the runtime, with defaults."""
         raise NotImplementedError
 
     def implementation(self, plan: Plan) -> Implementation:
-        """Return what the launcher reads."""
+        """Return host file format and variables of the launcher."""
         raise NotImplementedError
 
     def counts(self, plan: Plan) -> None:
-        """Take the launcher for the trainer's part, and spread nodes and resources over launcher and nodes."""
+        """Label the launcher as the trainer, and set counts and resources of launcher and nodes."""
         _assign_trainer(plan)
         launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
         if launcher is not None:
@@ -96,7 +96,7 @@ class SshLaunched(Framework[Policy]):
         self._place_resources(plan)
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield numbers, variables and paths that cannot be."""
+        """Yield invalid numbers, variables and paths."""
         yield from self._process_errors(plan)
         yield from reserved_errors(plan, frozenset(self.implementation(plan).variables))
         trainer, policy = plan.spec.trainer, self.launch_policy(plan)
@@ -117,7 +117,7 @@ class SshLaunched(Framework[Policy]):
             )
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield runtimes in which nothing starts the training, or nothing takes part in it."""
+        """Yield runtimes without a launcher or without nodes."""
         launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
         if launcher is None or _container(launcher) is None:
             yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
@@ -125,9 +125,9 @@ class SshLaunched(Framework[Policy]):
             yield _incomplete(_NODE, node, "there is no node to start processes on")
 
     def apply(self, plan: Plan) -> None:
-        """Mount keys and host file, set the launcher's variables, and give nodes the trainer's image and variables."""
+        """Mount keys and host file, and set variables of the launcher and image and variables of the nodes."""
         slots = self._slots(plan)
-        for pod_set in _parts(plan):
+        for pod_set in _launcher_and_nodes(plan):
             upsert_volume(pod_set.pod, _keys_volume(plan, self.launch_policy(plan).ssh_auth_mount_path))
             container = _container(pod_set)
             if container is not None:
@@ -141,7 +141,7 @@ class SshLaunched(Framework[Policy]):
             if container is not None:
                 upsert_mount(container, {"name": _HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
                 _set_variables(container, self.implementation(plan), slots, slots * max(1, len(self._hosts(plan))))
-        _equip_workers(plan)
+        _configure_workers(plan)
 
     def objects(self, plan: Plan) -> Iterable[Body]:
         """Yield the Secret with the keys and the ConfigMap with the host file."""
@@ -164,42 +164,42 @@ class SshLaunched(Framework[Policy]):
     def _workers(self, plan: Plan, node: PodSet, *, with_launcher: bool) -> int:
         """Return the number of pods of ``node``.
 
-        Where the TrainJob names no number of nodes, more pods in the template of ``node`` than the runtime's numNodes
-        asks for are kept.
+        If the TrainJob does not set numNodes, a higher parallelism of ``node`` takes precedence over numNodes of the
+        runtime.
         """
-        asked = plan.spec.trainer.num_nodes if plan.spec.trainer else None
-        nodes = max(asked if asked is not None else plan.ml_policy.num_nodes or 1, 1)
+        requested = plan.spec.trainer.num_nodes if plan.spec.trainer else None
+        nodes = max(requested if requested is not None else plan.ml_policy.num_nodes or 1, 1)
         workers = nodes - 1 if with_launcher and self.launch_policy(plan).run_launcher_as_node else nodes
         own = int(node.job["template"]["spec"].get("parallelism", 1))
-        return own if asked is None and own > max(workers, 1) else workers
+        return own if requested is None and own > max(workers, 1) else workers
 
     def _launcher_trains(self, plan: Plan) -> bool:
         return self.launch_policy(plan).run_launcher_as_node or plan.pod_set(_NODE) is None
 
     def _place_resources(self, plan: Plan) -> None:
-        """Give what the TrainJob asks for to every node that trains, and to no launcher that does not."""
-        asked = plan.spec.trainer.resources_per_node if plan.spec.trainer else None
-        if asked is None or not _launcher_takes_part(plan):
+        """Set the resources of the TrainJob on each training node, but not on a launcher that does not train."""
+        requested = plan.spec.trainer.resources_per_node if plan.spec.trainer else None
+        if requested is None or not _launcher_is_trainer(plan):
             return
-        for pod_set in _parts(plan):
+        for pod_set in _launcher_and_nodes(plan):
             container = _container(pod_set)
             if container is None:
                 continue
             resources = merge_resources(_template_resources(plan, pod_set.name, container["name"]), {})
             if pod_set.name != LAUNCHER or self._launcher_trains(plan):
-                resources = merge_resources(resources, copied(asked))
+                resources = merge_resources(resources, copied(requested))
             container.pop("resources", None)
             if resources:
                 container["resources"] = resources
 
     def _slots(self, plan: Plan) -> int:
-        """Return the processes on a node: as asked for, or one for each GPU where the runtime says one."""
+        """Return the processes per node: set by TrainJob or runtime; if the runtime has the default 1, one per GPU."""
         trainer, policy = plan.spec.trainer, self.launch_policy(plan)
         if trainer and isinstance(trainer.num_proc_per_node, int):
             return trainer.num_proc_per_node
         if policy.num_proc_per_node != 1:
             return policy.num_proc_per_node
-        parts = {pod_set.name: pod_set for pod_set in _parts(plan)}
+        parts = {pod_set.name: pod_set for pod_set in _launcher_and_nodes(plan)}
         pod_set = parts.get(_NODE) or parts.get(LAUNCHER)
         container = _container(pod_set) if pod_set else None
         return max(1, ceil(gpu_count((container or {}).get("resources", {}))))
@@ -207,7 +207,7 @@ class SshLaunched(Framework[Policy]):
     def _hosts(self, plan: Plan) -> list[str]:
         return [
             name
-            for pod_set in _parts(plan)
+            for pod_set in _launcher_and_nodes(plan)
             if pod_set.name == _NODE or self.launch_policy(plan).run_launcher_as_node
             for name in hosts(plan, pod_set)
         ]
@@ -218,7 +218,7 @@ class SshLaunched(Framework[Policy]):
             yield Finding(
                 "spec.trainer.numProcPerNode",
                 f"must have an int value for {self.title} TrainJob",
-                "write the number of processes on a node, or leave it out for one on each GPU",
+                "set the number of processes per node, or remove it for one per GPU",
             )
         elif processes is not None and processes < 1:
             yield Finding("spec.trainer.numProcPerNode", f"must be 1 or more, but is {processes}", "use 1 or more")
@@ -229,19 +229,19 @@ def _incomplete(name: str, pod_set: PodSet | None, consequence: str) -> Finding:
     return Finding("spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime")
 
 
-def _parts(plan: Plan) -> list[PodSet]:
-    """Return launcher and nodes in the order of the runtime."""
+def _launcher_and_nodes(plan: Plan) -> list[PodSet]:
+    """Return launcher and nodes, in the order of the runtime."""
     return [pod_set for pod_set in plan.pod_sets if pod_set.name in (_NODE, LAUNCHER)]
 
 
 def _container(pod_set: PodSet) -> Body | None:
-    """Return the container that trains or launches."""
+    """Return the container that trains or launches training."""
     found = pod_set.container(_NODE)
     return pod_set.container(LAUNCHER) if found is None and pod_set.name == LAUNCHER else found
 
 
 def _assign_trainer(plan: Plan) -> None:
-    """Label the launcher where no replicatedJob is labelled for the trainer; where it is, let it be the only one."""
+    """Label the launcher as the trainer if no replicatedJob is; remove the label of ``node`` if both have it."""
     launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
     if launcher is None:
         return
@@ -252,8 +252,8 @@ def _assign_trainer(plan: Plan) -> None:
             section(node.job, *path).get("metadata", {}).get("labels", {}).pop(ANCESTOR_LABEL, None)
 
 
-def _launcher_takes_part(plan: Plan) -> bool:
-    """Return whether the launcher runs the TrainJob's command, as opposed to a runtime that labels another part."""
+def _launcher_is_trainer(plan: Plan) -> bool:
+    """Return whether the launcher, and not another replicatedJob, runs the TrainJob's command."""
     launcher = plan.pod_set(LAUNCHER)
     return launcher is not None and launcher.ancestor == TRAINER
 
@@ -272,10 +272,10 @@ def _set_variables(container: Body, implementation: Implementation, slots: int, 
     prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
 
 
-def _equip_workers(plan: Plan) -> None:
+def _configure_workers(plan: Plan) -> None:
     trainer, node = plan.spec.trainer, plan.pod_set(_NODE)
     container = _container(node) if node else None
-    if trainer is None or container is None or not _launcher_takes_part(plan):
+    if trainer is None or container is None or not _launcher_is_trainer(plan):
         return
     if trainer.image is not None:
         container["image"] = trainer.image
@@ -295,9 +295,9 @@ def _keys_volume(plan: Plan, folder: str) -> Body:
 
 
 def _key_mode(folder: str) -> int:
-    """Return the mode of the private key: mounted files belong to root, and ssh refuses an own key that others read.
+    """Return the mode of the private key, which is owned by root; ssh rejects a key of its user that others can read.
 
-    Another user is no owner, and reads the key as a member of the pod's fsGroup.
+    For another user, this check does not apply; the user reads the key through the pod's fsGroup.
     """
     return 0o600 if PurePosixPath(folder).is_relative_to(_ROOT_HOME) else 0o640
 

@@ -1,7 +1,7 @@
-"""TensorFlow: TF_CONFIG, with the addresses of all tasks and the task's own index.
+"""TensorFlow: TF_CONFIG with the addresses of all tasks and the index of the task.
 
-Roles come from the names of replicatedJobs: ``chief`` (or ``master``), ``worker``, ``ps`` and ``evaluator``; ``node``,
-and a trainer of any other name, are workers. An evaluator is told about the cluster and is no part of it.
+The names of replicatedJobs determine the roles: ``chief`` (or ``master``), ``worker``, ``ps`` and ``evaluator``;
+``node``, and a trainer with another name, are workers. An evaluator gets the addresses but is not a member.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Role:
     Parameters
     ----------
     name
-        The role as TF_CONFIG names it.
+        Role name in TF_CONFIG.
     container
         The container that runs TensorFlow.
     """
@@ -66,7 +66,7 @@ class _Role:
 
     @property
     def port(self) -> int:
-        """Return the port of the TensorFlow server: the one that the runtime names, else the usual one."""
+        """Port of the TensorFlow server: declared in the runtime, otherwise the default."""
         return named_port(self.container, _PORT_NAME, _PORT)
 
 
@@ -81,15 +81,15 @@ class Tensorflow(Framework[TensorflowPolicy]):
     order = 60
     summary = "TensorFlow."
     policy_model = TensorflowPolicy
-    added = "TensorFlow needs TF_CONFIG"
+    added = "TensorFlow requires TF_CONFIG"
     variables = (_CONFIG, _INDEX)
 
     reserved = frozenset({_CONFIG, _INDEX})
 
     def counts(self, plan: Plan) -> None:
-        """Let numNodes be the number of workers, whichever role is the labelled one.
+        """Apply numNodes to the workers, regardless of which role is labeled as the trainer.
 
-        Beside parameter servers a chief only coordinates, so that it gets none of the accelerators of a worker.
+        With parameter servers, a chief only coordinates and does not get the accelerators of a worker.
         """
         roles = {role.name: role for role in _roles(plan)}
         if _WORKER in roles:
@@ -99,21 +99,21 @@ class Tensorflow(Framework[TensorflowPolicy]):
             restore_resources(plan, coordinator)
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield reserved variables, roles that are taken twice, and pods whose index nothing tells."""
+        """Yield reserved variables, duplicate roles, and pods without a unique index."""
         yield from reserved_errors(plan, self.reserved)
         roles = _roles(plan)
         taken = Counter("chief" if role.name in _COORDINATORS else role.name for role in roles)
         for name in sorted(name for name, times in taken.items() if times > 1):
             yield Finding(
                 "spec.runtimeRef",
-                f"{taken[name]} replicatedJobs take the role {name} of TensorFlow",
-                "keep one: replicatedJobs named chief and master, or worker and node, are of one role",
+                f"{taken[name]} replicatedJobs have the TensorFlow role {name}",
+                "keep one: chief and master have the same role, as do worker and node",
             )
         for role in roles:
             yield from check_indexes(role.pod_set)
 
     def apply(self, plan: Plan) -> None:
-        """Give every task its TF_CONFIG; a task that is alone has none, which TensorFlow takes as training locally."""
+        """Set TF_CONFIG of each task; a single task has none, since TensorFlow then trains locally."""
         roles = _roles(plan)
         if sum(role.pod_set.pods for role in roles) <= 1:
             return

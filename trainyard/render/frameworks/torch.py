@@ -1,4 +1,4 @@
-"""PyTorch: the PET_* environment that torchrun reads."""
+"""PyTorch: PET_* environment of torchrun."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainyard.render.frameworks.elastic import (
     elastic_variables,
     elastic_warnings,
     set_elastic_counts,
-    survive_losses,
+    tolerate_pod_loss,
 )
 from trainyard.render.frameworks.torchtune import check_torchtune, is_torchtune, set_command, torchtune_warnings
 from trainyard.render.hosts import host, subdomain
@@ -115,7 +115,7 @@ class Torch(Framework[TorchPolicy]):
             set_elastic_counts(plan, policy)
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield reserved variables, missing injection targets, and what elastic training or torchtune rule out."""
+        """Yield reserved variables, missing injection targets, and errors of elastic training and torchtune."""
         yield from _missing_targets(plan)
         yield from _process_findings(plan)
         policy = _elastic_policy(plan)
@@ -126,7 +126,7 @@ class Torch(Framework[TorchPolicy]):
             yield from check_torchtune(plan, processes(plan))
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield settings without effect, and configurations that torchtune does not have."""
+        """Yield settings without effect, and missing torchtune configurations."""
         policy = _elastic_policy(plan)
         if policy is not None:
             yield from elastic_warnings(policy)
@@ -134,7 +134,7 @@ class Torch(Framework[TorchPolicy]):
             yield from torchtune_warnings(plan, processes(plan))
 
     def apply(self, plan: Plan) -> None:
-        """Put the variables first into the containers, so that later ones can refer to them."""
+        """Insert the variables at the front, so that later ones can refer to them."""
         policy = _elastic_policy(plan)
         trainer = plan.trainer
         first_node = host(plan, trainer) if trainer else f"{plan.name}-{CONTAINER_NODE}-0-0.{subdomain(plan)}"
@@ -142,13 +142,13 @@ class Torch(Framework[TorchPolicy]):
         common: list[Body] = [{"name": _NODES, "value": nodes}, {"name": _PROCESSES, "value": own_processes}]
         if policy is None:
             common.append(field_ref_env(_NODE_RANK, JOB_COMPLETION_INDEX_FIELD))
-            meeting = [
+            rendezvous = [
                 {"name": _MASTER_ADDRESS, "value": first_node},
                 {"name": _MASTER_PORT, "value": str(TRAINER_PORT)},
             ]
         else:
-            meeting = list(elastic_variables(plan, policy, first_node))
-            survive_losses(plan, policy)
+            rendezvous = list(elastic_variables(plan, policy, first_node))
+            tolerate_pod_loss(plan, policy)
         aliases = {
             "TRAINER_NNODES": nodes,
             "TRAINER_NPROC_PER_NODE": own_processes,
@@ -158,34 +158,34 @@ class Torch(Framework[TorchPolicy]):
         container = trainer.main_container if trainer else None
         if container is not None:
             torchtune = is_torchtune(plan) and policy is None
-            variables = common if torchtune else [*common, *meeting]
+            variables = common if torchtune else [*common, *rendezvous]
             prepend_env(container, [*variables, *_aliases(aliases, container, plan.spec.trainer)])
             add_port(container)
         for target, name in _targets(plan):
             pod_set = plan.pod_set(target.job_name)
             injected = pod_set.container(name, init=True) if pod_set else None
             if injected is not None:
-                prepend_env(injected, [*common, *meeting, *_aliases(aliases, injected)])
+                prepend_env(injected, [*common, *rendezvous, *_aliases(aliases, injected)])
         if is_torchtune(plan):
             set_command(plan, own_processes, first_node)
 
 
 def processes(plan: Plan) -> str:
-    """Return the processes of one node: a number, or a word where torchrun counts the devices itself.
+    """Return the processes per node: a number, or a word if torchrun counts the devices.
 
-    The TrainJob wins over the runtime, which wins over ``auto``. Without GPUs, ``auto`` is as many as there are cores.
+    Precedence: TrainJob, runtime, ``auto``. Without GPUs, ``auto`` is the number of cores.
     """
     trainer, policy = plan.spec.trainer, plan.ml_policy.of(Torch)
-    asked = trainer.num_proc_per_node if trainer else None
-    if asked is None and policy:
-        asked = policy.num_proc_per_node
-    if asked is None:
-        asked = _AUTO
-    if asked in (_AUTO, _CPU):
+    requested = trainer.num_proc_per_node if trainer else None
+    if requested is None and policy:
+        requested = policy.num_proc_per_node
+    if requested is None:
+        requested = _AUTO
+    if requested in (_AUTO, _CPU):
         resources = node_resources(plan)
-        if asked == _CPU or not gpu_count(resources):
+        if requested == _CPU or not gpu_count(resources):
             return str(max(1, ceil(cpu_count(resources))))
-    return str(asked)
+    return str(requested)
 
 
 def _elastic_policy(plan: Plan) -> ElasticPolicy | None:
@@ -209,10 +209,10 @@ def _are_processes(value: int | str | None) -> bool:
 
 
 def _nodes(trainer: PodSet | None) -> str:
-    """Return the number of nodes, as a range where the job is elastic."""
+    """Return the number of nodes; a range if the job is elastic."""
     if trainer is None:
         return "1"
-    return str(trainer.count) if trainer.least is None else f"{trainer.least}:{trainer.count}"
+    return str(trainer.count) if trainer.min_count is None else f"{trainer.min_count}:{trainer.count}"
 
 
 def _targets(plan: Plan) -> Iterator[tuple[EnvInjectionTarget, str]]:
@@ -235,7 +235,7 @@ def _missing_targets(plan: Plan) -> Iterator[Finding]:
 
 
 def _aliases(values: dict[str, str], container: Body, trainer: Any = None) -> Iterator[Body]:
-    """Yield further names of the variables where a container refers to them and does not set them itself."""
+    """Yield aliases of the variables that a container refers to and does not set."""
     variables = [*container.get("env", ()), *((trainer.env if trainer else None) or ())]
     texts = [
         *container.get("command", ()),

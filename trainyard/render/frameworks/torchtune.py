@@ -1,7 +1,7 @@
-"""torchtune: recipe and configuration of a TrainJob, and the command that runs them.
+"""torchtune: recipe, configuration and command of a TrainJob.
 
-A TrainJob whose trainer command is ``tune run`` names neither: the recipe follows from the number of nodes and devices
-and from the LoRA settings among the arguments, the configuration from the model of the runtime.
+A TrainJob whose trainer command is ``tune run`` specifies neither recipe nor configuration. The numbers of nodes and
+devices and the LoRA arguments determine the recipe, the model of the runtime the configuration.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _CONFIGS: Final[Mapping[str, frozenset[str]]] = {
     _LLAMA_70B: frozenset({"full", "full_multinode", "lora", "qlora"}),
     _QWEN: _SMALL_CONFIGS,
 }
-"""Supported models, and the configurations that torchtune 0.6 has for each."""
+"""Supported models, and their configurations in torchtune 0.6."""
 
 _MANAGED: Final = frozenset({"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"})
-"""Settings that belong to the runtime: they say where its volumes are."""
+"""Settings that are managed by the runtime: paths in its volumes."""
 
 _FULL: Final = "full"
 _LORA: Final = "lora"
@@ -51,14 +51,14 @@ _RELEASE: Final = re.compile(r"-[0-9]+\.[0-9]+$")
 
 @dataclass(frozen=True)
 class _Recipe:
-    """A recipe of torchtune with the configuration it reads.
+    """A recipe of torchtune, and its configuration.
 
     Parameters
     ----------
     name
         Name of the recipe.
     config
-        Name of the configuration after the model, such as ``lora_single_device``.
+        Name of the configuration without the model, such as ``lora_single_device``.
     """
 
     name: str
@@ -66,7 +66,7 @@ class _Recipe:
 
     @property
     def distributed(self) -> bool:
-        """Return whether torchrun starts the recipe; torchtune refuses its options for any other."""
+        """Whether torchrun starts the recipe; torchtune rejects torchrun options for other recipes."""
         return self.name.endswith("_distributed")
 
 
@@ -84,17 +84,17 @@ _MANY_NODES: Final = _Recipe("full_finetune_distributed", "full_multinode")
 
 
 def is_torchtune(plan: Plan) -> bool:
-    """Return whether the TrainJob leaves recipe and configuration to the platform."""
+    """Return whether the platform selects recipe and configuration of the TrainJob."""
     return plan.spec.trainer is not None and plan.spec.trainer.command == _ENTRYPOINT
 
 
 def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
-    """Yield what torchtune cannot train, and arguments that belong to the runtime.
+    """Yield unsupported models and methods, and arguments that are managed by the runtime.
 
     Parameters
     ----------
     processes
-        Processes of one node, resolved: a number, or ``auto`` or ``gpu`` where torchrun counts the devices.
+        Resolved processes per node: a number, or ``auto`` or ``gpu`` if torchrun counts the devices.
     """
     model, method, recipe = _model(plan), _method(plan), _recipe(plan, processes)
     if model not in _CONFIGS:
@@ -124,32 +124,32 @@ def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
 
 
 def torchtune_warnings(plan: Plan, processes: str) -> Iterator[Finding]:
-    """Yield configurations that torchtune does not have, and processes that a single device does not start."""
+    """Yield missing configurations, and process counts that have no effect on a single device."""
     model, recipe = _model(plan), _recipe(plan, processes)
     usable = model in _CONFIGS and next(_model_findings(plan, model, recipe), None) is None
     if usable and recipe.config not in _CONFIGS[model]:
         yield Finding(
             "spec.trainer.command",
             f"torchtune 0.6 has no configuration {model}_{recipe.config}",
-            "change numProcPerNode or the GPUs in resourcesPerNode, or use an image with a torchtune that has it",
+            "change numProcPerNode or the GPUs in resourcesPerNode, or use an image with a release that has it",
         )
     if not recipe.distributed and processes.isdigit() and int(processes) > 1:
         yield Finding(
             "spec.trainer.numProcPerNode",
             f"{processes} has no effect: a node with one GPU trains in one process",
-            "set it to 1, or ask for more GPUs in resourcesPerNode",
+            "set it to 1, or request more GPUs in resourcesPerNode",
         )
 
 
 def set_command(plan: Plan, processes: str, first_node: str) -> None:
-    """Complete the TrainJob's command with rendezvous, recipe, configuration and the settings of the runtime.
+    """Complete the TrainJob's command with rendezvous, recipe, configuration and settings of the runtime.
 
     Parameters
     ----------
     processes
-        Processes of one node, resolved.
+        Resolved processes per node.
     first_node
-        Host name of the first node, where all meet.
+        Host name of the first node, the rendezvous endpoint.
     """
     trainer = plan.spec.trainer
     if trainer is None or not _has_container(plan):
@@ -175,23 +175,23 @@ def _model_findings(plan: Plan, model: str, recipe: _Recipe) -> Iterator[Finding
         yield Finding(
             "spec.trainer.resourcesPerNode",
             f"must have gpu resource with value 1 for {model} model when using QLoRA",
-            "ask for one GPU",
+            "request one GPU",
         )
 
 
 def _model(plan: Plan) -> str:
-    """Return the model as torchtune's configurations name it, from the runtime's annotation or else its name.
+    """Return the model as in torchtune's configurations, from the annotation of the runtime, otherwise from its name.
 
-    The name is ``torchtune-<family>-<size>``; a release number after it does not count.
+    The name is ``torchtune-<family>-<size>``; a release suffix is ignored.
     """
-    stated = (plan.runtime.metadata.annotations or {}).get(TORCHTUNE_MODEL_ANNOTATION)
-    if stated is not None:
-        return stated
+    annotated = (plan.runtime.metadata.annotations or {}).get(TORCHTUNE_MODEL_ANNOTATION)
+    if annotated is not None:
+        return annotated
     return named_model(plan.spec.runtime_ref.name)
 
 
 def named_model(runtime: str) -> str:
-    """Return the model that the name of a runtime says, empty where it says none."""
+    """Return the model in the name of a runtime; empty: the name contains none."""
     parts = _RELEASE.sub("", runtime).split("-")
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
@@ -204,7 +204,7 @@ def _recipe(plan: Plan, processes: str) -> _Recipe:
 
 
 def _method(plan: Plan) -> str:
-    """Return how the weights are tuned; DoRA counts as LoRA, quantized or not."""
+    """Return the fine-tuning method; DoRA counts as LoRA, quantized or not."""
     settings = _settings([*_runtime_settings(plan), *_arguments(plan)])
     if _is_true(settings, _QUANTIZE) and not _is_true(settings, _DORA):
         return _QLORA
@@ -220,7 +220,7 @@ def _has_container(plan: Plan) -> bool:
 
 
 def _arguments(plan: Plan) -> Sequence[str]:
-    """Return the arguments the container gets: the TrainJob's, else the runtime's."""
+    """Return the arguments of the container: those of the TrainJob, otherwise of the runtime."""
     trainer = plan.spec.trainer
     if trainer is not None and trainer.args is not None:
         return trainer.args
@@ -230,10 +230,10 @@ def _arguments(plan: Plan) -> Sequence[str]:
 
 
 def _runtime_settings(plan: Plan) -> list[str]:
-    """Return the settings of the runtime's own command that still hold.
+    """Return the settings of the runtime's command that are kept.
 
-    Those that belong to the runtime always do. Another one does unless the arguments set the same key or choose
-    another component for the group that it is part of (``dataset=...`` for ``dataset.source=...``).
+    Managed settings are always kept. Others are kept unless the arguments set the same key, or select another component
+    for its group (``dataset=...`` for ``dataset.source=...``).
     """
     container = plan.trainer.main_container if plan.trainer else None
     command: list[str] = (container or {}).get("command", [])
@@ -242,11 +242,11 @@ def _runtime_settings(plan: Plan) -> list[str]:
     return [
         item
         for index, item in enumerate(command)
-        if _key(item) in _MANAGED or (index >= first and _holds(item, own, given))
+        if _key(item) in _MANAGED or (index >= first and _is_kept(item, own, given))
     ]
 
 
-def _holds(item: str, own: Mapping[str, str], given: Mapping[str, str]) -> bool:
+def _is_kept(item: str, own: Mapping[str, str], given: Mapping[str, str]) -> bool:
     if item.startswith("-") or not ("=" in item or item.startswith("~")):
         return False
     key = _key(item).removeprefix("~")
@@ -255,7 +255,7 @@ def _holds(item: str, own: Mapping[str, str], given: Mapping[str, str]) -> bool:
 
 
 def _settings(items: Sequence[str]) -> dict[str, str]:
-    """Return settings by key; torchtune takes the last of several."""
+    """Return settings by key; of duplicates, torchtune uses the last."""
     return {_key(item): item.partition("=")[2].strip() for item in items if "=" in item}
 
 

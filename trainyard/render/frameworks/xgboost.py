@@ -1,4 +1,4 @@
-"""XGBoost: the DMLC_* environment by which workers find the Rabit tracker."""
+"""XGBoost: DMLC_* environment of the Rabit tracker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class XgboostPolicy(KubernetesModel):
 
 
 class Xgboost(Framework[XgboostPolicy]):
-    """One XGBoost worker on every node, or one for each of its GPUs; the tracker runs beside the first."""
+    """One XGBoost worker per node, or one per GPU; the tracker runs on the first node."""
 
     name = "xgboost"
     order = 40
@@ -39,7 +39,7 @@ class Xgboost(Framework[XgboostPolicy]):
     reserved = frozenset({_TRACKER, _TRACKER_PORT, _TASK, _WORKERS})
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield each reserved variable that the TrainJob sets."""
+        """Yield reserved variables that the TrainJob sets."""
         trainer = plan.spec.trainer
         for index, variable in enumerate((trainer.env if trainer else None) or ()):
             name = variable.get("name")
@@ -51,7 +51,7 @@ class Xgboost(Framework[XgboostPolicy]):
                 )
 
     def apply(self, plan: Plan) -> None:
-        """Put the variables first into the training container, so that later ones can refer to them."""
+        """Insert the variables at the front, so that later ones can refer to them."""
         nodes = plan.trainer
         container = nodes.main_container if nodes else None
         if nodes is None or container is None:

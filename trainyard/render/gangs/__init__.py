@@ -1,4 +1,4 @@
-"""Gang schedulers: how a TrainJob's pods are placed together. Each is one module here, with a ``GANG_SCHEDULER``."""
+"""Gang schedulers: schedule a TrainJob's pods together. Each scheduler is one module with a ``GANG_SCHEDULER``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ GANGS: Final[Mapping[str, GangScheduler[Any]]] = plugins_of(__name__, __path__, 
 """Gang schedulers by the name of their field in podGroupPolicy, in the order of these fields."""
 
 LISTED: Final = tuple(sorted(GANGS.values(), key=lambda gang: gang.name != "volcano"))
-"""Gang schedulers in the order in which they are offered: that of the platform first."""
+"""Gang schedulers in display order: Volcano, the scheduler of the platform, first."""
 
 CHILDREN: Final = tuple(gang.child for gang in GANGS.values() if gang.child is not None)
 """Resources of the objects that describe gangs."""
 
 METADATA_PREFIXES: Final = tuple(prefix for gang in GANGS.values() for prefix in gang.metadata_prefixes)
-"""What names of labels and annotations that a gang scheduler reads begin with."""
+"""Prefixes of the labels and annotations that gang schedulers read."""
 
 _LABELS: Final = frozenset(gang.member_label for gang in GANGS.values() if gang.member_label)
 _ANNOTATIONS: Final = frozenset(gang.member_annotation for gang in GANGS.values() if gang.member_annotation)
 
 
 def names_group(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
-    """Return whether a pod with these labels and annotations names the object that describes its gang."""
+    """Return whether a pod's labels or annotations refer to the object that describes its gang."""
     return not (_LABELS.isdisjoint(labels) and _ANNOTATIONS.isdisjoint(annotations))

@@ -24,9 +24,9 @@ class Child:
     Parameters
     ----------
     group, version, plural, kind
-        The resource; its objects are namespaced.
+        The namespaced resource.
     optional
-        Whether many clusters do not serve it: then the controller looks for it less often.
+        Whether clusters may not serve it; the controller then checks for it less often.
     """
 
     group: str
@@ -37,40 +37,40 @@ class Child:
 
     @property
     def api_version(self) -> str:
-        """Return the apiVersion of its objects."""
+        """ApiVersion of the objects."""
         return f"{self.group}/{self.version}"
 
 
 class GangScheduler(PolicyField[Policy]):
-    """One gang scheduler of podGroupPolicy; each step does nothing unless a scheduler says otherwise."""
+    """A gang scheduler of podGroupPolicy; the default of each step is a no-op."""
 
     schedulers: ClassVar[tuple[str, ...]]
-    """Names under which the scheduler runs, where a stack names no others."""
+    """Default names of the scheduler; a stack may set others."""
     scheduler_names: ClassVar[str]
-    """Description of these names, for the rule that pods name the scheduler of their gang."""
+    """Description of these names in the rule that pods use the scheduler of their gang."""
     metadata_prefixes: ClassVar[tuple[str, ...]]
-    """What names of labels and annotations that the scheduler reads begin with."""
+    """Prefixes of the labels and annotations that the scheduler reads."""
     child: ClassVar[Child | None] = None
-    """Resource of the object that describes the gang; None where the scheduler makes its own."""
+    """Resource of the object that describes the gang; None: the scheduler creates it itself."""
     member_label: ClassVar[str | None] = None
-    """Label by which a pod names that object, where it does so by a label."""
+    """Label of a pod that refers to that object; None: not a label."""
     member_annotation: ClassVar[str | None] = None
-    """Annotation by which a pod names that object, where it does so by an annotation."""
+    """Annotation of a pod that refers to that object; None: not an annotation."""
 
     def policy(self, plan: Plan) -> Policy | None:
-        """Return what the runtime says of this scheduler, None where it names another one or none."""
+        """Return the runtime's policy for this scheduler; None: unset."""
         return plan.pod_group_policy.of(type(self))
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield what the scheduler does not accept in the TrainJob or its runtime."""
+        """Yield errors of the TrainJob and its runtime."""
         return ()
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield what is accepted and will surprise."""
+        """Yield warnings about valid settings with unexpected effects."""
         return ()
 
     def apply(self, plan: Plan) -> None:
-        """Mark the pods as members; only called when nothing was found."""
+        """Mark the pods as members; only called if there are no errors."""
 
     def objects(self, plan: Plan) -> Iterable[Body]:
         """Yield the object that describes the gang."""
@@ -84,6 +84,6 @@ def members(plan: Plan) -> Iterator[PodSet]:
 
 
 def name_scheduler(plan: Plan, scheduler: str) -> None:
-    """Send every pod to the scheduler, unless the runtime names one."""
+    """Set the scheduler of all pods, unless the runtime sets one."""
     for pod_set in plan.pod_sets:
         pod_set.pod.setdefault("schedulerName", scheduler)

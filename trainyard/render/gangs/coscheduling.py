@@ -1,4 +1,4 @@
-"""The coscheduling plug-in of scheduler-plugins: a PodGroup, and pods that are labelled with it."""
+"""Coscheduling plug-in of scheduler-plugins: a PodGroup, and pods that are labeled with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 
 
 class CoschedulingPolicy(KubernetesModel):
-    """The coscheduling plug-in of the default scheduler."""
+    """The coscheduling plug-in of scheduler-plugins."""
 
     schedule_timeout_seconds: Annotated[Int32, Field(ge=0)] = 60
     """Timeout in seconds for scheduling all members of the gang."""
@@ -30,8 +30,9 @@ class CoschedulingPolicy(KubernetesModel):
 class Coscheduling(GangScheduler[CoschedulingPolicy]):
     """The coscheduling plug-in.
 
-    The plug-in runs in whatever scheduler an administrator builds it into. Pods that name no scheduler would go to the
-    default one, which places them one by one where the plug-in is in a second scheduler; so they get its usual name.
+    The plug-in may run in the default scheduler or in a second one. Pods without schedulerName would use the default
+    scheduler, which schedules them individually if the plug-in is in a second one. Therefore schedulerName is set to
+    the configured scheduler.
     """
 
     name = "coscheduling"
@@ -45,7 +46,7 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
     member_label = COSCHEDULING_LABEL
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield gangs that are split between schedulers."""
+        """Yield a gang whose pods use different schedulers."""
         default = plan.context.coscheduling_scheduler
         names = sorted({pod_set.pod.get("schedulerName") or default for pod_set in members(plan)})
         if len(names) > 1:
@@ -56,7 +57,7 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
             )
 
     def apply(self, plan: Plan) -> None:
-        """Send every pod to the plug-in's scheduler, and label the members."""
+        """Set the scheduler of all pods, and label the members."""
         name_scheduler(plan, plan.context.coscheduling_scheduler)
         for pod_set in plan.pod_sets:
             pod_set.template.get("metadata", {}).get("labels", {}).pop(COSCHEDULING_LABEL, None)

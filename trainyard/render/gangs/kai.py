@@ -1,9 +1,9 @@
-"""KAI: pods that name its scheduler and a queue; KAI's own pod grouper makes the PodGroup from the JobSet.
+"""KAI: scheduler and queue of the pods; KAI's pod grouper creates the PodGroup from the JobSet.
 
-The grouper takes the queue from the label of the JobSet, then of the TrainJob, then of a pod. It wants all pods of
-every replicatedJob unless annotations lower that: on the JobSet how many replicatedJobs suffice, on a Job template how
-many of its pods. Without the first, a JobSet whose replicatedJobs wait for each other would never start; without the
-second, an elastic job would start with all its pods only.
+The grouper reads the queue from the label of the JobSet, then of the TrainJob, then of a pod. It requires all pods of
+all replicatedJobs unless annotations set lower minimums: on the JobSet the number of replicatedJobs, on a Job template
+the number of its pods. Without the former, a JobSet whose replicatedJobs depend on each other never starts. Without the
+latter, an elastic job starts only with all its pods.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Kai(GangScheduler[KaiPolicy]):
     metadata_prefixes = ("kai.scheduler/",)
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield queues that cannot be, and placements in no topology."""
+        """Yield invalid queue names, and placements without a topology."""
         for queue in sorted(_queues(plan)):
             if not _QUEUE_NAME.fullmatch(queue):
                 yield Finding(_QUEUE_PATH, f"{queue!r} is not a KAI queue name", _QUEUE_FIX)
@@ -67,17 +67,17 @@ class Kai(GangScheduler[KaiPolicy]):
             if placements and not found.get(KAI_TOPOLOGY_ANNOTATION):
                 yield Finding(
                     f"{path}[{placements[0]}]",
-                    f"is not held without the topology it is a level of, annotation {KAI_TOPOLOGY_ANNOTATION}",
-                    f"set {KAI_TOPOLOGY_ANNOTATION} to the name of a Topology beside it",
+                    f"requires annotation {KAI_TOPOLOGY_ANNOTATION}, which names the topology of the level",
+                    f"also set {KAI_TOPOLOGY_ANNOTATION} to the name of a Topology",
                 )
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield what KAI's grouper does otherwise than one may think."""
+        """Yield unexpected queues, gangs and schedulers."""
         queues = _queues(plan)
         if not queues:
             yield Finding(
                 _QUEUE_PATH,
-                f"no queue is named: KAI takes {_DEFAULT_QUEUE}",
+                f"no queue is set: KAI uses {_DEFAULT_QUEUE}",
                 f"set podGroupPolicy.kai.queue in the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
             )
         elif len(queues) > 1:
@@ -89,8 +89,8 @@ class Kai(GangScheduler[KaiPolicy]):
         if _ordered(plan):
             yield Finding(
                 "spec.runtimeRef",
-                "replicatedJobs wait for each other: KAI places each of them whole, but not all of them together",
-                "nothing, unless they must start together: then remove dependsOn from the runtime",
+                "replicatedJobs depend on each other: KAI schedules each as a gang, but not all of them together",
+                "none unless they must start together: in this case, remove dependsOn from the runtime",
             )
         for pod_set in plan.pod_sets:
             scheduler = pod_set.pod.get("schedulerName", KAI_SCHEDULER)
@@ -102,21 +102,21 @@ class Kai(GangScheduler[KaiPolicy]):
                 )
 
     def apply(self, plan: Plan) -> None:
-        """Send every pod to KAI and its queue, and tell the grouper what is enough to start."""
+        """Set scheduler and queue of all pods, and the minimums of the grouper."""
         name_scheduler(plan, KAI_SCHEDULER)
         for pod_set in plan.pod_sets:
             queue = _queue(plan, pod_set)
             if queue:
                 section(pod_set.template, "metadata", "labels")[KAI_QUEUE_LABEL] = queue
-            if pod_set.least is not None and pod_set.least < pod_set.count:
+            if pod_set.min_count is not None and pod_set.min_count < pod_set.count:
                 annotations = section(pod_set.job, "template", "metadata", "annotations")
-                annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, str(max(pod_set.least, 1)))
+                annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, str(max(pod_set.min_count, 1)))
         if _ordered(plan):
             plan.annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, _ONE_AT_A_TIME)
 
 
 def _queue(plan: Plan, pod_set: PodSet) -> str | None:
-    """Return the queue of some pods, looked up as KAI does, with the runtime's policy last."""
+    """Return the queue of a pod set with the precedence of KAI; the policy of the runtime is last."""
     policy = plan.pod_group_policy.of(Kai)
     return (
         plan.labels.get(KAI_QUEUE_LABEL)

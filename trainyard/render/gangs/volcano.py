@@ -1,4 +1,4 @@
-"""Volcano: a PodGroup, and pods that name it."""
+"""Volcano: a PodGroup, and pods that refer to it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Volcano(GangScheduler[VolcanoPolicy]):
     member_annotation = GROUP_NAME_ANNOTATION
 
     def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield queue names that cannot be, priority classes that do not exist, and topologies that nothing holds."""
+        """Yield invalid queue names, missing priority classes, and topology limits that cannot be enforced."""
         queue = plan.annotations.get(QUEUE_ANNOTATION)
         if queue == "":
             yield Finding(_QUEUE_PATH, "Volcano queue name must not be empty", _QUEUE_FIX)
@@ -67,7 +67,7 @@ class Volcano(GangScheduler[VolcanoPolicy]):
         yield from check_topology(plan, self._topology(plan))
 
     def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield members that another scheduler is to place, classes that lose, and topologies that are only wishes."""
+        """Yield members with another scheduler, ignored priority classes, and ignored topology requests."""
         for pod_set in members(plan):
             scheduler = pod_set.pod.get("schedulerName", VOLCANO_SCHEDULER)
             if scheduler != VOLCANO_SCHEDULER:
@@ -80,13 +80,13 @@ class Volcano(GangScheduler[VolcanoPolicy]):
         if len(set(classes)) > 1:
             yield Finding(
                 "spec.templateSpec.priorityClassName",
-                f"the gang has one PriorityClass and takes the last of {', '.join(classes)}",
+                f"a gang has one PriorityClass, and the last of {', '.join(classes)} is used",
                 "name the same priorityClassName in every replicatedJob of the runtime",
             )
         yield from warn_topology(plan, self._topology(plan))
 
     def apply(self, plan: Plan) -> None:
-        """Send every pod to Volcano's queue, and make the members name their group."""
+        """Set scheduler and queue of all pods, and the PodGroup of the members."""
         name_scheduler(plan, VOLCANO_SCHEDULER)
         for pod_set in plan.pod_sets:
             annotations = pod_set.template.get("metadata", {}).get("annotations", {})

@@ -1,8 +1,8 @@
-"""Placement of a Volcano gang in the fabric.
+"""Network topology constraint of a Volcano gang.
 
-Volcano takes a limit that it cannot hold for no limit at all: with the plug-in off, without HyperNodes, with a tier
-above the highest or a name that no HyperNode has, the gang is spread anywhere without a warning. So such a limit is
-refused wherever the fabric and the scheduler's configuration are known.
+Volcano silently ignores a limit that it cannot enforce: if the plug-in is disabled, if there are no HyperNodes, if the
+tier is above the highest, or if no HyperNode has its name. Therefore such a limit is rejected if the fabric and the
+scheduler configuration are known.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class NetworkTopology(KubernetesModel):
 
 
 def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
-    """Yield limits that Volcano would not hold."""
+    """Yield limits that Volcano cannot enforce."""
     if topology is None:
         return
     tiers = plan.context.tiers
-    if topology.mode == _HARD and _off(plan):
+    if topology.mode == _HARD and _is_disabled(plan):
         yield Finding(
             _PATH,
-            f"{_FIELD} cannot be held: the scheduler's {TOPOLOGY_FEATURE} is off",
-            "turn it on, set mode: soft, or use a runtime without networkTopology",
+            f"{_FIELD} cannot be enforced: the scheduler's {TOPOLOGY_FEATURE} is disabled",
+            "enable it, set mode: soft, or use a runtime without networkTopology",
         )
     elif topology.highest_tier_name is not None:
         yield from _check_name(plan, topology.highest_tier_name, tiers)
@@ -68,25 +68,25 @@ def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Fin
 
 def warn_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
     """Warn about soft topology requests that are ignored."""
-    if topology is not None and topology.mode != _HARD and _off(plan):
+    if topology is not None and topology.mode != _HARD and _is_disabled(plan):
         yield Finding(
             _PATH,
-            f"{_FIELD} has no effect: the scheduler's {TOPOLOGY_FEATURE} is off",
-            "turn it on, or use a runtime without networkTopology",
+            f"{_FIELD} has no effect: the scheduler's {TOPOLOGY_FEATURE} is disabled",
+            "enable it, or use a runtime without networkTopology",
         )
 
 
 def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | None:
-    """Return the PodGroup's networkTopology, None where the runtime asks for none.
+    """Return the PodGroup's networkTopology; None: unset in the runtime.
 
-    A tier is given by its name where Volcano knows names, else by the number that the fabric gives it.
+    A named tier is rendered by name if Volcano supports names, otherwise by its number in the fabric.
     """
     if topology is None:
         return None
     name = topology.highest_tier_name
     if name is None:
         return {"mode": topology.mode, "highestTierAllowed": topology.highest_tier_allowed}
-    if _knows_names(plan):
+    if _supports_tier_names(plan):
         return {"mode": topology.mode, "highestTierName": name}
     return {"mode": topology.mode, "highestTierAllowed": (plan.context.tiers or {})[name]}
 
@@ -94,11 +94,11 @@ def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | Non
 def _check_name(plan: Plan, name: str, tiers: Mapping[str, int] | None) -> Iterator[Finding]:
     if tiers is not None and name not in tiers:
         yield Finding(_PATH, f'{_FIELD}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
-    elif tiers is None and not _knows_names(plan):
+    elif tiers is None and not _supports_tier_names(plan):
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierName: Volcano {plan.context.volcano_version} knows tiers by number only, "
-            f'and the number of "{name}" is not known',
+            f"{_FIELD}.highestTierName: Volcano {plan.context.volcano_version} supports only tier numbers, "
+            f'and the number of "{name}" is unknown',
             "set highestTierAllowed to the tier's number instead",
         )
 
@@ -108,13 +108,13 @@ def _check_number(number: int, tiers: Mapping[str, int]) -> Iterator[Finding]:
         highest = f"the highest tier is {max(tiers.values())}" if tiers else "the fabric has no tiers"
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierAllowed: {number} limits nothing: {highest}",
+            f"{_FIELD}.highestTierAllowed: {number} is not a limit: {highest}",
             _one_of(tiers) if tiers else "declare the fabric, or use a runtime without networkTopology",
         )
     elif number < min(tiers.values()):
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierAllowed: no domain is that small: the lowest tier is {min(tiers.values())}",
+            f"{_FIELD}.highestTierAllowed: {number} is below the lowest tier, {min(tiers.values())}",
             _one_of(tiers),
         )
 
@@ -124,12 +124,12 @@ def _one_of(tiers: Mapping[str, int]) -> str:
     return f"use one of {known}" if known else "declare the fabric, or use a runtime without networkTopology"
 
 
-def _off(plan: Plan) -> bool:
+def _is_disabled(plan: Plan) -> bool:
     features = plan.context.scheduler_features
     return features is not None and TOPOLOGY_FEATURE not in features
 
 
-def _knows_names(plan: Plan) -> bool:
+def _supports_tier_names(plan: Plan) -> bool:
     version = plan.context.volcano_version
     if version is None:
         return True

@@ -1,1 +1,1 @@
-"""Effect of a runtime change: the difference for a job, and the affected jobs."""
+"""Effects of a runtime change: the difference for a job, and the affected jobs."""

@@ -1,4 +1,4 @@
-"""Difference between two versions of a runtime, computed on the rendered objects of a job."""
+"""Difference between two runtimes, computed on the objects rendered for a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Aspect", "Change", "compare", "read_job"]
 
 
 class Aspect(StrEnum):
-    """What of a job a change is about, in the order in which it is told."""
+    """Aspect of a job that changes, in report order."""
 
     VERDICT = "verdict"
     IMAGES = "images"
@@ -46,13 +46,13 @@ class Change:
     Parameters
     ----------
     aspect
-        What it is about.
+        Aspect of the job.
     where
-        The replicatedJob and container, or the object, that it is in.
+        The replicatedJob and container, or the object.
     what
         The field, below `where`.
     before, after
-        The values; None where there is none.
+        The values; None if unset.
     """
 
     aspect: Aspect
@@ -62,7 +62,7 @@ class Change:
     after: Any
 
     def as_json(self) -> dict[str, Any]:
-        """Return the change for a program."""
+        """Return the change as JSON data."""
         return {
             "aspect": self.aspect.value,
             "where": self.where,
@@ -73,24 +73,24 @@ class Change:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> list[Change]:
-    """Compare what a job becomes on two runtimes.
+    """Compare the objects rendered for a job on two runtimes.
 
     Parameters
     ----------
     old, new
-        The runtimes as they are installed.
+        The installed runtimes.
     job
         A TrainJob; a minimal one for each runtime if unset.
 
     Returns
     -------
     list[Change]
-        Every difference of the rendered objects, by aspect and place; none where the job stays the same.
+        All differences of the rendered objects, by aspect and location.
 
     Raises
     ------
     TrainyardError
-        A runtime, or the job, does not fit its schema.
+        A runtime or the job is invalid.
     """
     found: dict[Path, Change] = {}
     for pair in _jobs(old, new, job):
@@ -105,7 +105,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, An
 def _jobs(
     old: Mapping[str, Any], new: Mapping[str, Any], job: Mapping[str, Any] | None
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the jobs to compare for: those that leave the nodes to the runtime, and those of several nodes."""
+    """Yield the jobs to compare: with the runtimes' number of nodes, and with several nodes."""
     if job is not None:
         yield job, job
         return
@@ -114,16 +114,16 @@ def _jobs(
 
 
 def read_job(text: str, source: str) -> Mapping[str, Any]:
-    """Return the one TrainJob of a text.
+    """Return the only TrainJob of a text.
 
     Raises
     ------
     TrainyardError
-        It holds none, or several.
+        It does not contain exactly one TrainJob.
     """
     found = [body for body in objects(text, source) if isinstance(body, dict) and body.get("kind") == TRAIN_JOB]
     if len(found) != 1 or not isinstance(found[0].get("spec"), dict):
-        raise TrainyardError(f"{source} holds {len(found)} TrainJobs with a spec, not one", fix="name a file with one")
+        raise TrainyardError(f"{source} contains {len(found)} TrainJobs with a spec", fix="use a file with exactly one")
     job: Mapping[str, Any] = found[0]
     return job
 
@@ -140,11 +140,11 @@ _NAMED: Final[Mapping[str, str]] = {
     "ports": "containerPort",
     "templates": "",
 }
-"""Lists whose entries have a key, by which they are compared; their order does not count."""
+"""Lists whose items are compared by a key, ignoring their order."""
 
 
 def _facts(body: Mapping[str, Any], job: Mapping[str, Any]) -> dict[Path, Any]:
-    """Return every leaf of what a job becomes, by its path."""
+    """Return the leaves of the objects rendered for a job, by path."""
     name = body["metadata"]["name"]
     spec = {**job["spec"], "runtimeRef": {**(job["spec"].get("runtimeRef") or {}), "name": name}}
     parsed = parse(TrainJob, {**job, "spec": spec})
@@ -211,7 +211,7 @@ _ASPECTS: Final[Sequence[tuple[Aspect, str]]] = (
 
 
 def _place(path: Path) -> tuple[Aspect, str, str]:
-    """Return what a leaf is about, where it is, and its name there."""
+    """Return aspect, location and name of a leaf."""
     kind = path[0]
     if kind == "TrainJob":
         return Aspect.VERDICT, kind, path[1]

@@ -15,7 +15,7 @@ _NOTHING: Final = "Nothing changes for a job."
 
 
 def as_text(old: str, new: str, changes: Sequence[Change]) -> str:
-    """Return a comparison for a screen."""
+    """Return a comparison as text."""
     lines = [f"{old} → {new}"]
     for aspect, group in groupby(changes, key=lambda change: change.aspect):
         lines.append(aspect.value)
@@ -24,7 +24,7 @@ def as_text(old: str, new: str, changes: Sequence[Change]) -> str:
 
 
 def as_markdown(old: str, new: str, changes: Sequence[Change]) -> str:
-    """Return a comparison as a comment on a pull request."""
+    """Return a comparison as Markdown for a pull request."""
     lines = [f"### {old} → {new}", ""]
     if not changes:
         return "\n".join([*lines, _NOTHING])
@@ -36,7 +36,7 @@ def as_markdown(old: str, new: str, changes: Sequence[Change]) -> str:
 
 
 def as_json(old: str, new: str, changes: Sequence[Change]) -> dict[str, Any]:
-    """Return a comparison for a program."""
+    """Return a comparison as JSON data."""
     return {"old": old, "new": new, "changes": [change.as_json() for change in changes]}
 
 

@@ -17,7 +17,7 @@ _FINAL: Final = ("Complete", "Failed")
 
 
 class Effect(StrEnum):
-    """What a change means for a TrainJob."""
+    """Effect of a runtime change on a TrainJob."""
 
     OVER = "over"
     SNAPSHOT = "keeps its snapshot"
@@ -26,16 +26,16 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True)
 class Reached:
-    """A TrainJob that names a runtime.
+    """A TrainJob that references a runtime.
 
     Parameters
     ----------
     job
         Namespace and name.
     runtime
-        The name by which it names the runtime.
+        Name by which it references the runtime.
     effect
-        What a change of the runtime means for it.
+        Effect of a runtime change on it.
     """
 
     job: str
@@ -43,20 +43,20 @@ class Reached:
     effect: Effect
 
     def as_json(self) -> dict[str, str]:
-        """Return the entry for a program."""
+        """Return the entry as JSON data."""
         return {"job": self.job, "runtime": self.runtime, "effect": self.effect.value}
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is known of a cluster's jobs.
+    """Recorded jobs of a cluster.
 
     Parameters
     ----------
     train_jobs
-        TrainJobs as the API server has them.
+        TrainJobs as stored.
     snapshots
-        Namespace and name of the TrainJobs whose runtime is kept beside them.
+        Namespace and name of the TrainJobs with a runtime snapshot.
     """
 
     train_jobs: Sequence[Mapping[str, Any]]
@@ -64,18 +64,18 @@ class Recorded:
 
 
 def read_recorded(texts: Mapping[str, str]) -> Recorded:
-    """Return the jobs of recorded lists.
+    """Read recorded lists.
 
     Parameters
     ----------
     texts
-        Text by the name of its source, as ``kubectl get trainjobs,configmaps -A -o yaml`` writes it; other kinds are
-        passed over.
+        Text by the name of its source, as written by ``kubectl get trainjobs,configmaps -A -o yaml``; other kinds are
+        ignored.
 
     Raises
     ------
     TrainyardError
-        A text is not YAML, or holds something that is no Kubernetes object.
+        A text is not YAML, or contains something other than Kubernetes objects.
     """
     jobs: list[Mapping[str, Any]] = []
     snapshots: set[str] = set()
@@ -104,19 +104,19 @@ def _snapshot_of(body: Mapping[str, Any]) -> set[str]:
 
 
 def reached(recorded: Recorded, names: Iterable[str]) -> list[Reached]:
-    """Return the TrainJobs that name one of some cluster-scoped runtimes.
+    """Return the TrainJobs that reference one of some cluster-scoped runtimes.
 
     Parameters
     ----------
     recorded
         The jobs.
     names
-        Names of runtime objects: versions, and aliases that stand for them.
+        Names of runtime objects: versions and aliases.
 
     Returns
     -------
     list[Reached]
-        By what happens to them, then by name.
+        Sorted by effect, then by name.
     """
     wanted = set(names)
     found = []

@@ -11,26 +11,26 @@ from trainyard.runtimes.changes.impact import Effect, Reached
 __all__ = ["as_json", "as_markdown", "as_text"]
 
 _MEANS: Final = {
-    Effect.CHANGES: "not started yet: gets the runtime as it is then",
-    Effect.SNAPSHOT: "started: keeps the runtime it started with",
+    Effect.CHANGES: "not started yet: uses the runtime at its start",
+    Effect.SNAPSHOT: "started: keeps its runtime",
     Effect.OVER: "over",
 }
 _SHOWN: Final = 200
-"""Jobs that are listed for people; the rest is counted."""
+"""Jobs listed in text and Markdown; the others are counted."""
 
 
 def as_text(names: Sequence[str], found: Sequence[Reached]) -> str:
-    """Return the list for a screen."""
+    """Return the list as text."""
     lines = [_counted(names, found)]
-    lines += [f"  {each.job} (names {each.runtime}): {_MEANS[each.effect]}" for each in found[:_SHOWN]]
+    lines += [f"  {each.job} (runtime {each.runtime}): {_MEANS[each.effect]}" for each in found[:_SHOWN]]
     return "\n".join([*lines, *([f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])])
 
 
 def as_markdown(names: Sequence[str], found: Sequence[Reached]) -> str:
-    """Return the list as a comment on a pull request."""
+    """Return the list as Markdown for a pull request."""
     lines = [f"### {_counted(names, found)}"]
     if found:
-        lines += ["", "| TrainJob | Names | What happens |", "| --- | --- | --- |"]
+        lines += ["", "| TrainJob | Runtime | Effect |", "| --- | --- | --- |"]
         lines += [f"| {each.job} | {each.runtime} | {_MEANS[each.effect]} |" for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
         lines.append(f"| {len(found) - _SHOWN} more | | |")
@@ -38,7 +38,7 @@ def as_markdown(names: Sequence[str], found: Sequence[Reached]) -> str:
 
 
 def as_json(names: Sequence[str], found: Sequence[Reached]) -> dict[str, Any]:
-    """Return the list for a program."""
+    """Return the list as JSON data."""
     return {"runtimes": list(names), "jobs": [each.as_json() for each in found]}
 
 

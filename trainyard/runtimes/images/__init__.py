@@ -1,1 +1,1 @@
-"""Images of a catalog: their digests in images.lock, resolved by registries."""
+"""Images of a catalog: digests in images.lock, resolved from registries."""

@@ -1,4 +1,4 @@
-"""Image references: registry, repository and tag, and their place in a stack's mirror."""
+"""Image references: parsing, and mapping to a stack's mirrors."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class ImageReference:
-    """A reference in its long form.
+    """An image reference in canonical form.
 
     Parameters
     ----------
     registry
-        Host, with a port where it has one.
+        Host, with optional port.
     repository
-        Name in the registry.
+        Repository in the registry.
     tag, digest
-        What names the content; a digest wins.
+        Tag and digest; the digest takes precedence.
     """
 
     registry: str
@@ -49,12 +49,12 @@ class ImageReference:
 
 
 def parse_image(text: str) -> ImageReference:
-    """Return the long form of a reference as a container names it.
+    """Parse an image reference as used in containers.
 
     Raises
     ------
     TrainyardError
-        No registry accepts it.
+        It is invalid.
     """
     rest, at, digest = text.partition("@")
     first, slash, more = rest.partition("/")
@@ -71,19 +71,19 @@ def parse_image(text: str) -> ImageReference:
         and (not at or _DIGEST.fullmatch(digest))
     )
     if not valid:
-        raise TrainyardError(f"{text!r} is no image reference", fix="write REGISTRY/REPOSITORY:TAG")
+        raise TrainyardError(f"{text!r} is not a valid image reference", fix="use REGISTRY/REPOSITORY:TAG")
     return ImageReference(registry, repository, tag or None, digest or None)
 
 
 def mirrored(reference: ImageReference, mirrors: Mapping[str, str]) -> ImageReference:
-    """Return where a mirror has an image; the reference itself where no mirror is for it.
+    """Return the reference in a mirror; unchanged if no mirror matches.
 
     Parameters
     ----------
     reference
         The reference.
     mirrors
-        Registry, or registry and the beginning of a repository, to what replaces it; the longest one counts.
+        Replacements by registry, or by registry and repository prefix; the longest match applies.
     """
     for prefix in sorted(mirrors, key=len, reverse=True):
         source = prefix.rstrip("/")

@@ -1,4 +1,4 @@
-"""``images.lock``: the digest of each image of a catalog, as its registry last reported it."""
+"""``images.lock``: the digest of each image of a catalog, as resolved from its registry."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["ImageLock", "images_of", "installed", "read_lock", "written_lock"]
 
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _VARIABLES: Final = ("CACHE_IMAGE",)
-"""Variables that name the image of pods which an initializer makes: those of the data cache."""
+"""Variables with the image of pods that an initializer creates: those of the data cache."""
 _HEADING: Final = """\
-# The digest of each image of this catalog, as its registry named it. Written by `trainyard runtimes resolve`.
-# What is under unresolved has no digest because none was given; clusters pull it by its tag.
+# The digest of each image of this catalog. Written by `trainyard runtimes resolve`.
+# Images under unresolved have no digest; clusters pull them by tag.
 """
 
 
 @dataclass(frozen=True)
 class ImageLock:
-    """What is known of images.
+    """Content of an image lock.
 
     Parameters
     ----------
     digests
-        Digest by image, as containers name it.
+        Digest by image, as used in containers.
     unresolved
-        Why an image has none.
+        Reason by image without a digest.
     """
 
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class ImageLock:
 
 
 def images_of(catalog: Catalog) -> dict[str, list[str]]:
-    """Return the images that a catalog names, sorted, each with the versions that name it."""
+    """Return the images of a catalog, sorted, each with the versions that use it."""
     found: dict[str, list[str]] = {}
     for runtime in catalog.runtimes:
         for version in runtime.versions:
@@ -54,12 +54,12 @@ def images_of(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def read_lock(folder: CatalogFolder) -> ImageLock:
-    """Return the lock of a folder; an empty one where there is none.
+    """Return the lock of a folder; empty if it does not exist.
 
     Raises
     ------
     TrainyardError
-        It is not what it must be.
+        It is invalid.
     """
     path = folder.path(LOCK)
     if LOCK not in folder.texts:
@@ -78,14 +78,14 @@ def read_lock(folder: CatalogFolder) -> ImageLock:
         findings = [
             Finding(
                 f"{path}: images[{image}]",
-                f"{digest!r} is no digest",
-                "write sha256: and 64 digits, or resolve it again",
+                f"{digest!r} is not a valid digest",
+                "use sha256: and 64 hexadecimal digits, or resolve it again",
             )
             for image, digest in digests.items()
             if not _DIGEST.fullmatch(digest)
         ]
     if findings:
-        raise TrainyardError("The lock of images has faults", findings=findings)
+        raise TrainyardError("The image lock is invalid", findings=findings)
     return ImageLock(digests, sections.get("unresolved") or {})
 
 
@@ -98,7 +98,7 @@ def _is_table(entries: Any) -> bool:
 
 
 def written_lock(lock: ImageLock) -> str:
-    """Return the text of a lock: the same for the same content."""
+    """Return the text of a lock; deterministic."""
     sections = {
         name: dict(sorted(entries.items()))
         for name, entries in (("images", lock.digests), ("unresolved", lock.unresolved))
@@ -108,14 +108,14 @@ def written_lock(lock: ImageLock) -> str:
 
 
 def installed(catalog: Catalog, digests: Mapping[str, str], mirrors: Mapping[str, str]) -> Catalog:
-    """Return a catalog as a cluster gets it: images from the stack's mirrors, with the digest that is locked.
+    """Return a catalog as installed: images in the stack's mirrors, pinned to locked digests.
 
-    The tag stays beside the digest, so that people can read it.
+    The tag is kept beside the digest for readability.
 
     Parameters
     ----------
     catalog
-        The catalog as its files have it.
+        The catalog as loaded.
     digests
         Digest by image; see `ImageLock`.
     mirrors
@@ -148,7 +148,7 @@ def _copy(value: Any) -> Any:
 
 
 def _named_images(body: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield where a runtime names images: an object and its key."""
+    """Yield the locations of images in a runtime: an object and its key."""
     for job in job_templates(body):
         for _, _, container in containers_of(job.pod):
             if _is_text(container.get("image")):

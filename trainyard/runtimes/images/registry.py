@@ -1,4 +1,4 @@
-"""Registry client for digests, by the OCI distribution API."""
+"""Registry client that resolves digests through the OCI distribution API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _HOSTS: Final = {"docker.io": "registry-1.docker.io"}
 _KEYS: Final = {"docker.io": ("https://index.docker.io/v1/", "docker.io", "registry-1.docker.io")}
 _LARGEST_MANIFEST: Final = 4 * 1024 * 1024
-"""Bytes; what the distribution API asks registries to take at least, and no manifest needs."""
+"""Maximum bytes of a manifest; the minimum that registries must support, and far above real manifests."""
 _LARGEST_TOKEN: Final = 256 * 1024
 _ATTEMPTS: Final = 3
 _REDIRECTIONS: Final = 5
@@ -42,22 +42,22 @@ _PARAMETER: Final = re.compile(r'([a-zA-Z]+)="((?:[^"\\]|\\.)*)"')
 
 
 class UnresolvedError(Exception):
-    """Why an image has no digest: a few words, the same at every attempt."""
+    """An image cannot be resolved; the message is short and deterministic."""
 
 
 class Registry:
-    """A client of registries; to be used as an asynchronous context.
+    """Registry client; an asynchronous context manager.
 
     Parameters
     ----------
     credentials
-        User and password by registry, as `docker_credentials` reads them.
+        User and password by registry, as returned by `docker_credentials`.
     timeout
-        Seconds that one answer may take.
+        Timeout of one request in seconds.
     patience
-        Seconds to wait at most when a registry asks to come back later.
+        Maximum seconds to wait for a rate-limited retry.
     connections
-        Questions at the same time.
+        Maximum concurrent requests.
     """
 
     def __init__(
@@ -88,24 +88,24 @@ class Registry:
         await self._session.close()
 
     async def digest(self, image: ImageReference) -> str:
-        """Return the digest that a tag has in its registry.
+        """Return the digest of a tag in its registry.
 
         Raises
         ------
         UnresolvedError
-            The registry does not answer, does not let us ask, does not have it, or answers something else.
+            The registry does not respond, rejects the request, lacks the image, or returns an unexpected response.
         """
         async with self._turns:
             try:
                 return await self._digest(image)
             except TimeoutError as error:
-                raise UnresolvedError(f"{image.registry} does not answer") from error
+                raise UnresolvedError(f"{image.registry} timed out") from error
             except aiohttp.ClientConnectorCertificateError as error:
                 raise UnresolvedError(f"the certificate of {image.registry} is not trusted") from error
             except aiohttp.ClientConnectionError as error:
                 raise UnresolvedError(f"{image.registry} cannot be reached") from error
             except (aiohttp.ClientError, ValueError) as error:
-                raise UnresolvedError(f"{image.registry} does not speak the distribution API") from error
+                raise UnresolvedError(f"{image.registry} does not support the distribution API") from error
 
     async def _digest(self, image: ImageReference) -> str:
         url = f"{_origin(image.registry)}/v2/{image.repository}/manifests/{image.digest or image.tag or 'latest'}"
@@ -115,21 +115,21 @@ class Registry:
             if status == 200 and "Docker-Content-Digest" not in headers:
                 return f"sha256:{hashlib.sha256(body).hexdigest()}"
         if status == 404:
-            raise UnresolvedError(f"{image.registry} does not have it")
+            raise UnresolvedError(f"{image.registry} does not have the image")
         if status in (401, 403):
-            known = "refuses the credentials" if self._login(image.registry) else "wants a login"
+            known = "rejects the credentials" if self._login(image.registry) else "requires a login"
             raise UnresolvedError(f"{image.registry} {known}")
         if status == 429:
-            raise UnresolvedError(f"{image.registry} limits the rate of questions")
+            raise UnresolvedError(f"{image.registry} limits the request rate")
         if status != 200:
-            raise UnresolvedError(f"{image.registry} answers {status}")
+            raise UnresolvedError(f"{image.registry} returned status {status}")
         digest = str(headers["Docker-Content-Digest"])
         if not _DIGEST.fullmatch(digest):
-            raise UnresolvedError(f"{image.registry} names a digest that is no SHA-256")
+            raise UnresolvedError(f"{image.registry} returned a digest that is not SHA-256")
         return digest
 
     async def _asked(self, method: str, url: str, image: ImageReference) -> tuple[int, Mapping[str, str], bytes]:
-        """Ask again with a token where one is wanted, and later where the registry says so."""
+        """Send a request; retry with a token if required, and after a delay if rate-limited."""
         scope = (image.registry, image.repository)
         authorized = False
         for attempt in range(1, _ATTEMPTS + 1):
@@ -144,7 +144,7 @@ class Registry:
         return status, headers, body
 
     async def _once(self, method: str, url: str, authorization: str | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Ask once, and follow where the registry sends us: never without TLS, and without its token to others."""
+        """Send one request; follow redirects only over TLS, and without forwarding credentials to other hosts."""
         assert self._session is not None  # noqa: S101
         origin = urlsplit(url).netloc
         for _ in range(_REDIRECTIONS):
@@ -156,20 +156,20 @@ class Registry:
                     return response.status, response.headers, body
                 url = urljoin(url, response.headers.get("Location", ""))
             if not _trusted(url):
-                raise UnresolvedError(f"{origin} sends us to an address without TLS")
-        raise UnresolvedError(f"{origin} sends us from one address to another")
+                raise UnresolvedError(f"{origin} redirects to an address without TLS")
+        raise UnresolvedError(f"{origin} redirects too often")
 
     async def _authorization(self, challenge: str, image: ImageReference) -> str:
         scheme, _, rest = challenge.partition(" ")
         login = self._login(image.registry)
         if scheme.lower() == "basic":
             if login is None:
-                raise UnresolvedError(f"{image.registry} wants a login")
+                raise UnresolvedError(f"{image.registry} requires a login")
             return _basic(login)
         parameters = {key.lower(): value for key, value in _PARAMETER.findall(rest)}
         realm = parameters.get("realm", "")
         if scheme.lower() != "bearer" or not _trusted(realm):
-            raise UnresolvedError(f"{image.registry} wants a login of an unknown kind")
+            raise UnresolvedError(f"{image.registry} requires an unsupported kind of login")
         query = {"scope": parameters.get("scope") or f"repository:{image.repository}:pull"}
         if "service" in parameters:
             query["service"] = parameters["service"]
@@ -177,13 +177,13 @@ class Registry:
         assert self._session is not None  # noqa: S101
         async with self._session.get(realm, params=query, headers=headers, allow_redirects=False) as response:
             if response.status != 200:
-                reason = {429: "limits the rate of questions"}.get(response.status)
-                refused = "refuses the credentials" if login else "wants a login"
+                reason = {429: "limits the request rate"}.get(response.status)
+                refused = "rejects the credentials" if login else "requires a login"
                 raise UnresolvedError(f"{image.registry} {reason or refused}")
             answer: Any = json.loads(await _bounded(response, _LARGEST_TOKEN))
         token = (answer.get("token") or answer.get("access_token")) if isinstance(answer, dict) else None
         if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
-            raise UnresolvedError(f"{image.registry} gives no token")
+            raise UnresolvedError(f"{image.registry} returned no token")
         return f"Bearer {token}"
 
     def _login(self, registry: str) -> tuple[str, str] | None:
@@ -192,12 +192,12 @@ class Registry:
 
 
 def docker_credentials() -> dict[str, tuple[str, str]]:
-    """Return what ``docker login`` wrote: user and password by registry; credential helpers are not asked.
+    """Return the credentials of ``docker login``: user and password by registry; credential helpers are not supported.
 
     Raises
     ------
     TrainyardError
-        The file is not what Docker writes.
+        The file is invalid.
     """
     file = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
@@ -205,7 +205,7 @@ def docker_credentials() -> dict[str, tuple[str, str]]:
     except OSError:
         return {}
     except (ValueError, AttributeError) as error:
-        raise TrainyardError(f"{file} is not what docker login writes", fix="log in again, or remove it") from error
+        raise TrainyardError(f"{file} is not a valid Docker configuration", fix="log in again, or remove it") from error
     found = {}
     for registry, entry in auths.items() if isinstance(auths, dict) else ():
         try:
@@ -238,7 +238,7 @@ async def _bounded(response: aiohttp.ClientResponse, limit: int) -> bytes:
     async for chunk in response.content.iter_chunked(65536):
         body += chunk
         if len(body) > limit:
-            raise UnresolvedError(f"{response.url.host} answers with more than {limit} bytes")
+            raise UnresolvedError(f"{response.url.host} returned more than {limit} bytes")
     return bytes(body)
 
 

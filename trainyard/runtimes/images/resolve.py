@@ -17,7 +17,7 @@ __all__ = ["Resolution", "Resolved", "locked", "resolve"]
 
 
 class Resolution(StrEnum):
-    """What became of one image."""
+    """Result of resolving one image."""
 
     RESOLVED = "resolved"
     LOCKED = "locked"
@@ -32,15 +32,15 @@ class Resolved:
     Parameters
     ----------
     image
-        As containers name it.
+        As used in containers.
     asked
-        Where the registry was asked: at the image's own place, or at a mirror.
+        Reference that was queried: the image itself, or its mirror.
     state
-        Whether its digest is new, confirmed, another one than is locked, or unknown.
+        Whether its digest is new, confirmed, different from the locked one, or unknown.
     digest
-        The digest that is locked from now on; None where there is none.
+        The digest to lock; None if unresolved.
     message
-        What was found.
+        Description of the result.
     """
 
     image: str
@@ -50,7 +50,7 @@ class Resolved:
     message: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry for a program."""
+        """Return the entry as JSON data."""
         return {
             "image": self.image,
             "asked": self.asked,
@@ -68,20 +68,20 @@ async def resolve(
     mirrors: Mapping[str, str] | None = None,
     update: bool = False,
 ) -> list[Resolved]:
-    """Ask for the digests of images.
+    """Resolve the digests of images.
 
     Parameters
     ----------
     images
-        As containers name them.
+        As used in containers.
     lock
-        What is known; a tag that means something else now keeps the digest it was locked with.
+        The current lock; a moved tag keeps its locked digest.
     registry
-        Whom to ask.
+        The registry client.
     mirrors
-        Where a stack has registries mirrored; asked instead.
+        A stack's mirrors; queried instead of the original registries.
     update
-        Whether a tag that moved takes its new digest.
+        Whether to lock the new digest of a moved tag.
     """
     return list(
         await asyncio.gather(
@@ -97,15 +97,15 @@ async def _resolved(
     try:
         reference = mirrored(parse_image(image), mirrors)
     except TrainyardError:
-        return Resolved(image, image, Resolution.UNRESOLVED, None, "is no image reference")
+        return Resolved(image, image, Resolution.UNRESOLVED, None, "is not a valid image reference")
     asked = str(reference)
     if reference.digest is not None:
-        return Resolved(image, asked, Resolution.LOCKED, reference.digest, "names its digest itself")
+        return Resolved(image, asked, Resolution.LOCKED, reference.digest, "is pinned by its own digest")
     try:
         digest = await registry.digest(reference)
     except UnresolvedError as error:
         if known is not None:
-            return Resolved(image, asked, Resolution.LOCKED, known, f"stays as it was: {error}")
+            return Resolved(image, asked, Resolution.LOCKED, known, f"is unchanged: {error}")
         return Resolved(image, asked, Resolution.UNRESOLVED, None, str(error))
     if known is None:
         return Resolved(image, asked, Resolution.RESOLVED, digest, "is new")
@@ -113,11 +113,11 @@ async def _resolved(
         return Resolved(image, asked, Resolution.LOCKED, known, "is confirmed")
     if update:
         return Resolved(image, asked, Resolution.RESOLVED, digest, f"replaces {known}")
-    return Resolved(image, asked, Resolution.MOVED, known, f"the tag means {digest} now; --update takes it")
+    return Resolved(image, asked, Resolution.MOVED, known, f"the tag has moved to {digest}; use --update to lock it")
 
 
 def locked(results: Iterable[Resolved]) -> ImageLock:
-    """Return the lock that follows from answers; images that name their digest themselves need no entry."""
+    """Return the lock of some results; images pinned by their own digest need no entry."""
     digests, unresolved = {}, {}
     for each in results:
         if each.digest is None:

@@ -11,24 +11,24 @@ __all__ = ["folder_at"]
 
 
 def folder_at(root: Path, revision: str) -> CatalogFolder:
-    """Return what a folder held where the current branch left a revision.
+    """Return a folder's content at the merge base of the current branch and a revision.
 
     Parameters
     ----------
     root
-        The folder, in a working tree of git.
+        The folder, in a git working tree.
     revision
         Branch, tag or commit, such as ``origin/main``.
 
     Returns
     -------
     CatalogFolder
-        Its texts; none where the folder did not exist.
+        Its files; empty if the folder did not exist.
 
     Raises
     ------
     TrainyardError
-        The folder is in no repository, or the revision is unknown.
+        The folder is not in a repository, or the revision is unknown.
     """
     return CatalogFolder(root, texts_at(revision, root, _is_of_a_catalog))
 

@@ -1,7 +1,7 @@
 """Allowed transitions between two states of a catalog: additions, moved aliases, life cycle steps.
 
-Whoever reviews a change, and CI, ask whether it breaks a promise: that a released version stays as it is, that it goes
-no earlier than was said, and that a name which jobs use keeps meaning something.
+Verifies in review and CI that a change keeps the guarantees to users: a released version is immutable, it is removed no
+earlier than guaranteed, and a name that jobs use keeps referring to a version.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["Transitions", "transitions"]
 
 @dataclass(frozen=True)
 class Transitions:
-    """What happened between two states.
+    """Differences between two states.
 
     Parameters
     ----------
     said
-        What is new or moved and may be, one sentence each.
+        Allowed changes, one sentence each.
     findings
-        What may not be, with the file before the path.
+        Changes that are not allowed, with the file before the path.
     """
 
     said: tuple[str, ...]
@@ -42,9 +42,9 @@ def transitions(
     Parameters
     ----------
     folder
-        The folder as it is now, by which findings name files.
+        The current folder; part of the file names in findings.
     before, after
-        Its runtimes then and now.
+        Its previous and current runtimes.
     today
         The current day.
     """
@@ -70,10 +70,10 @@ def _runtime(folder: CatalogFolder, old: Runtime | None, new: Runtime | None, to
     path = f"{index}: runtimes.{old.name}"
     if new is None:
         if old.retired or any(each.released for each in old.versions):
-            fix = f"put the entry back; its versions go by trainyard runtimes retire {old.name} VERSION"
-            yield Finding(path, "was removed, and with it what says which versions there were", fix)
+            fix = f"restore the entry; retire its versions with trainyard runtimes retire {old.name} VERSION"
+            yield Finding(path, "was removed, including the record of its versions", fix)
         else:
-            yield f"{old.name} is gone, it was never released"
+            yield f"{old.name} was removed before its release"
         return
     olds, news = ({each.version: each for each in runtime.versions} for runtime in (old, new))
     for number, version in olds.items():
@@ -83,7 +83,7 @@ def _runtime(folder: CatalogFolder, old: Runtime | None, new: Runtime | None, to
             yield from _gone(version, new, path, today)
     for number, since in old.retired.items():
         if new.retired.get(number) != since:
-            yield Finding(f"{path}.retired.{number}", f"is no longer recorded as retired on {since}", "put it back")
+            yield Finding(f"{path}.retired.{number}", f"is no longer recorded as retired on {since}", "restore it")
     yield from (
         f"{new.name} {each.version} is new ({each.state.value})" for each in new.versions if each.version not in olds
     )
@@ -102,18 +102,20 @@ def _version(old: RuntimeVersion, new: RuntimeVersion, path: str) -> Iterator[Fi
         return
     if new.released != old.released:
         now = new.released or "nothing"
-        yield Finding(f"{place}.released", f"was {old.released}, is {now}: a release stays one", "put the day back")
+        yield Finding(
+            f"{place}.released", f"was {old.released}, is {now}: a release date is immutable", "restore the date"
+        )
     yield from _body(old, new)
     before, after = old.deprecated, new.deprecated
     if before is not None and after is not None:
         if after.remove_after < before.remove_after:
-            message = f"is {after.remove_after}, users were promised {before.remove_after}"
-            yield Finding(f"{place}.deprecated.removeAfter", message, "name that day or a later one")
+            message = f"is {after.remove_after}, but the version is guaranteed until {before.remove_after}"
+            yield Finding(f"{place}.deprecated.removeAfter", message, "use that date or a later one")
         elif after.remove_after > before.remove_after:
-            yield f"{name} stays until {after.remove_after}"
+            yield f"{name} is guaranteed until {after.remove_after}"
         if after.since != before.since:
             message = f"was {before.since}, is {after.since}"
-            yield Finding(f"{place}.deprecated.since", message, "put the day back")
+            yield Finding(f"{place}.deprecated.since", message, "restore the date")
     elif after is not None:
         yield f"{name} is deprecated and may be removed after {after.remove_after}"
     elif before is not None:
@@ -122,7 +124,7 @@ def _version(old: RuntimeVersion, new: RuntimeVersion, path: str) -> Iterator[Fi
 
 def _body(old: RuntimeVersion, new: RuntimeVersion) -> Iterator[Finding]:
     then, now = (spec_hash(version.body.get("spec") or {}) for version in (old, new))
-    fix = "put it back and make the change in a new version"
+    fix = "restore it and make the change in a new version"
     if then != now:
         yield Finding(f"{new.path}: spec", f"had the hash {then}, has {now}: a released version was changed", fix)
     if _metadata(old.body) != _metadata(new.body):
@@ -140,17 +142,17 @@ def _metadata(body: Mapping[str, Any]) -> dict[str, Any]:
 def _gone(old: RuntimeVersion, new: Runtime, path: str, today: date) -> Iterator[Finding | str]:
     name, place = f"{old.name} {old.version}", f"{path}.versions.{old.version}"
     if old.state is State.DRAFT:
-        yield f"{name} is gone, it was never released"
+        yield f"{name} was removed before its release"
         return
     if old.deprecated is None:
-        fix = f"put it back; trainyard runtimes deprecate {name} --remove-after DATE tells its users first"
+        fix = f"restore it, and first run: trainyard runtimes deprecate {name} --remove-after DATE"
         yield Finding(place, "was removed without having been deprecated", fix)
     elif today <= old.deprecated.remove_after:
-        message = f"was removed, and its users were promised {old.deprecated.remove_after}"
-        yield Finding(place, message, "put it back until that day is over")
+        message = f"was removed, but is guaranteed until {old.deprecated.remove_after}"
+        yield Finding(place, message, "restore it until that date has passed")
     elif old.version not in new.retired:
-        fix = f"write retired: {{{old.version!r}: {today}}}, as trainyard runtimes retire does"
-        yield Finding(place, "was removed, and its number is not recorded as taken", fix)
+        fix = f"add retired: {{{old.version!r}: {today}}}, as trainyard runtimes retire does"
+        yield Finding(place, "was removed, and its number is not recorded as retired", fix)
     else:
         yield f"{name} is retired"
 
@@ -159,21 +161,21 @@ def _names(old: Runtime, new: Runtime, path: str) -> Iterator[Finding | str]:
     for name in old.plain_names:
         if name not in new.plain_names and new.versions:
             yield Finding(
-                f"{path}.alias", f"the name {name!r} stands for nothing any more", f"let {name} stand for a version"
+                f"{path}.alias", f"the name {name!r} no longer refers to a version", f"keep an alias for {name}"
             )
     if new.alias is not None:
         target = new.version(new.alias)
         if target.state is State.DRAFT:
             fix = f"trainyard runtimes release {new.name} {new.alias}"
-            yield Finding(f"{path}.alias", f"stands for the draft {new.alias}, which may still change", fix)
+            yield Finding(f"{path}.alias", f"refers to the draft {new.alias}, which may still change", fix)
         if old.alias is None:
-            yield f"{new.name} stands for {new.alias}"
+            yield f"{new.name} refers to {new.alias}"
         elif old.alias != new.alias:
             if target.state is State.DEPRECATED:
                 message = f"moved to {new.alias}, which is deprecated"
-                yield Finding(f"{path}.alias", message, "name a version that stays")
+                yield Finding(f"{path}.alias", message, "use a version that is not deprecated")
             else:
-                yield f"{new.name} stands for {new.alias} instead of {old.alias}"
+                yield f"{new.name} refers to {new.alias} instead of {old.alias}"
     for name in new.also_named:
         if name not in old.also_named:
-            yield f"{name} is another name of {new.name}"
+            yield f"{name} is a synonym of {new.name}"

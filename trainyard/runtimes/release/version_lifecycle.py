@@ -1,6 +1,6 @@
-"""Life cycle of a version: released, aliased, deprecated, retired. Each step is a change of folder texts.
+"""Life cycle of a version: release, alias, deprecation, retirement. Each step is a change of folder texts.
 
-Every step refuses what users of the runtime would suffer from, and says what to do instead. Nothing is written here.
+Every step rejects changes that would break users of the runtime, with a fix. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Step:
-    """A step in the life of a runtime.
+    """A life cycle step of a runtime.
 
     Parameters
     ----------
     before, after
-        The folder without and with it.
+        The folder before and after the step.
     said
-        What was done, one sentence each.
+        Description of the changes, one sentence each.
     """
 
     before: CatalogFolder
@@ -48,28 +48,28 @@ class Step:
     said: tuple[str, ...]
 
     def then(self, other: Step) -> Step:
-        """Return this step and one that was made from its result."""
+        """Return this step followed by a step on its result."""
         return Step(self.before, other.after, (*self.said, *other.said))
 
 
 def find_runtime(folder: CatalogFolder, name: str) -> Runtime:
-    """Return a runtime of a folder, by one of its plain names.
+    """Return a runtime of a folder by a plain name.
 
     Raises
     ------
     TrainyardError
-        It is not there, or the folder has faults that stand in the way of changing it.
+        It does not exist, or the folder has errors that prevent the change.
     """
     findings: list[Finding] = []
     found = {runtime.name: runtime for runtime in runtimes_of(folder, findings)}
     own = f"{folder.path(name)}/"
     standing = [each for each in findings if each.path.startswith((str(folder.path(INDEX)), own))]
     if standing:
-        raise TrainyardError(f"Runtime {name!r} has faults", findings=standing)
+        raise TrainyardError(f"Runtime {name!r} is invalid", findings=standing)
     named = found.get(name) or next((each for each in found.values() if name in each.also_named), None)
     if named is None:
         raise TrainyardError(
-            f"There is no runtime {name!r} in {folder.root}", fix=f"use one of: {', '.join(sorted(found)) or 'none'}"
+            f"Runtime {name!r} does not exist in {folder.root}", fix=f"use one of: {', '.join(sorted(found)) or 'none'}"
         )
     return named
 
@@ -86,7 +86,7 @@ def find_version(runtime: Runtime, version: str) -> RuntimeVersion:
         return runtime.version(version)
     except KeyError:
         if version in runtime.retired:
-            fix = "it is in the history of the repository; make a new version with another number"
+            fix = "see the history of the repository, or make a new version with another number"
             raise TrainyardError(
                 f"{runtime.name} {version} was retired on {runtime.retired[version]}", fix=fix
             ) from None
@@ -97,25 +97,25 @@ def find_version(runtime: Runtime, version: str) -> RuntimeVersion:
 def release(
     folder: CatalogFolder, name: str, version: str, *, today: date, changes: str | None = None, alias: bool = False
 ) -> Step:
-    """Release a version: its spec is final from then on.
+    """Release a version: its spec is immutable from then on.
 
     Parameters
     ----------
     folder
         The folder.
     name, version
-        What is released.
+        The version to release.
     today
         The day of the release.
     changes
-        What it brings, for the changelog; what the index says already when absent.
+        Changelog entry; if unset, that of the index.
     alias
-        Whether the plain name stands for it from then on.
+        Whether to move the plain name to it.
 
     Raises
     ------
     TrainyardError
-        It is released already, or is not there.
+        It is already released, or does not exist.
     """
     runtime = find_runtime(folder, name)
     found = find_version(runtime, version)
@@ -138,50 +138,50 @@ def release(
 
 
 def move_alias(folder: CatalogFolder, name: str, version: str) -> Step:
-    """Let the plain name of a runtime stand for a version.
+    """Move the plain name of a runtime to a version.
 
     Raises
     ------
     TrainyardError
-        The version is not released, or deprecated, or is not there.
+        The version is not released, is deprecated, or does not exist.
     """
     runtime = find_runtime(folder, name)
     found = find_version(runtime, version)
     if found.state is State.DRAFT:
         raise TrainyardError(
-            f"{name} {version} is not released: jobs that name {name} would run on something that may change",
+            f"{name} {version} is not released: jobs that use {name} would run on a draft, which may still change",
             fix=f"trainyard runtimes release {name} {version}",
         )
     if found.deprecated is not None:
         raise TrainyardError(
-            f"{name} {version} is deprecated and goes after {found.deprecated.remove_after}",
-            fix=f"name a version that stays, or take it back: trainyard runtimes deprecate {name} {version} --withdraw",
+            f"{name} {version} is deprecated and may be removed after {found.deprecated.remove_after}",
+            fix=f"use another version, or run: trainyard runtimes deprecate {name} {version} --withdraw",
         )
     if runtime.alias == version:
-        return Step(folder, folder, (f"{runtime.name} stands for {version} already",))
-    before = f", and no longer for {runtime.alias}" if runtime.alias else ""
+        return Step(folder, folder, (f"{runtime.name} already refers to {version}",))
+    before = f" instead of {runtime.alias}" if runtime.alias else ""
     after = folder.with_texts({INDEX: _index(folder, (runtime.name, "alias"), version)})
-    return Step(folder, after, (f"{runtime.name} stands for {version}{before}",))
+    return Step(folder, after, (f"{runtime.name} refers to {version}{before}",))
 
 
 def deprecate(folder: CatalogFolder, name: str, version: str, *, remove_after: date, today: date) -> Step:
-    """Deprecate a version: its users are warned, with its guaranteed-until date.
+    """Deprecate a version: users are warned, with the date until which it is guaranteed.
 
     Parameters
     ----------
     folder
         The folder.
     name, version
-        What is deprecated.
+        The version to deprecate.
     remove_after
-        The last day on which it stays for sure.
+        Guaranteed until.
     today
         The current day.
 
     Raises
     ------
     TrainyardError
-        It is no release, the day is not in the future, or earlier than what users were told before.
+        It is a draft, or the date is not in the future, or earlier than the one already announced.
     """
     runtime = find_runtime(folder, name)
     found = find_version(runtime, version)
@@ -189,58 +189,58 @@ def deprecate(folder: CatalogFolder, name: str, version: str, *, remove_after: d
         raise TrainyardError(f"{name} {version} is a draft, not a release", fix="delete the file and its index entry")
     if remove_after <= today:
         raise TrainyardError(
-            f"--remove-after {remove_after} is not after today ({today}): users need time to move",
-            fix="name a later day",
+            f"--remove-after {remove_after} is not after today ({today}): users need time to migrate",
+            fix="use a later date",
         )
     before = found.deprecated
     if before is not None and remove_after < before.remove_after:
         raise TrainyardError(
-            f"{name} {version} was promised until {before.remove_after}, {remove_after} is earlier",
-            fix="name that day or a later one",
+            f"{name} {version} is guaranteed until {before.remove_after}, {remove_after} is earlier",
+            fix="use that date or a later one",
         )
     since = before.since if before else today
     entry = {"since": since, "removeAfter": remove_after}
     after = folder.with_texts({INDEX: _index(folder, (runtime.name, "versions", version, "deprecated"), entry)})
     said = [f"{runtime.name} {version} is deprecated since {since} and may be removed after {remove_after}"]
     if runtime.alias == version:
-        said.append(f"{runtime.name} still stands for it: move the alias, else its users are told too")
+        said.append(f"{runtime.name} still refers to it: move the alias, or users of the alias are warned too")
     return Step(folder, after, tuple(said))
 
 
 def withdraw(folder: CatalogFolder, name: str, version: str) -> Step:
-    """Take a deprecation back.
+    """Withdraw a deprecation.
 
     Raises
     ------
     TrainyardError
-        The version is not deprecated, or is not there.
+        The version is not deprecated, or does not exist.
     """
     runtime = find_runtime(folder, name)
     if find_version(runtime, version).deprecated is None:
-        raise TrainyardError(f"{name} {version} is not deprecated", fix="leave --withdraw out")
+        raise TrainyardError(f"{name} {version} is not deprecated", fix="omit --withdraw")
     path = ("runtimes", runtime.name, "versions", version, "deprecated")
     after = folder.with_texts({INDEX: removed(folder.texts[INDEX], path)})
     return Step(folder, after, (f"{runtime.name} {version} is no longer deprecated",))
 
 
 def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users: Iterable[str]) -> Step:
-    """Retire a version: its file goes, its number stays taken.
+    """Retire a version: remove its file, and reserve its number.
 
     Parameters
     ----------
     folder
         The folder.
     name, version
-        What is retired.
+        The version to retire.
     today
         The current day.
     users
-        The TrainJobs that are not over and name it, whatever by.
+        Unfinished TrainJobs that reference it by any name.
 
     Raises
     ------
     TrainyardError
-        It was not deprecated, is promised for longer, is used, or its plain name stands for it while others remain.
+        It is not deprecated, is still guaranteed or used, or its alias refers to it while other versions remain.
     """
     runtime = find_runtime(folder, name)
     found = find_version(runtime, version)
@@ -251,20 +251,20 @@ def retire(folder: CatalogFolder, name: str, version: str, *, today: date, users
         )
     if today <= found.deprecated.remove_after:
         raise TrainyardError(
-            f"{name} {version} was promised until {found.deprecated.remove_after}, today is {today}",
-            fix="wait until that day is over",
+            f"{name} {version} is guaranteed until {found.deprecated.remove_after}, today is {today}",
+            fix="wait until that date has passed",
         )
     others = [each.version for each in runtime.versions if each.version != version]
     if runtime.alias == version and others:
         raise TrainyardError(
-            f"{name} stands for {version}: its users would be left with nothing",
+            f"{name} refers to {version}: its users would have no version",
             fix=f"move the alias first: trainyard runtimes alias {name} {others[-1]}",
         )
     if named := sorted(set(users)):
         raise TrainyardError(
             f"{name} {version} is used by {len(named)} TrainJob{'' if len(named) == 1 else 's'}",
-            fix="let them end, or have their owners name another version",
-            findings=[Finding(job, f"names {' or '.join(runtime.names_of(version))}") for job in named],
+            fix="wait until they finish, or use another version in them",
+            findings=[Finding(job, f"references {' or '.join(runtime.names_of(version))}") for job in named],
         )
     index = removed(folder.texts[INDEX], ("runtimes", runtime.name, "versions", version))
     for field in ("alias", "alsoNamed") if runtime.alias == version else ():
@@ -280,6 +280,6 @@ def _index(folder: CatalogFolder, path: tuple[str, ...], value: Any) -> str:
 
 
 def metadata_rank(path: tuple[str | int, ...], key: str) -> int:
-    """Return what the keys of an object and of its metadata are sorted by."""
+    """Return the sort key of a key of an object or of its metadata."""
     order = ("apiVersion", "kind", "metadata", "spec") if not path else ("name", "labels", "annotations")
     return order.index(key) if key in order else len(order)

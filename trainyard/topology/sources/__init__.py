@@ -15,13 +15,13 @@ SOURCES: dict[str, Source] = {
 
 
 def source(name: str) -> Source:
-    """Return a source by its name.
+    """Return a source by name.
 
     Raises
     ------
     TrainyardError
-        There is none of that name; the message lists those that exist.
+        The source does not exist; the message lists those that do.
     """
     if name not in SOURCES:
-        raise TrainyardError(f"There is no source {name!r}", fix=f"use one of: {', '.join(SOURCES)}")
+        raise TrainyardError(f"Source {name!r} does not exist", fix=f"use one of: {', '.join(SOURCES)}")
     return SOURCES[name]

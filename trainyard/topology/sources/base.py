@@ -1,4 +1,4 @@
-"""Interface of fabric sources: text in, settings out."""
+"""Interface of fabric sources: text to settings."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainyard.errors import TrainyardError
-from trainyard.topology.to_settings import Declared
+from trainyard.topology.to_settings import ImportedFabric
 
 __all__ = ["MAX_TEXT", "Options", "Source"]
 
 MAX_TEXT = 256 * 1024 * 1024
-"""Characters that a source reads at most."""
+"""Maximum number of characters of a source."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a source is to be read.
+    """Options of reading a source.
 
     Parameters
     ----------
     tiers
-        Names of the tiers, lowest first: the columns of an inventory, or other names for the levels that are found.
+        Names of the tiers, lowest first: the columns of an inventory, or replacements for the names of levels.
     labels
         Node label of each tier, lowest first, as pairs of tier name and label key.
     qualify
-        Name each domain after those above it as well.
+        Prefix each domain with its ancestors.
     """
 
     tiers: tuple[str, ...] = ()
@@ -35,32 +35,33 @@ class Options:
 
 @dataclass(frozen=True)
 class Source:
-    """One kind of description that a fabric can be taken from.
+    """One format that describes a fabric.
 
     Parameters
     ----------
     name
-        What the command line calls it.
+        Its name on the command line.
     title
-        What it is, in a few words.
+        Short description.
     reader
-        Turns text into settings; raises TrainyardError with the lines that are wrong.
+        Parses text to settings; raises TrainyardError with the invalid lines.
     """
 
     name: str
     title: str
-    reader: Callable[[str, Options], Declared]
+    reader: Callable[[str, Options], ImportedFabric]
 
-    def read(self, text: str, options: Options | None = None) -> Declared:
-        """Return the settings of the fabric that a text describes.
+    def read(self, text: str, options: Options | None = None) -> ImportedFabric:
+        """Return the settings of the fabric in a text.
 
         Raises
         ------
         TrainyardError
-            The text is too large, cannot be read, or contradicts itself.
+            The text is too large, invalid, or inconsistent.
         """
         if len(text) > MAX_TEXT:
             raise TrainyardError(
-                f"The text has {len(text):,} characters; at most {MAX_TEXT:,} are read", fix="split it, or use JSON"
+                f"The text has {len(text):,} characters; at most {MAX_TEXT:,} are supported",
+                fix="split it, or use JSON",
             )
         return self.reader(text.removeprefix("\ufeff"), options or Options())

@@ -1,4 +1,4 @@
-"""Source `settings`: the compact description that a stack's settings hold."""
+"""Source `settings`: the settings of a stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainyard.manifests.loader import load
 from trainyard.settings import parse_stack
 from trainyard.settings.stack_loader import stack_settings
 from trainyard.topology.sources.base import Options, Source
-from trainyard.topology.to_settings import Declared
+from trainyard.topology.to_settings import ImportedFabric
 
 __all__ = ["SOURCE", "fabric_values"]
 
@@ -18,9 +18,9 @@ _KEY = "trainyard:fabric"
 
 
 def fabric_values(document: object) -> Mapping[str, Any] | None:
-    """Return the settings in a document by key, None where it holds no fabric.
+    """Return the fabric settings in a document by key; None if it contains no fabric.
 
-    A whole stack file, its ``config`` section, and the fabric alone are all understood.
+    Supported are a whole stack file, its ``config`` section, and the fabric alone.
     """
     if not isinstance(document, Mapping):
         return None
@@ -34,17 +34,17 @@ def fabric_values(document: object) -> Mapping[str, Any] | None:
     return None
 
 
-def _read(text: str, options: Options) -> Declared:
+def _read(text: str, options: Options) -> ImportedFabric:
     document = load(text, "It", fix="correct it")
     values = fabric_values(document)
     if values is None:
         raise TrainyardError(
-            "It holds no fabric", fix=f"use a stack's settings, or a file with {_KEY}; --from names other sources"
+            "It contains no fabric", fix=f"use a stack's settings, or a file with {_KEY}; --from names other sources"
         )
     if "cluster" in values:
-        return Declared(stack_settings(document, source="the file").fabric)
+        return ImportedFabric(stack_settings(document, source="the file").fabric)
     anywhere = {"provider": "embedded"}
-    return Declared(parse_stack({"cluster": anywhere, **values}, source="the file").fabric)
+    return ImportedFabric(parse_stack({"cluster": anywhere, **values}, source="the file").fabric)
 
 
 SOURCE = Source("settings", "a stack's settings, or trainyard:fabric alone", _read)

@@ -1,4 +1,4 @@
-"""Host lists as Slurm writes them: ``node[001-003,7],gpu-a[1-2]b``."""
+"""Host lists in the syntax of Slurm: ``node[001-003,7],gpu-a[1-2]b``."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 def expand(text: str, *, limit: int) -> list[str]:
-    """Return the names of a host list; numbers keep their leading zeros.
+    """Return the names in a host list; numbers keep their leading zeros.
 
     Parameters
     ----------
     text
         The list.
     limit
-        Names at most.
+        Maximum number of names.
 
     Raises
     ------
     ValueError
-        It is no host list, or names more than the limit; the message says which.
+        The text is not a host list, or exceeds the limit; the message says which.
     """
     names: list[str] = []
     for part in _parts(text):
@@ -34,7 +34,7 @@ def expand(text: str, *, limit: int) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield what commas outside brackets separate."""
+    """Yield the parts between commas outside brackets."""
     depth, start = 0, 0
     for position, character in enumerate(f"{text},"):
         if character == "[":
@@ -59,7 +59,7 @@ def _expand(part: str, limit: int) -> list[str]:
     for choice in choices:
         count *= len(choice)
     if count > limit:
-        raise ValueError(f"{part[:80]!r} names more than {limit:,} hosts")
+        raise ValueError(f"{part[:80]!r} has more than {limit:,} hosts")
     return ["".join(each) for each in product(*choices)]
 
 
@@ -72,6 +72,6 @@ def _numbers(text: str, limit: int) -> Iterator[str]:
         if int(last) < int(first):
             raise ValueError(f"the range {item[:40]!r} ends before it starts")
         if int(last) - int(first) >= limit:
-            raise ValueError(f"the range {item[:40]!r} names more than {limit:,} hosts")
+            raise ValueError(f"the range {item[:40]!r} has more than {limit:,} hosts")
         for number in range(int(first), int(last) + 1):
             yield str(number).zfill(len(first))

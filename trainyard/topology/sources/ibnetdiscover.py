@@ -1,7 +1,7 @@
-"""Source `ibnetdiscover`: the links of an InfiniBand fabric as that tool prints them.
+"""Source `ibnetdiscover`: the links of an InfiniBand fabric as printed by that tool.
 
-Leaf switches are those with host adapters; every further level of switches is a tier. Nodes with several adapters on
-different leaf switches (rails) are one domain with the nodes that share those leaf switches.
+Switches with host adapters are leaf switches; each further level of switches is a tier. Nodes with several adapters on
+different leaf switches (rails) form one domain with the nodes on the same leaf switches.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trainyard.errors import TrainyardError
-from trainyard.topology.inventory import Survey, dns_label
+from trainyard.topology.inventory import Inventory, dns_label
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.sources.rails import Adapter, Wiring, levels_of, place
-from trainyard.topology.to_settings import Declared, declare
+from trainyard.topology.to_settings import ImportedFabric, to_settings
 
 __all__ = ["SOURCE"]
 
@@ -34,44 +34,44 @@ _TIERS = ("leaf", "spine", "core")
 
 @dataclass
 class _Fabric:
-    """What the text says, by the tool's own identifiers (``S-<guid>``, ``H-<guid>``)."""
+    """Parsed text, by the tool's identifiers (``S-<guid>``, ``H-<guid>``)."""
 
     descriptions: dict[str, str] = field(default_factory=dict)
     links: set[tuple[str, str]] = field(default_factory=set)
     unread: Counter[str] = field(default_factory=Counter)
 
 
-def _read(text: str, options: Options) -> Declared:
+def _read(text: str, options: Options) -> ImportedFabric:
     fabric = _parse(text)
     if not any(identifier.startswith("S-") for identifier in fabric.descriptions):
         raise TrainyardError(
-            f"{_WHAT} names no switch", fix="use what `ibnetdiscover` prints on a node of the fabric, unchanged"
+            f"{_WHAT} contains no switch", fix="use the unchanged output of `ibnetdiscover` on a node of the fabric"
         )
     notes: list[str] = []
     if fabric.unread:
         first = next(iter(fabric.unread))
-        notes.append(f"{sum(fabric.unread.values())} lines were not understood, such as {first[:60]!r}")
+        notes.append(f"{sum(fabric.unread.values())} lines were ignored, such as {first[:60]!r}")
     names = _switch_names(fabric)
     adapters, others = _adapters(fabric)
     if others:
         shown = ", ".join(repr(name) for name in sorted(others)[:3])
-        notes.append(f"{len(others)} adapters do not say which node they are in and are left out: {shown}")
+        notes.append(f"{len(others)} adapters are left out because their node is unknown: {shown}")
     wiring = _wiring(fabric, names, adapters)
     levels, dropped = levels_of(wiring)
     notes += dropped
-    found, said, depth = place(wiring, levels)
+    found, placement_notes, depth = place(wiring, levels)
     if not found:
         raise TrainyardError(
-            f"{_WHAT} links no adapter of a node to a switch",
-            fix="adapters are to be described as `<node> <adapter>`, such as `gpu-01 mlx5_0`",
+            f"{_WHAT} contains no link between an adapter of a node and a switch",
+            fix="describe adapters as `<node> <adapter>`, such as `gpu-01 mlx5_0`",
         )
-    notes += said
+    notes += placement_notes
     tiers = tuple(dns_label(name) for name in options.tiers) or _tier_names(depth, found.rails)
     if len(tiers) != depth:
         raise TrainyardError(
-            f"{len(tiers)} tier names for {depth} levels", fix="name as many with --tier, lowest first"
+            f"{len(tiers)} tier names for {depth} levels", fix="set one --tier per level, lowest first"
         )
-    return declare(Survey(tiers, found.nodes, {}, tuple(notes)), what=_WHAT, qualify=options.qualify)
+    return to_settings(Inventory(tiers, found.nodes, {}, tuple(notes)), what=_WHAT, qualify=options.qualify)
 
 
 def _parse(text: str) -> _Fabric:
@@ -98,7 +98,7 @@ def _parse(text: str) -> _Fabric:
 
 
 def _switch_names(fabric: _Fabric) -> dict[str, str]:
-    """Return a name for each switch: the one it was given where it has one of its own, else its GUID."""
+    """Return the name of each switch: its own if it is unique, otherwise its GUID."""
     given = {}
     for identifier, description in fabric.descriptions.items():
         if identifier.startswith("S-"):
@@ -152,4 +152,4 @@ def _tier_names(depth: int, rails: bool) -> tuple[str, ...]:
     return tuple(names[level] if level < len(names) else f"level-{level + 1}" for level in range(depth))
 
 
-SOURCE = Source("ibnetdiscover", "the links of an InfiniBand fabric, as ibnetdiscover prints them", _read)
+SOURCE = Source("ibnetdiscover", "the links of an InfiniBand fabric, as printed by ibnetdiscover", _read)

@@ -1,6 +1,6 @@
 """Source `nodes`: the labels of a cluster's nodes, from ``kubectl get nodes -o yaml`` or ``-o json``.
 
-Labels of Topograph, of AWS, Google Cloud and Oracle Cloud, and of this program are found without being named.
+Labels of Topograph, AWS, Google Cloud, Oracle Cloud and Trainyard are detected without configuration.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from trainyard.manifests.loader import load_all
 from trainyard.settings.fabric import NodeShape
 from trainyard.topology.fabric_names import LABEL_PREFIX, SHAPE_LABEL
 from trainyard.topology.hypernode_manifests import Node, read_manifests
-from trainyard.topology.inventory import Found, Survey, dns_label, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.topology.sources.base import Options, Source
-from trainyard.topology.to_settings import Declared, declare
+from trainyard.topology.to_settings import ImportedFabric, to_settings
 
 __all__ = ["SOURCE", "fabric_of_nodes"]
 
@@ -54,30 +54,30 @@ _FAMILIES = (
         _Tier("network-block", ("oci.oraclecloud.com/host.network_block_id",)),
     ),
 )
-"""Labels that name network domains, lowest tier first, by who writes them."""
+"""Labels that name network domains, lowest tier first, by their origin."""
 
 
-def _read(text: str, options: Options) -> Declared:
+def _read(text: str, options: Options) -> ImportedFabric:
     manifests = read_manifests(("", document) for document in load_all(text, "It", fix="correct it"))
     if manifests.nodes is None:
-        raise TrainyardError(f"{_WHAT} holds no nodes", fix="use the output of `kubectl get nodes -o yaml`")
+        raise TrainyardError(f"{_WHAT} contains no nodes", fix="use the output of `kubectl get nodes -o yaml`")
     return fabric_of_nodes(manifests.nodes, options)
 
 
-def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> Declared:
-    """Return the fabric that the labels of nodes tell.
+def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> ImportedFabric:
+    """Return the fabric described by the labels of nodes.
 
     Raises
     ------
     TrainyardError
-        No node carries the labels, or they contradict each other.
+        No node has the labels, or they are inconsistent.
     """
     tiers = [_Tier(dns_label(name), (key,)) for name, key in options.labels] or _known_tiers(nodes)
     present = [tier for tier in tiers if options.labels or any(_value(node, tier) for node in nodes)]
     if not present:
         raise TrainyardError(
-            f"None of the {len(nodes)} nodes carries a label that names a network domain",
-            fix="name the labels, lowest tier first: --label rack=example.com/rack --label spine=example.com/spine",
+            f"None of the {len(nodes)} nodes has a label of a network domain",
+            fix="set the labels, lowest tier first: --label rack=example.com/rack --label spine=example.com/spine",
         )
     keys = ", ".join(" or ".join(tier.keys) for tier in present)
     findings: list[Finding] = []
@@ -90,15 +90,15 @@ def fabric_of_nodes(nodes: Sequence[Node], options: Options) -> Declared:
             continue
         for tier, value in zip(present, path, strict=True):
             if not value:
-                message = f"it has no label {' or '.join(tier.keys)}, other nodes have"
-                findings.append(Finding(f"Node/{node.name}", message, "label it, or name other labels with --label"))
+                message = f"label {' or '.join(tier.keys)} is missing, but other nodes have it"
+                findings.append(Finding(f"Node/{node.name}", message, "label it, or set other labels with --label"))
         placed.append((node, path))
-    refuse(f"{_WHAT} cannot be used", findings)
+    raise_findings(f"{_WHAT} is invalid", findings)
     shapes, names = _shapes([node for node, _ in placed])
-    found = tuple(Found(node.name, path, f"Node/{node.name}", names[node.name]) for node, path in placed)
+    found = tuple(InventoryNode(node.name, path, f"Node/{node.name}", names[node.name]) for node, path in placed)
     notes = [f"tiers from labels, lowest first: {keys}", *_outside(outside)]
-    survey = Survey(tuple(tier.name for tier in present), found, shapes, tuple(notes))
-    return declare(survey, what=_WHAT, qualify=options.qualify)
+    inventory = Inventory(tuple(tier.name for tier in present), found, shapes, tuple(notes))
+    return to_settings(inventory, what=_WHAT, qualify=options.qualify)
 
 
 def _known_tiers(nodes: Sequence[Node]) -> list[_Tier]:
@@ -121,7 +121,7 @@ def _value(node: Node, tier: _Tier) -> str:
 
 
 def _shapes(nodes: Sequence[Node]) -> tuple[dict[str, NodeShape], Mapping[str, str]]:
-    """Group nodes by product and devices; a shape offers what each of its nodes offers."""
+    """Group nodes by product and devices; the capacity of a shape is the minimum of its nodes."""
     groups: dict[str, list[Node]] = {}
     names: dict[str, str] = {}
     for node in nodes:
@@ -154,9 +154,9 @@ def _outside(nodes: Sequence[Node]) -> list[str]:
     others = [node.name for node in nodes if node.devices]
     notes = []
     if idle:
-        notes.append(f"left out, with neither devices nor the labels: {_listed(idle)}")
+        notes.append(f"left out, without devices and labels: {_listed(idle)}")
     if others:
-        notes.append(f"left out although they offer devices, because they carry none of the labels: {_listed(others)}")
+        notes.append(f"left out, with devices but without labels: {_listed(others)}")
     return notes
 
 

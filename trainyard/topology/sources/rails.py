@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from trainyard.topology.inventory import Found, dns_label, natural
+from trainyard.topology.inventory import InventoryNode, dns_label, natural
 
 __all__ = ["Adapter", "Placement", "Wiring", "levels_of", "place"]
 
@@ -21,7 +21,7 @@ class Adapter(NamedTuple):
     node
         Name of its node.
     name
-        Its own name, such as ``mlx5_0``; empty where it is not told.
+        Its own name, such as ``mlx5_0``; empty if unknown.
     """
 
     node: str
@@ -30,14 +30,14 @@ class Adapter(NamedTuple):
 
 @dataclass
 class Wiring:
-    """Who is linked with whom.
+    """Links between switches and host adapters.
 
     Parameters
     ----------
     switches
-        Neighbours of each switch that are switches.
+        Adjacent switches of each switch.
     hosts
-        For each node its adapters, each with the switch it is linked to.
+        Adapters of each node, each with its switch.
     """
 
     switches: dict[str, set[str]]
@@ -46,17 +46,17 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where nodes are.
+    """Domains of the nodes.
 
     Parameters
     ----------
     nodes
         The nodes with their domains.
     rails
-        Whether nodes have adapters on several leaf switches.
+        Whether any node has adapters on several leaf switches.
     """
 
-    nodes: tuple[Found, ...]
+    nodes: tuple[InventoryNode, ...]
     rails: bool
 
     def __bool__(self) -> bool:
@@ -64,10 +64,10 @@ class Placement:
 
 
 def levels_of(wiring: Wiring) -> tuple[dict[str, int], list[str]]:
-    """Return the height of each switch that nodes can reach, 1 for a leaf switch, and what was left out.
+    """Return the height of each switch that nodes can reach, 1 for a leaf switch, and notes on what was left out.
 
-    A switch between leaf switches that has only a few adapters itself (those of a manager or of storage) is no leaf;
-    nodes with adapters on such switches alone are removed from the wiring.
+    A switch between leaf switches with only a few adapters (of a manager or of storage) is not a leaf switch; nodes
+    whose adapters are all on such switches are removed from the wiring.
     """
     adapters = Counter(switch for links in wiring.hosts.values() for _, switch in links)
     leaves = set(adapters)
@@ -94,12 +94,12 @@ def levels_of(wiring: Wiring) -> tuple[dict[str, int], list[str]]:
         notes.append(f"left out, on switches between leaf switches: {_listed(outside)}")
     crossing = sum(1 for leaf in leaves for other in wiring.switches[leaf] if other in leaves)
     if crossing:
-        notes.append(f"{crossing // 2} links between leaf switches make no tier")
+        notes.append(f"{crossing // 2} links between leaf switches are ignored")
     return levels, notes
 
 
 def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[str], int]:
-    """Return where each node is, what was done, and the number of tiers.
+    """Return the domains of the nodes, notes, and the number of tiers.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[st
     home = {node: names[groups[leaves]] for node, leaves in leaves_of.items()}
     several = any(len(leaves) > 1 for leaves in leaves_of.values())
     tiers = [home]
-    notes = _said(leaves_of, groups, names) if several else []
+    notes = _notes(leaves_of, groups, names) if several else []
     top = max(levels.values(), default=1)
     domains = {names[group]: group for group in groups.values()}
     for level in range(2, top + 1):
@@ -124,10 +124,10 @@ def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[st
         if len(set(tier.values())) < len(below):
             tiers.append(tier)
         elif len(below) > 1:
-            notes.append(f"switch level {level} separates nothing that the level below does not; it makes no tier")
+            notes.append(f"switch level {level} has the same domains as the level below and is not a tier")
     rails = {node: _rails(wiring.hosts[node]) for node in home} if several else {}
     nodes = tuple(
-        Found(node, tuple(tier[node] for tier in tiers), f"node {node}", "", rails.get(node, ()))
+        InventoryNode(node, tuple(tier[node] for tier in tiers), f"node {node}", "", rails.get(node, ()))
         for node in sorted(home)
     )
     variants: dict[str, set[tuple[str, ...]]] = {}
@@ -135,12 +135,12 @@ def place(wiring: Wiring, levels: Mapping[str, int]) -> tuple[Placement, list[st
         variants.setdefault(home[node], set()).add(leaves)
     mixed = sorted(name for name, found in variants.items() if len(found) > 1)
     if mixed:
-        notes.append(f"rails are not noted in {_listed(mixed)}, whose nodes are cabled differently")
+        notes.append(f"rails are unset in {_listed(mixed)}, whose nodes are cabled differently")
     return Placement(nodes, several), notes, len(tiers)
 
 
 def _groups(sets: set[frozenset[str]]) -> dict[frozenset[str], frozenset[str]]:
-    """Return for each set of leaf switches the largest one it is part of: a node may lack a link."""
+    """Return the largest set that contains each set of leaf switches: a node may lack a link."""
     by_leaf: dict[str, list[frozenset[str]]] = {}
     for each in sorted(sets, key=lambda leaves: (-len(leaves), sorted(leaves))):
         for leaf in each:
@@ -149,7 +149,7 @@ def _groups(sets: set[frozenset[str]]) -> dict[frozenset[str], frozenset[str]]:
 
 
 def _group_names(groups: Iterable[frozenset[str]]) -> dict[frozenset[str], str]:
-    """Name each group after the first leaf switch that is in no other group."""
+    """Name each group after its first leaf switch that is in no other group."""
     distinct = sorted(set(groups), key=lambda group: sorted(map(natural, group)))
     count = Counter(leaf for group in distinct for leaf in group)
     names = {}
@@ -164,7 +164,7 @@ def _group_names(groups: Iterable[frozenset[str]]) -> dict[frozenset[str], str]:
 def _joined(
     domains: Mapping[str, frozenset[str]], wiring: Wiring, levels: Mapping[str, int], level: int
 ) -> dict[str, str]:
-    """Return for each domain of leaf switches the larger one that switches up to a level join it to."""
+    """Return the larger domain to which switches up to a level join each domain of leaf switches."""
     parent = {switch: switch for switch, height in levels.items() if height <= level}
 
     def root(switch: str) -> str:
@@ -197,7 +197,7 @@ def _rails(links: set[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(switch for _, switch in sorted(links, key=lambda link: (natural(link[0]), link[1])))
 
 
-def _said(
+def _notes(
     leaves_of: Mapping[str, frozenset[str]],
     groups: Mapping[frozenset[str], frozenset[str]],
     names: Mapping[frozenset[str], str],
@@ -209,7 +209,7 @@ def _said(
     ]
     fewer = sorted(node for node, leaves in leaves_of.items() if groups[leaves] != leaves)
     if fewer:
-        notes.append(f"fewer links than the other nodes of their domain: {_listed(fewer)}")
+        notes.append(f"nodes with fewer links than others of their domain: {_listed(fewer)}")
     count = Counter(leaf for group in names for leaf in group)
     shared = sorted(leaf for leaf, number in count.items() if number > 1)
     if shared:

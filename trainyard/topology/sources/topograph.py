@@ -1,8 +1,7 @@
-"""Source `topograph`: what NVIDIA Topograph writes for Slurm, as ``topology.conf``, ``topology.yaml`` or a ConfigMap.
+"""Source `topograph`: output of NVIDIA Topograph for Slurm: ``topology.conf``, ``topology.yaml`` or a ConfigMap.
 
-The tree form (``SwitchName=… Switches=…`` and ``Nodes=…``) becomes tiers by height; the block form
-(``BlockName=… Nodes=…``) a tier of blocks, the lowest one where both are there. Its node labels are read by source
-`nodes`.
+The tree form (``SwitchName=… Switches=…`` and ``Nodes=…``) is converted to tiers by height; the block form
+(``BlockName=… Nodes=…``) to a tier of blocks, the lowest one if both are present. Source `nodes` reads its node labels.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Any
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load_all
-from trainyard.topology.inventory import Found, Survey, dns_label, refuse
+from trainyard.topology.inventory import Inventory, InventoryNode, dns_label, raise_findings
 from trainyard.topology.layout import MAX_DOMAINS, MAX_NODES
 from trainyard.topology.sources.base import Options, Source
 from trainyard.topology.sources.hostlist import expand
-from trainyard.topology.to_settings import Declared, declare
+from trainyard.topology.to_settings import ImportedFabric, to_settings
 
 __all__ = ["SOURCE"]
 
@@ -38,7 +37,7 @@ class _Switch:
 
 @dataclass
 class _Topology:
-    """The declarations of a text, by name."""
+    """Declarations of a text, by name."""
 
     switches: dict[str, _Switch] = field(default_factory=dict)
     blocks: dict[str, _Switch] = field(default_factory=dict)
@@ -48,13 +47,13 @@ class _Topology:
     def add(self, kind: str, name: str, switch: _Switch) -> None:
         known = self.switches if kind == "switch" else self.blocks
         if name in known:
-            message = f"{kind} {name!r} is there twice, first at {known[name].where}"
-            self.findings.append(Finding(switch.where, message, "leave it once"))
+            message = f"{kind} {name!r} is declared twice, first at {known[name].where}"
+            self.findings.append(Finding(switch.where, message, "declare it once"))
         else:
             known[name] = switch
 
 
-def _read(text: str, options: Options) -> Declared:
+def _read(text: str, options: Options) -> ImportedFabric:
     topology = _Topology()
     if re.search(r"(?im)^\s*(SwitchName|BlockName)\s*=", text) and not re.search(r"(?m)^\s*(kind|data):|^\s*[{]", text):
         _conf(text, topology)
@@ -63,12 +62,12 @@ def _read(text: str, options: Options) -> Declared:
             _document(document, topology)
     if not topology.switches and not topology.blocks and not topology.findings:
         raise TrainyardError(
-            f"{_WHAT} names no switch and no block",
-            fix="use topology.conf or topology.yaml of Topograph, or the ConfigMap that holds it",
+            f"{_WHAT} contains no switch and no block",
+            fix="use topology.conf or topology.yaml of Topograph, or the ConfigMap that contains it",
         )
-    survey = _survey(topology, options)
-    refuse(f"{_WHAT} cannot be used", topology.findings)
-    return declare(survey, what=_WHAT, qualify=options.qualify)
+    inventory = _inventory(topology, options)
+    raise_findings(f"{_WHAT} is invalid", topology.findings)
+    return to_settings(inventory, what=_WHAT, qualify=options.qualify)
 
 
 def _document(document: object, topology: _Topology) -> None:
@@ -102,7 +101,7 @@ def _conf(text: str, topology: _Topology, where: str = "") -> None:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines without comments, with the number of the first, those that end in a backslash joined."""
+    """Yield lines without comments, with the number of the first; lines that end in a backslash are joined."""
     held, start = "", 0
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.partition("#")[0].strip()
@@ -135,7 +134,7 @@ def _entries(document: object, topology: _Topology) -> None:
         for position, item in enumerate(items if isinstance(items, list) else []):
             where = f"{kind}.{plural}[{position}]"
             if not isinstance(item, Mapping) or not isinstance(item.get(name_key), str):
-                topology.findings.append(Finding(where, f"it has no {name_key}", f"name the {name_key}"))
+                topology.findings.append(Finding(where, f"{name_key} is missing", f"set {name_key}"))
                 continue
             below = _text(item.get(below_key)) if below_key else ""
             switch = _Switch(where, below, _text(item.get("nodes")))
@@ -151,47 +150,47 @@ def _text(value: Any) -> str:
 
 
 def _sizes(value: str, topology: _Topology) -> None:
-    topology.notes.append(f"BlockSizes={value[:80]} says what Slurm may allocate at once; no tier is made of it")
+    topology.notes.append(f"BlockSizes={value[:80]} limits allocations of Slurm and is ignored")
 
 
-def _survey(topology: _Topology, options: Options) -> Survey:
+def _inventory(topology: _Topology, options: Options) -> Inventory:
     block_of = _homes(topology, topology.blocks)
     leaf_of = _homes(topology, topology.switches)
     above = _parents(topology)
-    nodes: list[Found] = []
+    nodes: list[InventoryNode] = []
     depths: dict[int, str] = {}
     for node, (leaf, where) in (leaf_of or block_of).items():
         path = _upward(leaf, above) if leaf_of else [leaf]
         if leaf_of and block_of:
             if node not in block_of:
-                message = f"node {node!r} is below switch {leaf!r} but in no block"
-                topology.findings.append(Finding(where, message, "put it into a block, or leave the blocks out"))
+                message = f"node {node!r} is on switch {leaf!r} but in no block"
+                topology.findings.append(Finding(where, message, "add it to a block, or remove the blocks"))
                 continue
             path = [block_of[node][0], *path]
         depths.setdefault(len(path), node)
-        nodes.append(Found(node, tuple(path), where))
+        nodes.append(InventoryNode(node, tuple(path), where))
     for node, (_, where) in block_of.items():
         if leaf_of and node not in leaf_of:
-            message = f"node {node!r} is in a block but below no switch"
-            topology.findings.append(Finding(where, message, "put it below a switch, or leave the switches out"))
+            message = f"node {node!r} is in a block but on no switch"
+            topology.findings.append(Finding(where, message, "add it to a switch, or remove the switches"))
     if len(depths) > 1:
         (one, first), (other, second) = sorted(depths.items())[:2]
-        message = f"node {first!r} is {one} level(s) deep and node {second!r} {other}"
-        topology.findings.append(Finding("", message, "give all nodes the same number of switches above"))
+        message = f"node {first!r} is {one} level(s) deep, but node {second!r} {other}"
+        topology.findings.append(Finding("", message, "use the same number of switches above all nodes"))
     deepest = max(depths, default=0)
     found = tuple(node for node in nodes if len(node.path) == deepest)
     tiers = _tier_names(deepest, bool(leaf_of), bool(block_of), options, topology)
-    return Survey(tiers, found, {}, tuple(topology.notes))
+    return Inventory(tiers, found, {}, tuple(topology.notes))
 
 
 def _homes(topology: _Topology, declared: Mapping[str, _Switch]) -> dict[str, tuple[str, str]]:
-    """Return the leaf switch, or block, of each node, and where it is said."""
+    """Return the leaf switch, or block, of each node, and its position."""
     homes: dict[str, tuple[str, str]] = {}
     for name, switch in declared.items():
         for node in _expanded(switch.nodes, switch.where, MAX_NODES - len(homes), topology):
             if node in homes:
                 message = f"node {node!r} is in {name!r} and in {homes[node][0]!r} ({homes[node][1]})"
-                topology.findings.append(Finding(switch.where, message, "leave it in one"))
+                topology.findings.append(Finding(switch.where, message, "remove it from one"))
             homes.setdefault(node, (name, switch.where))
     return homes
 
@@ -201,24 +200,24 @@ def _parents(topology: _Topology) -> dict[str, str]:
     for name, switch in topology.switches.items():
         for child in _expanded(switch.switches, switch.where, MAX_DOMAINS, topology):
             if child not in topology.switches:
-                message = f"switch {name!r} is above {child!r}, which is not declared"
+                message = f"switch {name!r} lists {child!r}, which is not declared"
                 topology.findings.append(Finding(switch.where, message, "declare it, or remove it"))
             elif above.setdefault(child, name) != name:
-                message = f"switch {child!r} is below {name!r} and below {above[child]!r}"
-                topology.findings.append(Finding(switch.where, message, "leave it below one"))
+                message = f"switch {child!r} is listed by {name!r} and by {above[child]!r}"
+                topology.findings.append(Finding(switch.where, message, "remove it from one"))
         if switch.switches and switch.nodes:
-            message = f"switch {name!r} has both switches and nodes below it"
-            topology.findings.append(Finding(switch.where, message, "put a switch between it and the nodes"))
+            message = f"switch {name!r} lists both switches and nodes"
+            topology.findings.append(Finding(switch.where, message, "add a switch between it and the nodes"))
         elif not switch.switches and not switch.nodes:
-            message = f"switch {name!r} has neither switches nor nodes below it"
-            topology.findings.append(Finding(switch.where, message, "remove it, or say what is below it"))
+            message = f"switch {name!r} lists neither switches nor nodes"
+            topology.findings.append(Finding(switch.where, message, "remove it, or set Switches or Nodes"))
     for name in topology.switches:
         chain = [name]
         while chain[-1] in above and len(chain) <= _MAX_LEVELS:
             chain.append(above[chain[-1]])
         if len(chain) > _MAX_LEVELS:
-            message = f"switch {name!r} is below itself, or more than {_MAX_LEVELS} levels deep"
-            finding = Finding(topology.switches[name].where, message, "correct the switches above it")
+            message = f"switch {name!r} is in a cycle, or more than {_MAX_LEVELS} levels deep"
+            finding = Finding(topology.switches[name].where, message, "correct its ancestors")
             topology.findings.append(finding)
             return {}
     return above
@@ -243,7 +242,7 @@ def _tier_names(count: int, tree: bool, blocks: bool, options: Options, topology
     if options.tiers:
         if len(options.tiers) != count:
             message = f"{len(options.tiers)} tier names for {count} levels"
-            topology.findings.append(Finding("--tier", message, f"name {count} tiers, lowest first"))
+            topology.findings.append(Finding("--tier", message, f"set {count} tiers, lowest first"))
         return tuple(dns_label(name) for name in options.tiers)
     names = ["block"] if blocks else []
     if tree:
@@ -252,6 +251,4 @@ def _tier_names(count: int, tree: bool, blocks: bool, options: Options, topology
     return tuple(names)
 
 
-SOURCE = Source(
-    "topograph", "what NVIDIA Topograph writes for Slurm (topology.conf, topology.yaml, a ConfigMap)", _read
-)
+SOURCE = Source("topograph", "output of NVIDIA Topograph for Slurm (topology.conf, topology.yaml, a ConfigMap)", _read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from components.images import ImageTable
+from components.common.images import ImageTable
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.settings import ClusterProvider, StackSettings
 

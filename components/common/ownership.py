@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.objects import ADOPTED_ANNOTATION
-from components.threads import run_in_thread
+from components.common.objects import ADOPTED_ANNOTATION
+from components.common.threads import run_in_thread
 from trainyard.checks.finding import Finding
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.errors import TrainyardError

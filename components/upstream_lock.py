@@ -1,4 +1,4 @@
-"""Regenerate components/upstream.lock: ``python -m components.relock``. Review the diff."""
+"""Regenerate components/upstream.lock: ``make upstream-lock``. Review the diff."""
 
 from __future__ import annotations
 

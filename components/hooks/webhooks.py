@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from components.common.objects import waiting_for
 from components.hooks.base import BeforeChangeHook, apply_with_retries
-from components.objects import waiting_for
 from trainyard.cluster import ClusterAccess
 from trainyard.kube import ApiError, Client, Resource
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.target import Target
-from components.workload import ConfigVolume, Container, ScratchVolume
+from components.common.target import Target
+from components.common.workload import ConfigVolume, Container, ScratchVolume
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
 from trainyard.data import data_folder, project_root
 from trainyard.errors import TrainyardError

@@ -1,0 +1,1 @@
+"""Helpers shared by the components: objects, permissions, workloads, webhooks, images, ownership."""
