@@ -57,18 +57,18 @@ class KubernetesModel(BaseModel):
         """
         return cls.model_validate(body)
 
-    def unknown_fields(self, path: str = "") -> Iterator[str]:
+    def unknown_fields(self) -> Iterator[str]:
         """Yield the paths of unknown fields, which the API server prunes."""
-        prefix = f"{path}." if path else ""
-        for name in self.model_extra or ():
-            yield f"{prefix}{name}"
+        yield from self.model_extra or ()
         for name, inner in self.__dict__.items():
             if isinstance(inner, KubernetesModel):
-                yield from inner.unknown_fields(f"{prefix}{_alias(type(self), name)}")
+                for field in inner.unknown_fields():
+                    yield f"{_alias(type(self), name)}.{field}"
             elif isinstance(inner, list):
                 for index, item in enumerate(inner):
                     if isinstance(item, KubernetesModel):
-                        yield from item.unknown_fields(f"{prefix}{_alias(type(self), name)}[{index}]")
+                        for field in item.unknown_fields():
+                            yield f"{_alias(type(self), name)}[{index}].{field}"
 
 
 @cache
@@ -112,7 +112,7 @@ class ObjectMeta(KubernetesModel):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
-    def unknown_fields(self, path: str = "") -> Iterator[str]:
+    def unknown_fields(self) -> Iterator[str]:
         """Yield nothing: all metadata fields are known to the API server."""
         yield from ()
 

@@ -53,6 +53,11 @@ class Finding:
     file: str = field(default="", kw_only=True)
     line: int = field(default=1, kw_only=True)
 
+    @classmethod
+    def warning(cls, path: str, message: str, fix: str = "", rule: str | None = None) -> Finding:
+        """Return a warning."""
+        return cls(path, message, fix, rule, severity=Severity.WARNING)
+
     def as_json(self, keys: Mapping[str, str] = _CONTRACT) -> dict[str, Any]:
         """Return the finding as JSON.
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from trainyard.api import Body
 from trainyard.quantity import parse
-from trainyard.render.working_state import Plan
+from trainyard.render.job_view import JobView
 
 __all__ = ["cpu_count", "gpu_count", "node_resources"]
 
 _NOTHING = Fraction(0)
 
 
-def node_resources(plan: Plan) -> Body:
+def node_resources(job: JobView) -> Body:
     """Return the compute resources of one training node, as rendered into its container.
 
     The TrainJob's limits and requests are already merged over those of the runtime, key by key.
     """
-    pods, trainer = plan.trainer, plan.spec.trainer
+    pods, trainer = job.trainer, job.spec.trainer
     container = pods.main_container if pods else None
     resources = container.get("resources") if container is not None else trainer and trainer.resources_per_node
     return resources or {}
@@ -37,8 +37,13 @@ def cpu_count(resources: Mapping[str, Any]) -> Fraction:
 
 
 def _gpus(resource_list: Mapping[str, Any]) -> Fraction:
-    return sum((parse(amount) for name, amount in resource_list.items() if "gpu" in name.lower()), _NOTHING)
+    total = _NOTHING
+    for name, amount in resource_list.items():
+        if "gpu" in name.lower():
+            total = total + parse(amount) if total else parse(amount)
+    return total
 
 
 def _cores(resource_list: Mapping[str, Any]) -> Fraction:
-    return parse(resource_list.get("cpu", 0))
+    cores = resource_list.get("cpu")
+    return _NOTHING if cores is None else parse(cores)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.checks.finding import Finding
-from trainyard.render.working_state import Plan, PodSet
+from trainyard.render.job_view import JobView
+from trainyard.render.pod_set import PodSet
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["MOST_PODS", "check_pods", "host", "hosts", "subdomain"]
 
@@ -17,11 +19,11 @@ Source: ``maxParallelismForIndexedJob`` in the validation of batch/v1.
 """
 
 
-def check_pods(plan: Plan) -> Iterator[Finding]:
+def check_pods(job: ResolvedJob) -> Iterator[Finding]:
     """Yield replicatedJobs that exceed the pods of a Job; checked before their host names are generated."""
-    trainer = plan.spec.trainer
+    trainer = job.spec.trainer
     requested = trainer is not None and (trainer.num_nodes or 0) > 1
-    for pod_set in plan.pod_sets:
+    for pod_set in job.pod_sets:
         if pod_set.pods > MOST_PODS:
             yield Finding(
                 "spec.trainer.numNodes" if requested else "spec.runtimeRef",
@@ -30,13 +32,13 @@ def check_pods(plan: Plan) -> Iterator[Finding]:
             )
 
 
-def subdomain(plan: Plan) -> str:
+def subdomain(job: JobView) -> str:
     """Return the name of the Service: network.subdomain of the runtime, otherwise the name of the TrainJob."""
-    network = plan.job_set_spec.get("network") or {}
-    return str(network.get("subdomain") or plan.name)
+    network = job.job_set_spec.get("network") or {}
+    return str(network.get("subdomain") or job.name)
 
 
-def host(plan: Plan, pod_set: PodSet, index: int = 0, replica: int = 0) -> str:
+def host(job: JobView, pod_set: PodSet, index: int = 0, replica: int = 0) -> str:
     """Return the host name of one pod.
 
     Parameters
@@ -48,11 +50,9 @@ def host(plan: Plan, pod_set: PodSet, index: int = 0, replica: int = 0) -> str:
     replica
         Index of the Job in its replicatedJob.
     """
-    return f"{plan.name}-{pod_set.name}-{replica}-{index}.{subdomain(plan)}"
+    return f"{job.name}-{pod_set.name}-{replica}-{index}.{subdomain(job)}"
 
 
-def hosts(plan: Plan, pod_set: PodSet) -> list[str]:
+def hosts(job: JobView, pod_set: PodSet) -> list[str]:
     """Return the host names of all pods of a replicatedJob, ordered by Job and index."""
-    return [
-        host(plan, pod_set, index, replica) for replica in range(pod_set.replicas) for index in range(pod_set.count)
-    ]
+    return [host(job, pod_set, index, replica) for replica in range(pod_set.replicas) for index in range(pod_set.count)]

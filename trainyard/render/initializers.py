@@ -15,9 +15,10 @@ from trainyard.api.constants import (
 )
 from trainyard.api.train_job import InitializerSource
 from trainyard.checks.finding import Finding
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import upsert_env
+from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.trainer import env_source_conflicts
-from trainyard.render.working_state import Plan
 
 __all__ = ["apply_initializers", "check_initializers", "initializer_sources", "initializer_warnings"]
 
@@ -39,22 +40,22 @@ def initializer_sources(spec: TrainJobSpec) -> Mapping[str, InitializerSource]:
     return {step: source for step, source in sources.items() if source is not None}
 
 
-def apply_initializers(plan: Plan) -> None:
+def apply_initializers(builder: JobSetBuilder) -> None:
     """Set storage URI, variables and Secret in the containers of the steps."""
-    sources = initializer_sources(plan.spec)
+    sources = initializer_sources(builder.spec)
     if not sources:
         return
-    for pod_set in plan.pod_sets:
+    for pod_set in builder.pod_sets:
         source = sources.get(pod_set.ancestor or "")
         container = pod_set.main_container
         if source is not None and container is not None:
             _apply(source, container)
 
 
-def check_initializers(plan: Plan) -> Iterator[Finding]:
+def check_initializers(job: ResolvedJob) -> Iterator[Finding]:
     """Yield initializers without a step in the runtime, and storage URIs that the image does not support."""
-    for step, source in initializer_sources(plan.spec).items():
-        pod_set = plan.pod_set(step)
+    for step, source in initializer_sources(job.spec).items():
+        pod_set = job.pod_set(step)
         if pod_set is None:
             yield Finding(
                 "spec.runtimeRef",
@@ -71,28 +72,28 @@ def check_initializers(plan: Plan) -> Iterator[Finding]:
             yield from _unknown_scheme(step, source, pod_set.container(step, init=True) or {})
 
 
-def initializer_warnings(plan: Plan) -> Iterator[Finding]:
+def initializer_warnings(job: ResolvedJob) -> Iterator[Finding]:
     """Yield settings without effect, and steps that do not mount the shared volume."""
-    for step, source in initializer_sources(plan.spec).items():
+    for step, source in initializer_sources(job.spec).items():
         yield from env_source_conflicts(f"{_path(step)}.env", source.env or ())
-        pod_set = plan.pod_set(step)
+        pod_set = job.pod_set(step)
         if pod_set is None or pod_set.container(step, init=True) is None:
             continue
         container = pod_set.container(step)
         if container is None:
-            yield Finding(
+            yield Finding.warning(
                 _path(step),
                 f"has no effect: {step} is an init container of replicatedJob {step}",
                 "make it a container of the runtime",
             )
         elif pod_set.ancestor != step:
-            yield Finding(
+            yield Finding.warning(
                 _path(step),
                 f"has no effect: the Job template of replicatedJob {step} is not labeled as its step",
                 f"label it {ANCESTOR_LABEL}={step} in the runtime",
             )
         if not any(mount.get("name") == INITIALIZER_VOLUME for mount in (container or {}).get("volumeMounts", ())):
-            yield Finding(
+            yield Finding.warning(
                 "spec.runtimeRef",
                 f"must have volumeMount with name - {INITIALIZER_VOLUME} in container {step} of the {step} job",
                 f"mount volume {INITIALIZER_VOLUME} there to share the data, unless it is shared in another way",

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard.checks.finding import Finding
+from trainyard.render.job_view import JobView
 from trainyard.render.jobset_rules import LONGEST_LABEL
-from trainyard.render.working_state import Plan, PodSet
+from trainyard.render.pod_set import PodSet
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["check_names"]
 
@@ -25,9 +27,9 @@ _POD_SUFFIX: Final = len("-abcde")
 _MAX_PODS: Final = 2**31 - 1
 
 
-def check_names(plan: Plan) -> Iterator[Finding]:
+def check_names(job: ResolvedJob) -> Iterator[Finding]:
     """Yield names and numbers that JobSet or the API server rejects."""
-    name = plan.name
+    name = job.name
     if not name:
         yield Finding("metadata.name", "Field required", "add it")
         return
@@ -37,31 +39,31 @@ def check_names(plan: Plan) -> Iterator[Finding]:
             f"{name!r} is not an RFC 1035 label",
             "use lower-case letters, digits and -, starting with a letter",
         )
-    room, reason = min(_rooms(plan))
+    room, reason = min(_rooms(job))
     if len(name) > room:
         fix = f"use a name of at most {room} characters" if room > 0 else "shorten the names in the runtime"
         yield Finding(
             "metadata.name", f"{name!r} has {len(name)} characters, but {reason} leaves room for {max(room, 0)}", fix
         )
-    for pod_set in plan.pod_sets:
+    for pod_set in job.pod_sets:
         if pod_set.pods > _MAX_PODS:
             yield Finding(
                 "spec.trainer.numNodes", f'replicatedJob "{pod_set.name}" would have {pod_set.pods} pods', "use fewer"
             )
-    yield from _coordinator_errors(plan)
+    yield from _coordinator_errors(job)
 
 
-def _rooms(plan: Plan) -> Iterator[tuple[int, str]]:
+def _rooms(job: JobView) -> Iterator[tuple[int, str]]:
     yield LONGEST_LABEL, "a TrainJob"
-    for pod_set in plan.pod_sets:
+    for pod_set in job.pod_sets:
         yield _job_room(pod_set)
-    for policy in plan.job_set_spec.get("volumeClaimPolicies", ()):
+    for policy in job.job_set_spec.get("volumeClaimPolicies", ()):
         for claim in policy.get("templates", ()):
             claim_name = claim.get("metadata", {}).get("name", "")
             yield LONGEST_LABEL - len(f"{claim_name}-"), f'volume claim "{claim_name}" of the runtime'
-    coordinator = plan.job_set_spec.get("coordinator")
+    coordinator = job.job_set_spec.get("coordinator")
     if coordinator:
-        yield _coordinator_room(plan, coordinator)
+        yield _coordinator_room(job, coordinator)
 
 
 def _job_room(pod_set: PodSet) -> tuple[int, str]:
@@ -72,8 +74,8 @@ def _job_room(pod_set: PodSet) -> tuple[int, str]:
     return room, f'replicatedJob "{pod_set.name}" of the runtime with {pod_set.count} pods'
 
 
-def _coordinator_room(plan: Plan, coordinator: dict[str, object]) -> tuple[int, str]:
-    subdomain = plan.job_set_spec.get("network", {}).get("subdomain")
+def _coordinator_room(job: JobView, coordinator: dict[str, object]) -> tuple[int, str]:
+    subdomain = job.job_set_spec.get("network", {}).get("subdomain")
     inner = f"-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}-{coordinator.get('podIndex', 0)}."
     reason = "the coordinator of the runtime"
     if subdomain:
@@ -81,9 +83,9 @@ def _coordinator_room(plan: Plan, coordinator: dict[str, object]) -> tuple[int, 
     return (LONGEST_LABEL - len(inner)) // 2, reason
 
 
-def _coordinator_errors(plan: Plan) -> Iterator[Finding]:
-    coordinator = plan.job_set_spec.get("coordinator")
-    pod_set = plan.pod_set(coordinator["replicatedJob"]) if coordinator else None
+def _coordinator_errors(job: ResolvedJob) -> Iterator[Finding]:
+    coordinator = job.job_set_spec.get("coordinator")
+    pod_set = job.pod_set(coordinator["replicatedJob"]) if coordinator else None
     if coordinator and pod_set and not 0 <= coordinator.get("podIndex", 0) < pod_set.count:
         yield Finding(
             "spec.runtimeRef",

@@ -1,25 +1,44 @@
-"""Rendering and admission: validate, then build the objects, or return the findings."""
+"""Rendering and admission in stages that go one way: resolve, validate, build.
+
+Each stage reads the result of the one before and does not modify it:
+
+- resolve: TrainJob, runtime and patches become one immutable `ResolvedJob`,
+- validate: the resolved job has findings, or none,
+- build: the objects of a resolved job without errors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import GROUP, MANAGED_BY_TRAINER
-from trainyard.checks.finding import Finding
+from trainyard.checks.finding import Finding, Severity
 from trainyard.render.immutability import check_changes, equal_except_suspend, immutable_changes, leaves_objects
 from trainyard.render.initializers import apply_initializers
-from trainyard.render.jobset import job_set, place_in_queue, set_counts
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.overrides import pod_spec_overrides, pod_template_overrides
+from trainyard.render.patches import runtime_patches
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
 from trainyard.render.runtime_snapshot import snapshot
 from trainyard.render.trainer import apply_trainer
 from trainyard.render.trainer_status import apply_trainer_status, trainer_status_objects
-from trainyard.render.validation import SPEC_MISSING, draft_of, framework_of, gang_schedulers_of
-from trainyard.render.working_state import Plan
+from trainyard.render.validation import (
+    framework_of,
+    gang_schedulers_of,
+    input_errors,
+    input_warnings,
+    job_findings,
+    step_findings,
+)
 
 __all__ = ["admit", "render", "validate"]
 
 _KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
+_SPEC_MISSING = Finding("spec.runtimeRef", "Field required", "name a runtime")
 
 
 def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Rendered | Rejected:
@@ -39,10 +58,10 @@ def render(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> Ren
     """
     if train_job.spec and train_job.spec.managed_by != MANAGED_BY_TRAINER:
         return Rendered(())
-    draft = draft_of(train_job, runtime, context)
-    if draft.plan is None:
-        return Rejected(draft.errors, draft.warnings)
-    return Rendered(_objects(draft.plan), draft.warnings)
+    outcome = _resolve(train_job, runtime, context)
+    if outcome.job is None:
+        return Rejected(outcome.errors, outcome.warnings)
+    return Rendered(_build(outcome.job), outcome.warnings)
 
 
 def validate(
@@ -65,20 +84,18 @@ def validate(
         The stored TrainJob, on an update.
     """
     if train_job.spec is None:
-        return Verdict((SPEC_MISSING,))
+        return Verdict((_SPEC_MISSING,))
     if old is not None and leaves_objects(train_job, old):
         return Verdict()
     if error := _runtime_error(train_job.spec, runtime):
         return Verdict((error,))
     assert runtime is not None  # noqa: S101
-    draft = draft_of(train_job, runtime, context)
+    outcome = _resolve(train_job, runtime, context)
     if old is None:
-        return Verdict(draft.errors, draft.warnings)
+        return Verdict(outcome.errors, outcome.warnings)
     changes = tuple(check_changes(train_job, old, context))
-    immutable = (
-        tuple(_immutable_changes(draft.plan, old, runtime, context)) if draft.plan is not None and not changes else ()
-    )
-    return Verdict((*changes, *draft.errors), (*draft.warnings, *immutable))
+    immutable = tuple(_immutable_changes(outcome.job, old)) if outcome.job is not None and not changes else ()
+    return Verdict((*changes, *outcome.errors), (*outcome.warnings, *immutable))
 
 
 def admit(
@@ -86,7 +103,7 @@ def admit(
 ) -> tuple[Verdict, tuple[Body, ...]]:
     """Return the verdict of :func:`validate` and, if there are no errors, the objects of :func:`render`.
 
-    On creation, both share one draft, which accounts for nearly all of their time.
+    On creation, both share one resolved job, which accounts for most of their time.
 
     Parameters
     ----------
@@ -97,8 +114,8 @@ def admit(
     if old is None and runtime is not None and managed and train_job.spec:
         if error := _runtime_error(train_job.spec, runtime):
             return Verdict((error,)), ()
-        draft = draft_of(train_job, runtime, context)
-        return Verdict(draft.errors, draft.warnings), _objects(draft.plan) if draft.plan is not None else ()
+        outcome = _resolve(train_job, runtime, context)
+        return Verdict(outcome.errors, outcome.warnings), _build(outcome.job) if outcome.job is not None else ()
     verdict = validate(train_job, runtime, context, old=old)
     if verdict.errors or runtime is None:
         return verdict, ()
@@ -127,29 +144,63 @@ def _missing_runtime(spec: TrainJobSpec) -> Finding:
     )
 
 
-def _objects(plan: Plan) -> tuple[Body, ...]:
-    """Apply framework, TrainJob (takes precedence), pod counts, gang and queue to the plan, and return its objects."""
-    framework, schedulers = framework_of(plan.runtime), gang_schedulers_of(plan.runtime)
-    framework.apply(plan)
-    apply_trainer_status(plan)
-    apply_trainer(plan)
-    apply_initializers(plan)
-    set_counts(plan)
-    plan.freeze_pods()
-    for scheduler in schedulers:
-        scheduler.apply(plan)
-    place_in_queue(plan)
-    of_gang = (body for scheduler in schedulers for body in scheduler.objects(plan))
-    return (snapshot(plan), *trainer_status_objects(plan), *framework.objects(plan), *of_gang, job_set(plan))
+@dataclass(frozen=True)
+class _Outcome:
+    """Result of the first two stages.
+
+    Parameters
+    ----------
+    job
+        The resolved job; None: there are errors.
+    errors, warnings
+        Findings.
+    """
+
+    job: ResolvedJob | None
+    errors: tuple[Finding, ...]
+    warnings: tuple[Finding, ...]
 
 
-def _immutable_changes(plan: Plan, old: TrainJob, runtime: Runtime, context: RenderContext) -> Iterator[Finding]:
+def _resolve(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _Outcome:
+    """Resolve and validate; an invalid input is not resolved."""
+    spec = train_job.spec
+    if spec is None:
+        return _Outcome(None, (_SPEC_MISSING,), ())
+    warnings = tuple(input_warnings(train_job, runtime))
+    changes = (*pod_spec_overrides(spec), *pod_template_overrides(spec), *runtime_patches(spec))
+    if errors := input_errors(spec, runtime, changes):
+        return _Outcome(None, errors, warnings)
+    resolution = Resolution(train_job, spec, runtime, context, changes)
+    steps = tuple(step_findings(resolution, changes))
+    framework_of(runtime).resolve(resolution)
+    job = resolution.resolved()
+    findings = (*steps, *job_findings(job))
+    errors = _of_severity(findings, Severity.ERROR)
+    return _Outcome(None if errors else job, errors, (*warnings, *_of_severity(findings, Severity.WARNING)))
+
+
+def _of_severity(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:
+    return tuple(finding for finding in findings if finding.severity is severity)
+
+
+def _build(job: ResolvedJob) -> tuple[Body, ...]:
+    """Return the objects: framework, TrainJob (takes precedence), pod counts, gang and queue modify the JobSet."""
+    builder = JobSetBuilder(job)
+    of_framework = tuple(framework_of(job.runtime).build(builder))
+    apply_trainer_status(builder)
+    apply_trainer(builder)
+    apply_initializers(builder)
+    builder.set_counts()
+    of_gang = tuple(body for scheduler in gang_schedulers_of(job.runtime) for body in scheduler.build(builder))
+    builder.place_in_queue()
+    return (snapshot(builder), *trainer_status_objects(builder), *of_framework, *of_gang, builder.job_set())
+
+
+def _immutable_changes(job: ResolvedJob, old: TrainJob) -> Iterator[Finding]:
     """Yield changes of immutable fields of a JobSet that may already exist."""
-    if old.spec is None or equal_except_suspend(plan.spec, old.spec):
+    if old.spec is None or equal_except_suspend(job.spec, old.spec):
         return
-    before = draft_of(old, runtime, context).plan
-    if before is None:
-        return
-    for draft in (plan, before):
-        _objects(draft)
-    yield from immutable_changes(plan.job_set_spec, before.job_set_spec)
+    before = _resolve(old, job.runtime, job.context).job
+    if before is not None:
+        after_spec, before_spec = (_build(resolved)[-1]["spec"] for resolved in (job, before))
+        yield from immutable_changes(after_spec, before_spec)

@@ -21,18 +21,19 @@ __all__ = [
 ]
 
 _TCP = "TCP"
+_NESTED = (dict, list)
 
 
 def copied(value: Any) -> Any:
     """Return a deep copy of JSON data without null fields, which Kubernetes treats as unset."""
     if isinstance(value, dict):
         return {
-            key: copied(inner) if isinstance(inner, dict | list) else inner
+            key: copied(inner) if isinstance(inner, _NESTED) else inner
             for key, inner in value.items()
             if inner is not None
         }
     if isinstance(value, list):
-        return [copied(inner) if isinstance(inner, dict | list) else inner for inner in value]
+        return [copied(inner) if isinstance(inner, _NESTED) else inner for inner in value]
     return value
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_CONTAINERS, ANCESTOR_LABEL, TRAINER
-from trainyard.render.pod_editing import section
 
 __all__ = ["LAUNCHER", "PodSet", "ancestor_of", "container_names", "step_containers"]
 
@@ -17,14 +16,14 @@ LAUNCHER: Final = "launcher"
 """Name of the replicatedJob that starts processes on the nodes."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class PodSet:
     """The pods of one replicatedJob.
 
     Parameters
     ----------
     job
-        The replicatedJob; part of the JobSet, modified in place.
+        The replicatedJob; part of a JobSet specification.
     count
         Pods per replica.
     min_count
@@ -35,12 +34,12 @@ class PodSet:
     count: int
     min_count: int | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the replicatedJob."""
         return str(self.job["name"])
 
-    @property
+    @cached_property
     def ancestor(self) -> str | None:
         """Ancestor step of the replicatedJob."""
         return ancestor_of(self.job)
@@ -58,19 +57,21 @@ class PodSet:
     @cached_property
     def template(self) -> Body:
         """The pod template."""
-        return section(self.job, "template", "spec", "template")
+        found: Body = self.job["template"]["spec"]["template"]
+        return found
 
     @cached_property
     def pod(self) -> Body:
         """The pod specification."""
-        return section(self.template, "spec")
+        found: Body = self.template["spec"]
+        return found
 
     def container(self, name: str, *, init: bool = False) -> Body | None:
         """Return a container by name; with ``init``, fall back to the init containers."""
         found = _named(self.pod.get("containers", ()), name)
         return _named(self.pod.get("initContainers", ()), name) if found is None and init else found
 
-    @property
+    @cached_property
     def main_container(self) -> Body | None:
         """Container that the TrainJob configures; None: no ancestor step, or no such container."""
         for name in step_containers(self.ancestor, self.name):

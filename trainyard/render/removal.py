@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.api import Body
-from trainyard.render.working_state import Plan
 
-__all__ = ["remove_pod_set"]
+__all__ = ["remove_replicated_job"]
 
 _TARGETS = "targetReplicatedJobs"
 
 
-def remove_pod_set(plan: Plan, name: str) -> None:
-    """Remove a replicatedJob, dependencies on it, and policies that target only it."""
-    spec = plan.job_set_spec
-    plan.pod_sets = [pod_set for pod_set in plan.pod_sets if pod_set.name != name]
+def remove_replicated_job(spec: Body, name: str) -> None:
+    """Remove a replicatedJob of a JobSet specification, dependencies on it, and policies that target only it."""
     spec["replicatedJobs"] = [job for job in spec["replicatedJobs"] if job["name"] != name]
     for job in spec["replicatedJobs"]:
         _set_or_delete(job, "dependsOn", [entry for entry in job.get("dependsOn", ()) if entry["name"] != name])

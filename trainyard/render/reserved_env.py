@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from trainyard.checks.finding import Finding
-from trainyard.render.working_state import Plan
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["reserved_errors"]
 
 
-def reserved_errors(plan: Plan, names: Set[str]) -> Iterator[Finding]:
+def reserved_errors(job: ResolvedJob, names: Set[str]) -> Iterator[Finding]:
     """Yield one finding that lists all reserved variables that the TrainJob's trainer sets.
 
     Parameters
     ----------
-    plan
-        The TrainJob with its runtime.
+    job
+        The resolved job.
     names
         Names of the reserved variables.
     """
-    trainer = plan.spec.trainer
+    trainer = job.spec.trainer
     found = sorted(names & {str(variable.get("name")) for variable in (trainer.env if trainer else None) or ()})
     if found:
         yield Finding(

@@ -13,8 +13,9 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.manifests.nodes import InvalidYamlError
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.runtime_cache import once_per_runtime
-from trainyard.render.working_state import Plan
 
 __all__ = ["check_snapshot", "read_snapshot", "snapshot", "snapshot_name"]
 
@@ -36,23 +37,23 @@ def snapshot_name(train_job: str) -> str:
     return f"{train_job}{SNAPSHOT_SUFFIX}"
 
 
-def snapshot(plan: Plan) -> Body:
+def snapshot(builder: JobSetBuilder) -> Body:
     """Return the ConfigMap: one key with the runtime as JSON, which is also valid YAML."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": plan.metadata(snapshot_name(plan.name)),
-        "data": {SNAPSHOT_KEY: _text(plan.runtime)},
+        "metadata": builder.metadata(snapshot_name(builder.name)),
+        "data": {SNAPSHOT_KEY: _text(builder.runtime)},
     }
 
 
-def check_snapshot(plan: Plan) -> Iterator[Finding]:
+def check_snapshot(job: ResolvedJob) -> Iterator[Finding]:
     """Yield a runtime that does not fit into a ConfigMap."""
-    text = _text(plan.runtime)
+    text = _text(job.runtime)
     if len(text) * 4 > _MAX_BYTES and (size := len(text.encode(errors="surrogatepass"))) > _MAX_BYTES:
         yield Finding(
             "spec.runtimeRef",
-            f'{plan.runtime.kind} "{plan.runtime.metadata.name}" has {size} bytes, '
+            f'{job.runtime.kind} "{job.runtime.metadata.name}" has {size} bytes, '
             f"but its snapshot may have at most {_MAX_BYTES}",
             "move large texts of the runtime (scripts, annotations) into the image or a separate ConfigMap",
         )

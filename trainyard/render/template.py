@@ -1,10 +1,10 @@
-"""JobSet template of a runtime: parsed once, copied for each TrainJob."""
+"""JobSet template: parsed once for each runtime, merged and copied for each TrainJob."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import orjson
 
@@ -17,20 +17,17 @@ __all__ = ["Template", "template_of"]
 
 @dataclass(frozen=True)
 class Template:
-    """JobSet template of a runtime.
+    """JobSet template of a runtime, or of a runtime with the changes of a TrainJob.
 
     Parameters
     ----------
     spec
         The JobSet specification without nulls; shared, must not be modified.
-    text
-        The specification as JSON, for fast copies; None: JSON does not represent it exactly.
     labels, annotations
         Metadata of the JobSet.
     """
 
     spec: Body
-    text: bytes | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
@@ -40,10 +37,23 @@ class Template:
         found: list[Body] = self.spec.get("replicatedJobs", [])
         return found
 
+    def job(self, name: str) -> Body | None:
+        """Return a replicatedJob; must not be modified."""
+        return next((job for job in self.jobs if job["name"] == name), None)
+
     def copy(self) -> Body:
         """Return a copy of the specification that may be modified."""
-        body: Body = orjson.loads(self.text) if self.text is not None else copied(self.spec)
+        body: Body = orjson.loads(self._text) if self._text is not None else copied(self.spec)
         return body
+
+    @cached_property
+    def _text(self) -> bytes | None:
+        """The specification as JSON, for fast copies; None: JSON does not represent it exactly."""
+        try:
+            text = orjson.dumps(self.spec)
+        except TypeError:
+            return None
+        return text if orjson.loads(text) == self.spec else None
 
 
 @once_per_runtime
@@ -55,7 +65,6 @@ def template_of(runtime: Runtime) -> Template:
     metadata = template.metadata if template else None
     return Template(
         spec,
-        _exact_text(spec),
         dict((metadata.labels if metadata else None) or {}),
         dict((metadata.annotations if metadata else None) or {}),
     )
@@ -68,11 +77,3 @@ def _without_empty_dependencies(spec: Body) -> Body:
         if isinstance(job, dict) and job.get("dependsOn") == []:
             del job["dependsOn"]
     return spec
-
-
-def _exact_text(value: Any) -> bytes | None:
-    try:
-        text = orjson.dumps(value)
-    except TypeError:
-        return None
-    return text if orjson.loads(text) == value else None

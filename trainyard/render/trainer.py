@@ -7,44 +7,45 @@ from collections.abc import Iterable, Iterator
 from trainyard.api import Body
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
 from trainyard.checks.finding import Finding
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import upsert_env
-from trainyard.render.working_state import Plan
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["apply_trainer", "env_source_conflicts", "trainer_warnings"]
 
 
-def apply_trainer(plan: Plan) -> None:
+def apply_trainer(builder: JobSetBuilder) -> None:
     """Set image, command, arguments and variables of the training containers."""
-    trainer = plan.spec.trainer
+    trainer = builder.spec.trainer
     if trainer is None:
         return
-    for pod_set in plan.pod_sets:
+    for pod_set in builder.pod_sets:
         container = pod_set.main_container if pod_set.ancestor == TRAINER else None
         if container is None:
             continue
         if trainer.image is not None:
             container["image"] = trainer.image
-        if trainer.command is not None:
-            container["command"] = list(trainer.command)
-        if trainer.args is not None:
-            container["args"] = list(trainer.args)
+        if builder.command is not None:
+            container["command"] = list(builder.command)
+        if builder.args is not None:
+            container["args"] = list(builder.args)
         upsert_env(container, trainer.env or ())
 
 
-def trainer_warnings(plan: Plan) -> Iterator[Finding]:
+def trainer_warnings(job: ResolvedJob) -> Iterator[Finding]:
     """Yield trainer settings without effect, and a command line in a single element."""
-    trainer = plan.spec.trainer
+    trainer = job.spec.trainer
     if trainer is None:
         return
-    if trainer.model_fields_set and (plan.trainer is None or plan.trainer.main_container is None):
-        yield Finding(
+    if trainer.model_fields_set and (job.trainer is None or job.trainer.main_container is None):
+        yield Finding.warning(
             "spec.trainer",
             "has no effect: the runtime has no training container",
             f"label a Job template of the runtime {ANCESTOR_LABEL}={TRAINER} and name its container {CONTAINER_NODE}",
         )
     command = trainer.command or ()
     if len(command) == 1 and " " in command[0].strip():
-        yield Finding(
+        yield Finding.warning(
             "spec.trainer.command[0]",
             f"{command[0]!r} is one program name with spaces, not a program with arguments",
             "make every word a separate element, or use [bash, -c, ...]",
@@ -56,4 +57,6 @@ def env_source_conflicts(path: str, variables: Iterable[Body]) -> Iterator[Findi
     """Yield variables with both a value and a source."""
     for index, variable in enumerate(variables):
         if variable.get("value") and variable.get("valueFrom"):
-            yield Finding(f"{path}[{index}].value", "is ignored because valueFrom is also set", "remove one of them")
+            yield Finding.warning(
+                f"{path}[{index}].value", "is ignored because valueFrom is also set", "remove one of them"
+            )

@@ -10,8 +10,8 @@ from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import API_VERSION
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import prepend_env, upsert_mount, upsert_volume
-from trainyard.render.working_state import Plan
 
 __all__ = [
     "AUTHORITY_KEY",
@@ -48,12 +48,12 @@ def authority_name(train_job: str) -> str:
     return f"{train_job}-tls-config"
 
 
-def apply_trainer_status(plan: Plan) -> None:
+def apply_trainer_status(builder: JobSetBuilder) -> None:
     """Configure progress reports in all containers of the trainer, if a status server is installed."""
-    server, trainer = plan.context.status_server, plan.trainer
+    server, trainer = builder.context.status_server, builder.trainer
     if server is None or trainer is None:
         return
-    url = f"https://{server.service}.{server.namespace}.svc:{server.port}{status_path(plan.namespace, plan.name)}"
+    url = f"https://{server.service}.{server.namespace}.svc:{server.port}{status_path(builder.namespace, builder.name)}"
     variables = {
         "KUBEFLOW_TRAINER_SERVER_URL": url,
         "KUBEFLOW_TRAINER_SERVER_CA_CERT": f"{_MOUNT_PATH}/{AUTHORITY_KEY}",
@@ -62,27 +62,27 @@ def apply_trainer_status(plan: Plan) -> None:
     for container in trainer.pod.get("containers", ()):
         prepend_env(container, [{"name": name, "value": value} for name, value in variables.items()])
         upsert_mount(container, {"name": _VOLUME, "mountPath": _MOUNT_PATH, "readOnly": True})
-    upsert_volume(trainer.pod, _volume(plan))
+    upsert_volume(trainer.pod, _volume(builder))
 
 
-def trainer_status_objects(plan: Plan) -> Iterator[Body]:
+def trainer_status_objects(builder: JobSetBuilder) -> Iterator[Body]:
     """Yield the ConfigMap with the CA certificates, if a status server is installed."""
-    server = plan.context.status_server
+    server = builder.context.status_server
     if server is None:
         return
     yield {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": plan.metadata(authority_name(plan.name)),
+        "metadata": builder.metadata(authority_name(builder.name)),
         "data": {AUTHORITY_KEY: AUTHORITY_PLACEHOLDER if server.authority is None else server.authority},
     }
 
 
-def _volume(plan: Plan) -> Body:
+def _volume(builder: JobSetBuilder) -> Body:
     token = {
-        "audience": token_audience(plan.namespace, plan.name),
+        "audience": token_audience(builder.namespace, builder.name),
         "expirationSeconds": _TOKEN_SECONDS,
         "path": _TOKEN,
     }
-    authority = {"name": authority_name(plan.name), "items": [{"key": AUTHORITY_KEY, "path": AUTHORITY_KEY}]}
+    authority = {"name": authority_name(builder.name), "items": [{"key": AUTHORITY_KEY, "path": AUTHORITY_KEY}]}
     return {"name": _VOLUME, "projected": {"sources": [{"serviceAccountToken": token}, {"configMap": authority}]}}

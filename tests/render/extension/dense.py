@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from trainyard.api.kubernetes_model import Body, KubernetesModel
-from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
+from trainyard.render.gangs.base import Child, GangScheduler, name_scheduler
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import section
-from trainyard.render.working_state import Plan
 
 _LABEL = "dense.example.com/group"
 
@@ -36,20 +36,17 @@ class Dense(GangScheduler[DensePolicy]):
     child = Child("dense.example.com", "v1", "groups", "Group", optional=True)
     member_label = _LABEL
 
-    def apply(self, plan: Plan) -> None:
-        """Label the members."""
-        name_scheduler(plan, self.schedulers[0])
-        for pod_set in members(plan):
-            section(pod_set.template, "metadata", "labels")[_LABEL] = plan.name
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the group."""
-        policy = self.policy(plan)
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Label the members, and return the group."""
+        name_scheduler(builder, self.schedulers[0])
+        for pod_set in builder.members:
+            section(pod_set.template, "metadata", "labels")[_LABEL] = builder.name
+        policy = self.policy(builder)
         yield {
             "apiVersion": "dense.example.com/v1",
             "kind": "Group",
-            "metadata": plan.metadata(plan.name),
-            "spec": {"minMember": plan.gang.min_member, "spread": policy.spread if policy else 1},
+            "metadata": builder.metadata(builder.name),
+            "spec": {"minMember": builder.job.gang.min_member, "spread": policy.spread if policy else 1},
         }
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
 
-from trainyard.api.kubernetes_model import Int32, KubernetesModel
+from trainyard.api.kubernetes_model import Body, Int32, KubernetesModel
 from trainyard.render.frameworks.base import Framework
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import prepend_env
-from trainyard.render.working_state import Plan
 
 
 class HerdPolicy(KubernetesModel):
@@ -30,13 +31,14 @@ class Herd(Framework[HerdPolicy]):
     variables = ("HERD_*",)
     one_process_a_device = True
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Tell every node how many there are."""
-        nodes, policy = plan.trainer, self.policy(plan)
+        nodes, policy = builder.trainer, self.policy(builder)
         container = nodes.main_container if nodes else None
         if nodes is not None and container is not None:
             processes = nodes.count * (policy.num_proc_per_node if policy else 1)
             prepend_env(container, [{"name": "HERD_SIZE", "value": str(processes)}])
+        return ()
 
 
 FRAMEWORK = Herd()

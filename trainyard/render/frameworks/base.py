@@ -8,7 +8,10 @@ from typing import ClassVar, TypeVar
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.extensions import PolicyField
 from trainyard.checks.finding import Finding
-from trainyard.render.working_state import Plan
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["Framework"]
 
@@ -18,7 +21,7 @@ Policy = TypeVar("Policy", bound=KubernetesModel)
 class Framework(PolicyField[Policy]):
     """A framework of mlPolicy; the default of each step is a no-op.
 
-    The steps are called in this order: counts, check, warn, and, if there are no errors, apply and objects.
+    The steps are called in this order: resolve, validate, and, if there are no errors, build.
     """
 
     reserved: ClassVar[frozenset[str]] = frozenset()
@@ -39,28 +42,21 @@ class Framework(PolicyField[Policy]):
     keys: ClassVar[str | None] = None
     """Kind of the TrainJob's generated Secret, "ssh" or "curve"; None: no Secret.
 
-    The framework yields the Secret among its objects. Its values come from ``keys`` of the context, otherwise they are
+    The framework returns the Secret among its objects. Its values come from ``keys`` of the context, otherwise they are
     placeholders. The creator of the objects generates the values once, before it creates the Secret.
     """
 
-    def policy(self, plan: Plan) -> Policy | None:
+    def policy(self, job: JobView) -> Policy | None:
         """Return the runtime's policy for this framework; None: unset."""
-        return plan.ml_policy.of(type(self))
+        return job.ml_policy.of(type(self))
 
-    def counts(self, plan: Plan) -> None:
-        """Set the number of pods, unless it is numNodes for the trainer."""
+    def resolve(self, resolution: Resolution) -> None:
+        """Decide counts and resources of the pods, where they are not those of the trainer."""
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield errors of the TrainJob and its runtime."""
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield errors of the TrainJob and its runtime, and warnings about settings with unexpected effects."""
         return ()
 
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield warnings about valid settings with unexpected effects."""
-        return ()
-
-    def apply(self, plan: Plan) -> None:
-        """Set the environment of the framework in the pods."""
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield further objects of the framework (ConfigMaps, Secrets)."""
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Set the environment of the framework in the pods, and return its further objects (ConfigMaps, Secrets)."""
         return ()

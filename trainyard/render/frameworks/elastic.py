@@ -17,9 +17,12 @@ from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.api.markers import atomic, rules
 from trainyard.api.shape_rules import ShapeRule
 from trainyard.checks.finding import Finding
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import copied, section
 from trainyard.render.pod_set import PodSet
-from trainyard.render.working_state import Plan
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = [
     "ELASTIC_NODES",
@@ -88,18 +91,19 @@ class ElasticPolicy(KubernetesModel):
     """Metrics of an autoscaler (autoscaling/v2 MetricSpec), preserved unchanged."""
 
 
-def set_elastic_counts(plan: Plan, policy: ElasticPolicy) -> None:
+def set_elastic_counts(resolution: Resolution, policy: ElasticPolicy) -> None:
     """Set the maximum and the minimum number of training pods."""
-    if plan.trainer is not None:
-        plan.trainer.count = _requested_nodes(plan) or policy.max_nodes or _min_nodes(policy)
-        plan.trainer.min_count = min(_min_nodes(policy), plan.trainer.count)
+    trainer = resolution.trainer
+    if trainer is not None:
+        count = _requested_nodes(resolution) or policy.max_nodes or _min_nodes(policy)
+        resolution.set_count(trainer.name, count, min(_min_nodes(policy), count))
 
 
-def check_elastic(plan: Plan, policy: ElasticPolicy) -> Iterator[Finding]:
+def check_elastic(job: ResolvedJob, policy: ElasticPolicy) -> Iterator[Finding]:
     """Yield contradictory bounds, and a number of nodes outside of them."""
-    minimum, maximum, requested = _min_nodes(policy), policy.max_nodes, _requested_nodes(plan)
-    runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
-    if plan.ml_policy.num_nodes is not None:
+    minimum, maximum, requested = _min_nodes(policy), policy.max_nodes, _requested_nodes(job)
+    runtime = f'{job.runtime.kind} "{job.runtime.metadata.name}"'
+    if job.ml_policy.num_nodes is not None:
         message = f"{runtime} spec.mlPolicy: {ELASTIC_NODES.text}"
         yield Finding("spec.runtimeRef", message, ELASTIC_NODES.fix, ELASTIC_NODES.id)
     if maximum is not None and maximum < minimum:
@@ -120,14 +124,14 @@ def check_elastic(plan: Plan, policy: ElasticPolicy) -> Iterator[Finding]:
 def elastic_warnings(policy: ElasticPolicy) -> Iterator[Finding]:
     """Warn about metrics: an autoscaler cannot scale a JobSet."""
     if policy.metrics:
-        yield Finding(
+        yield Finding.warning(
             "spec.runtimeRef",
             f"{_POLICY}.metrics has no effect: nodes join as capacity allows, up to maxNodes",
             "remove the metrics from the runtime",
         )
 
 
-def elastic_variables(plan: Plan, policy: ElasticPolicy, first_node: str) -> Iterable[Body]:
+def elastic_variables(job: JobView, policy: ElasticPolicy, first_node: str) -> Iterable[Body]:
     """Return the rendezvous variables of torchrun.
 
     Parameters
@@ -137,22 +141,22 @@ def elastic_variables(plan: Plan, policy: ElasticPolicy, first_node: str) -> Ite
     """
     yield {"name": _BACKEND, "value": "c10d"}
     yield {"name": _ENDPOINT, "value": f"{first_node}:{TRAINER_PORT}"}
-    yield {"name": _ID, "value": plan.name}
+    yield {"name": _ID, "value": job.name}
     if policy.max_restarts is not None:
         yield {"name": _MAX_RESTARTS, "value": str(policy.max_restarts)}
 
 
-def tolerate_pod_loss(plan: Plan, policy: ElasticPolicy) -> None:
+def tolerate_pod_loss(builder: JobSetBuilder, policy: ElasticPolicy) -> None:
     """Replace lost pods and complete the Job with its first node, unless the runtime sets these policies.
 
     A preempted or drained pod does not count as a failure; each node may fail once before the Job does. Pods that were
     never scheduled do not delay completion. As upstream documents it, ``maxRestarts`` also limits restarts of the whole
     JobSet.
     """
-    if plan.trainer is not None:
-        _replace_lost_pods(plan.trainer)
+    if builder.trainer is not None:
+        _replace_lost_pods(builder.trainer)
     if policy.max_restarts is not None:
-        plan.job_set_spec.setdefault("failurePolicy", {"maxRestarts": policy.max_restarts})
+        builder.job_set_spec.setdefault("failurePolicy", {"maxRestarts": policy.max_restarts})
 
 
 def _replace_lost_pods(trainer: PodSet) -> None:
@@ -171,5 +175,5 @@ def _min_nodes(policy: ElasticPolicy) -> int:
     return policy.min_nodes or 1
 
 
-def _requested_nodes(plan: Plan) -> int | None:
-    return plan.spec.trainer.num_nodes if plan.spec.trainer else None
+def _requested_nodes(job: JobView) -> int | None:
+    return job.spec.trainer.num_nodes if job.spec.trainer else None

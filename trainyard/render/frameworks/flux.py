@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Final
@@ -20,9 +20,11 @@ from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.flux_scripts import INIT, BrokerConfig, entrypoint
 from trainyard.render.frameworks.roles import take_command
 from trainyard.render.hosts import subdomain
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
-from trainyard.render.working_state import Plan
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "Flux", "FluxPolicy"]
 
@@ -91,55 +93,53 @@ class Flux(Framework[FluxPolicy]):
 
     keys = "curve"
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield invalid numbers of processes, and an init container with the name of the installer."""
-        tasks = _requested_tasks(plan)
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield invalid numbers of processes, indivisible GPUs, and an init container named as the installer."""
+        tasks = _requested_tasks(job)
         if tasks < 1:
             yield Finding(
                 "spec.trainer.numProcPerNode",
                 f"must be greater than or equal to 1 for Flux TrainJob, not {tasks}",
                 "use 1 or more",
             )
-        nodes = _nodes(plan)
+        nodes = _nodes(job)
         if nodes is not None and any(entry["name"] == _INSTALLER for entry in nodes.pod.get("initContainers", ())):
             yield Finding(
                 "spec.trainer.initContainers",
                 f"InitContainer '{_INSTALLER}' is reserved",
                 "rename it in the runtime: the framework adds one of this name",
             )
-
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield GPUs that cannot be divided evenly among the processes."""
-        if _requested_tasks(plan) < 1:
-            return
-        share = _share(plan)
-        if not share.divides:
-            yield Finding(
+        share = _share(job)
+        if tasks >= 1 and not share.divides:
+            yield Finding.warning(
                 "spec.trainer.numProcPerNode",
                 f"{share.gpus} GPUs cannot be divided among {share.tasks} processes: each process sees all of them",
                 "use a divisor of the number of GPUs of a node, or choose devices in the program",
             )
 
-    def apply(self, plan: Plan) -> None:
-        """Wrap the command, and add Flux, its configuration and its key to the pods."""
-        nodes = _nodes(plan)
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Wrap the command, and add Flux, its configuration and its key to the pods.
+
+        Return the ConfigMap with scripts and configuration, and the Secret with the CURVE key of the brokers.
+        """
+        nodes = _nodes(builder)
         container = _container(nodes)
         if nodes is None or container is None:
-            return
-        image = _settings(plan, container)["FLUX_VIEW_IMAGE"]
-        command = take_command(plan, container)
+            return ()
+        settings = _settings(builder, container)
+        command = take_command(builder, container)
         container["command"] = ["/bin/bash", f"{_SCRIPTS_PATH}/entrypoint.sh"]
         container.pop("args", None)
         if command:
             container["args"] = command
-        for volume in _volumes(plan):
+        for volume in _volumes(builder):
             upsert_volume(nodes.pod, volume)
         install = {"name": _INSTALL, "mountPath": _INSTALL_PATH}
         scripts = {"name": _SCRIPTS, "mountPath": _SCRIPTS_PATH, "readOnly": True}
         nodes.pod.setdefault("initContainers", []).append(
             {
                 "name": _INSTALLER,
-                "image": image,
+                "image": settings["FLUX_VIEW_IMAGE"],
                 "command": ["/bin/bash", f"{_SCRIPTS_PATH}/init.sh"],
                 "volumeMounts": [install, scripts],
             }
@@ -152,56 +152,55 @@ class Flux(Framework[FluxPolicy]):
             {"name": _MEMORY, "mountPath": _MEMORY_PATH},
         ):
             upsert_mount(container, mount)
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the ConfigMap with scripts and configuration, and the Secret with the CURVE key of the brokers."""
-        nodes = _nodes(plan)
-        container = _container(nodes)
-        if nodes is None or container is None:
-            return
-        settings = _settings(plan, container)
-        count, share = max(1, nodes.count), _share(plan)
-        prefix = f"{plan.name}-{nodes.name}-0-"
-        hosts = f"{prefix}[{_range(count)}]"
-        config = BrokerConfig(settings["FLUX_NETWORK_DEVICE"], subdomain(plan), hosts, settings["FLUX_QUEUE_POLICY"])
-        resources = [f"--cores={_range(share.tasks)}"]
-        options = ["-N", str(count), "-n", str(count * share.tasks)]
-        if share.gpus:
-            resources.append(f"--gpus={_range(share.gpus)}")
-            per_task = ["-g", str(share.gpus // share.tasks)]
-            options += per_task if share.divides else ["-o", "gpu-affinity=off"]
-        yield {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": plan.metadata(f"{plan.name}-{_SCRIPTS}"),
-            "data": {
-                "broker.toml": config.text(),
-                "entrypoint.sh": entrypoint(f"{prefix}0", hosts, resources, options),
-                "init.sh": INIT,
-            },
-        }
-        keys = plan.context.keys or {}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": plan.metadata(f"{plan.name}-{_CURVE}"),
-            "type": "Opaque",
-            "immutable": True,
-            "stringData": {_KEY: keys.get(_KEY, f"<{_KEY}: generated once by the controller>")},
-        }
+        return _scripts(builder, nodes, settings), _key(builder)
 
 
-def _nodes(plan: Plan) -> PodSet | None:
-    return plan.trainer or plan.pod_set(CONTAINER_NODE)
+def _scripts(builder: JobSetBuilder, nodes: PodSet, settings: Mapping[str, str]) -> Body:
+    count, share = max(1, nodes.count), _share(builder)
+    prefix = f"{builder.name}-{nodes.name}-0-"
+    hosts = f"{prefix}[{_range(count)}]"
+    config = BrokerConfig(settings["FLUX_NETWORK_DEVICE"], subdomain(builder), hosts, settings["FLUX_QUEUE_POLICY"])
+    resources = [f"--cores={_range(share.tasks)}"]
+    options = ["-N", str(count), "-n", str(count * share.tasks)]
+    if share.gpus:
+        resources.append(f"--gpus={_range(share.gpus)}")
+        per_task = ["-g", str(share.gpus // share.tasks)]
+        options += per_task if share.divides else ["-o", "gpu-affinity=off"]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": builder.metadata(f"{builder.name}-{_SCRIPTS}"),
+        "data": {
+            "broker.toml": config.text(),
+            "entrypoint.sh": entrypoint(f"{prefix}0", hosts, resources, options),
+            "init.sh": INIT,
+        },
+    }
+
+
+def _key(builder: JobSetBuilder) -> Body:
+    keys = builder.context.keys or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": builder.metadata(f"{builder.name}-{_CURVE}"),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": {_KEY: keys.get(_KEY, f"<{_KEY}: generated once by the controller>")},
+    }
+
+
+def _nodes(job: JobView) -> PodSet | None:
+    return job.trainer or job.pod_set(CONTAINER_NODE)
 
 
 def _container(nodes: PodSet | None) -> Body | None:
     return (nodes.main_container or nodes.container(CONTAINER_NODE)) if nodes else None
 
 
-def _settings(plan: Plan, container: Body) -> dict[str, str]:
+def _settings(builder: JobSetBuilder, container: Body) -> dict[str, str]:
     """Return the settings of Flux from variables of the training container; the TrainJob takes precedence."""
-    trainer = plan.spec.trainer
+    trainer = builder.spec.trainer
     settings = dict(_SETTINGS)
     for variable in (*container.get("env", ()), *((trainer.env if trainer else None) or ())):
         if variable["name"] in settings and variable.get("value"):
@@ -209,30 +208,30 @@ def _settings(plan: Plan, container: Body) -> dict[str, str]:
     return settings
 
 
-def _requested_tasks(plan: Plan) -> int:
-    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Flux)
+def _requested_tasks(job: JobView) -> int:
+    trainer, policy = job.spec.trainer, job.ml_policy.of(Flux)
     requested = trainer.num_proc_per_node if trainer else None
     if isinstance(requested, int):
         return requested
     return policy.num_proc_per_node if policy else 1
 
 
-def _share(plan: Plan) -> _Share:
-    return _Share(max(1, _requested_tasks(plan)), max(0, ceil(gpu_count(node_resources(plan)))))
+def _share(job: JobView) -> _Share:
+    return _Share(max(1, _requested_tasks(job)), max(0, ceil(gpu_count(node_resources(job)))))
 
 
 def _range(count: int) -> str:
     return "0" if count == 1 else f"0-{count - 1}"
 
 
-def _volumes(plan: Plan) -> list[Body]:
-    scripts = {"name": f"{plan.name}-{_SCRIPTS}", "defaultMode": 0o755}
+def _volumes(builder: JobSetBuilder) -> list[Body]:
+    scripts = {"name": f"{builder.name}-{_SCRIPTS}", "defaultMode": 0o755}
     return [
         {"name": _SOFTWARE, "emptyDir": {}},
         {"name": _INSTALL, "emptyDir": {}},
         {"name": _SCRIPTS, "configMap": scripts},
         {"name": _MEMORY, "emptyDir": {"medium": "Memory"}},
-        {"name": _CURVE, "secret": {"secretName": f"{plan.name}-{_CURVE}", "defaultMode": 0o400}},
+        {"name": _CURVE, "secret": {"secretName": f"{builder.name}-{_CURVE}", "defaultMode": 0o400}},
     ]
 
 

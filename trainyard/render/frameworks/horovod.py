@@ -14,7 +14,7 @@ from pydantic import Field
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.render.frameworks.mpi_implementations import HOROVOD, Implementation
 from trainyard.render.frameworks.ssh_launch import MountPath, SshLaunched
-from trainyard.render.working_state import Plan
+from trainyard.render.job_view import JobView
 
 __all__ = ["FRAMEWORK", "Horovod", "HorovodPolicy"]
 
@@ -41,11 +41,11 @@ class Horovod(SshLaunched[HorovodPolicy]):
     added = "Horovod with the host file and SSH keys of mpi"
     variables = ("OMPI_MCA_orte_*", "OMPI_MCA_plm_rsh_args", "HOROVOD_HOSTFILE", "HOROVOD_NUM_PROC")
 
-    def launch_policy(self, plan: Plan) -> HorovodPolicy:
+    def launch_policy(self, job: JobView) -> HorovodPolicy:
         """Return the Horovod policy of the runtime."""
-        return self.policy(plan) or HorovodPolicy()
+        return self.policy(job) or HorovodPolicy()
 
-    def implementation(self, plan: Plan) -> Implementation:
+    def implementation(self, job: JobView) -> Implementation:
         """Return host file and variables of horovodrun and mpirun."""
         return HOROVOD
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
-from trainyard.render.working_state import Plan
 
 __all__ = ["FRAMEWORK", "Jax", "JaxPolicy"]
 
@@ -35,21 +37,22 @@ class Jax(Framework[JaxPolicy]):
     variables = (_PROCESSES, _PROCESS, _COORDINATOR)
     may_be_set = True
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Insert the variables at the front, so that later ones can refer to them."""
-        nodes = plan.trainer
+        nodes = builder.trainer
         container = nodes.main_container if nodes else None
         if nodes is None or container is None:
-            return
+            return ()
         prepend_env(
             container,
             [
                 {"name": _PROCESSES, "value": str(nodes.count)},
                 field_ref_env(_PROCESS, JOB_COMPLETION_INDEX_FIELD),
-                {"name": _COORDINATOR, "value": f"{host(plan, nodes)}:{TRAINER_PORT}"},
+                {"name": _COORDINATOR, "value": f"{host(builder, nodes)}:{TRAINER_PORT}"},
             ],
         )
         add_port(container)
+        return ()
 
 
 FRAMEWORK: Final = Jax()

@@ -9,7 +9,7 @@ from pydantic import Field
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.render.frameworks.mpi_implementations import IMPLEMENTATIONS, Implementation
 from trainyard.render.frameworks.ssh_launch import MountPath, SshLaunched
-from trainyard.render.working_state import Plan
+from trainyard.render.job_view import JobView
 
 __all__ = ["FRAMEWORK", "Mpi", "MpiPolicy"]
 
@@ -45,13 +45,13 @@ class Mpi(SshLaunched[MpiPolicy]):
         "HYDRA_LAUNCH*",
     )
 
-    def launch_policy(self, plan: Plan) -> MpiPolicy:
+    def launch_policy(self, job: JobView) -> MpiPolicy:
         """Return the MPI policy of the runtime."""
-        return self.policy(plan) or MpiPolicy()
+        return self.policy(job) or MpiPolicy()
 
-    def implementation(self, plan: Plan) -> Implementation:
+    def implementation(self, job: JobView) -> Implementation:
         """Return the MPI implementation of the runtime."""
-        return IMPLEMENTATIONS[self.launch_policy(plan).mpi_implementation]
+        return IMPLEMENTATIONS[self.launch_policy(job).mpi_implementation]
 
 
 FRAMEWORK: Final = Mpi()

@@ -27,10 +27,12 @@ from trainyard.render.frameworks.roles import (
     succeed_with,
 )
 from trainyard.render.hosts import host, hosts, subdomain
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
-from trainyard.render.working_state import Plan
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "Paddle", "PaddlePolicy"]
 
@@ -68,10 +70,10 @@ class Paddle(Framework[PaddlePolicy]):
 
     reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield reserved variables, invalid numbers of processes, and servers without a unique index."""
-        yield from reserved_errors(plan, self.reserved)
-        trainer = plan.spec.trainer
+        yield from reserved_errors(job, self.reserved)
+        trainer = job.spec.trainer
         requested = trainer.num_proc_per_node if trainer else None
         if isinstance(requested, int) and requested < 1:
             yield Finding(
@@ -79,7 +81,7 @@ class Paddle(Framework[PaddlePolicy]):
                 f"must be greater than or equal to 1 for Paddle TrainJob, not {requested}",
                 "use 1 or more, or remove it for one process per GPU",
             )
-        servers = list(_server_sets(plan))
+        servers = list(_server_sets(job))
         for pod_set in servers:
             yield from check_indexes(pod_set)
         if len(servers) > 1:
@@ -89,76 +91,79 @@ class Paddle(Framework[PaddlePolicy]):
                 f"keep one of {' and '.join(_SERVER_JOBS)}",
             )
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Insert the variables at the front, so that later ones can refer to them."""
-        nodes = plan.trainer
+        nodes = builder.trainer
         container = nodes.main_container if nodes else None
         if nodes is None or container is None:
-            return
-        servers = next(_server_sets(plan), None)
+            return ()
+        servers = next(_server_sets(builder), None)
         server_container = role_container(servers) if servers else None
         if servers is None or server_container is None:
-            _collective(plan, nodes, container)
+            _collective(builder, nodes, container)
         else:
-            _with_servers(plan, nodes, container, servers, server_container)
+            _with_servers(builder, nodes, container, servers, server_container)
+        return ()
 
 
-def _collective(plan: Plan, nodes: PodSet, container: Body) -> None:
+def _collective(builder: JobSetBuilder, nodes: PodSet, container: Body) -> None:
     port = named_port(container, _PORT_NAME, _PORT)
     prepend_env(
         container,
         [
             index_variable(_RANK, nodes),
-            {"name": _OWN_HOST, "value": _own_host(plan, nodes, _RANK)},
-            {"name": _MASTER, "value": f"{host(plan, nodes)}:{port}"},
+            {"name": _OWN_HOST, "value": _own_host(builder, nodes, _RANK)},
+            {"name": _MASTER, "value": f"{host(builder, nodes)}:{port}"},
             {"name": _NODES, "value": str(nodes.count)},
-            {"name": _PROCESSES, "value": str(_processes(plan))},
-            {"name": _JOB, "value": plan.name},
+            {"name": _PROCESSES, "value": str(_processes(builder))},
+            {"name": _JOB, "value": builder.name},
         ],
     )
     add_port(container, port)
 
 
-def _with_servers(plan: Plan, nodes: PodSet, container: Body, servers: PodSet, server_container: Body) -> None:
+def _with_servers(
+    builder: JobSetBuilder, nodes: PodSet, container: Body, servers: PodSet, server_container: Body
+) -> None:
     server_port = named_port(server_container, _PORT_NAME, _PORT)
     first_port = named_port(container, _PORT_NAME, _PORT)
-    ports = range(first_port, first_port + _processes(plan))
+    ports = range(first_port, first_port + _processes(builder))
     common = [
-        {"name": _SERVERS, "value": ",".join(f"{name}:{server_port}" for name in hosts(plan, servers))},
-        {"name": _TRAINERS, "value": ",".join(f"{name}:{port}" for name in hosts(plan, nodes) for port in ports)},
+        {"name": _SERVERS, "value": ",".join(f"{name}:{server_port}" for name in hosts(builder, servers))},
+        {"name": _TRAINERS, "value": ",".join(f"{name}:{port}" for name in hosts(builder, nodes) for port in ports)},
         {"name": _NODES, "value": str(nodes.pods + servers.pods)},
-        {"name": _JOB, "value": plan.name},
+        {"name": _JOB, "value": builder.name},
     ]
-    share_program(plan, servers)
+    share_program(builder, servers)
     # PADDLE_RANK would be interpreted as the rank of a trainer, so the index has a name that Paddle ignores.
     for pod_set, part in ((nodes, container), (servers, server_container)):
-        own = {"name": _OWN_HOST, "value": _own_host(plan, pod_set, _POD_INDEX)}
+        own = {"name": _OWN_HOST, "value": _own_host(builder, pod_set, _POD_INDEX)}
         prepend_env(part, [index_variable(_POD_INDEX, pod_set), own, *common])
     for port in ports:
         add_port(container, port)
     add_port(server_container, server_port)
-    succeed_with(plan, nodes)
+    succeed_with(builder, nodes)
 
 
-def _server_sets(plan: Plan) -> Iterator[PodSet]:
-    return (pod_set for pod_set in plan.pod_sets if pod_set.name in _SERVER_JOBS and pod_set is not plan.trainer)
+def _server_sets(job: JobView) -> Iterator[PodSet]:
+    return (pod_set for pod_set in job.pod_sets if pod_set.name in _SERVER_JOBS and pod_set is not job.trainer)
 
 
-def _own_host(plan: Plan, pod_set: PodSet, index: str) -> str:
+def _own_host(job: JobView, pod_set: PodSet, index: str) -> str:
     """Return the host name of the pod; the kubelet expands the index from the preceding variable."""
     suffix = f"$({index})-0" if pod_set.replicas > 1 else f"0-$({index})"
-    return f"{plan.name}-{pod_set.name}-{suffix}.{subdomain(plan)}"
+    return f"{job.name}-{pod_set.name}-{suffix}.{subdomain(job)}"
 
 
-def _processes(plan: Plan) -> int:
+def _processes(job: JobView) -> int:
     """Return the processes per node: set by TrainJob or runtime, otherwise one per GPU."""
-    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Paddle)
+    trainer, policy = job.spec.trainer, job.ml_policy.of(Paddle)
     requested = trainer.num_proc_per_node if trainer else None
     if requested is None and policy:
         requested = policy.num_proc_per_node
     if isinstance(requested, int):
         return max(1, requested)
-    resources = node_resources(plan)
+    resources = node_resources(job)
     if requested == "cpu":
         return max(1, ceil(cpu_count(resources)))
     return max(1, ceil(gpu_count(resources)))

@@ -35,10 +35,13 @@ from trainyard.render.frameworks.roles import (
     take_command,
 )
 from trainyard.render.hosts import host
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import add_port, prepend_env, section, upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
-from trainyard.render.working_state import Plan
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "Ray", "RayPolicy"]
 
@@ -108,21 +111,22 @@ class Ray(Framework[RayPolicy]):
 
     reserved = frozenset({_ADDRESS, _API_ADDRESS, _HEAD_HOST, _NODES})
 
-    def counts(self, plan: Plan) -> None:
+    def resolve(self, resolution: Resolution) -> None:
         """Apply numNodes to the workers if the head is a separate replicatedJob."""
-        layout = _layout(plan)
+        layout = _layout(resolution)
         if layout is None:
             return
-        number_workers(plan, layout.workers)
-        if plan.trainer is not None and plan.trainer is not layout.workers:
-            restore_resources(plan, plan.trainer)
+        number_workers(resolution, layout.workers)
+        trainer = resolution.trainer
+        if trainer is not None and trainer.name != layout.workers.name:
+            restore_resources(resolution, trainer)
         if not layout.single_pod_set:
-            layout.head.count = 1
+            resolution.set_count(layout.head.name, 1)
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield reserved variables, and more than one head."""
-        yield from reserved_errors(plan, self.reserved)
-        layout = _layout(plan)
+        yield from reserved_errors(job, self.reserved)
+        layout = _layout(job)
         if layout is not None and layout.head.replicas > 1:
             yield Finding(
                 "spec.runtimeRef",
@@ -130,38 +134,39 @@ class Ray(Framework[RayPolicy]):
                 "remove replicas",
             )
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Start Ray in the pods, and the driver after all of them have joined."""
-        layout = _layout(plan)
+        layout = _layout(builder)
         if layout is None:
-            return
-        _start_head(plan, layout)
+            return ()
+        _start_head(builder, layout)
         if not layout.single_pod_set:
-            _start_worker(plan, layout)
+            _start_worker(builder, layout)
         for pod_set in (layout.head, layout.workers)[: 1 if layout.single_pod_set else 2]:
             container = role_container(pod_set)
             if container is not None:
-                if pod_set is not plan.trainer:
-                    set_image_and_env(plan, container)
-                prepend_env(container, _variables(plan, layout))
+                if pod_set is not builder.trainer:
+                    set_image_and_env(builder, container)
+                prepend_env(container, _variables(builder, layout))
                 _mount_shared_memory(pod_set, container)
         if layout.submits:
             container = role_container(layout.driver)
             if container is not None:
-                prepend_env(container, _variables(plan, layout, is_node=False))
-        _complete_with_driver(plan, layout)
+                prepend_env(container, _variables(builder, layout, is_node=False))
+        _complete_with_driver(builder, layout)
+        return ()
 
 
-def _layout(plan: Plan) -> _Layout | None:
-    trainer = plan.trainer
+def _layout(job: JobView) -> _Layout | None:
+    trainer = job.trainer
     if trainer is None or trainer.main_container is None:
         return None
-    head = plan.pod_set(_HEAD) or trainer
-    workers = plan.pod_set(CONTAINER_NODE) or head
+    head = job.pod_set(_HEAD) or trainer
+    workers = job.pod_set(CONTAINER_NODE) or head
     return _Layout(head, workers, driver=head if trainer is workers else trainer)
 
 
-def _start_head(plan: Plan, layout: _Layout) -> None:
+def _start_head(builder: JobSetBuilder, layout: _Layout) -> None:
     container = role_container(layout.head)
     if container is None:
         return
@@ -170,7 +175,7 @@ def _start_head(plan: Plan, layout: _Layout) -> None:
     if layout.submits:
         command = [*container.get("command", ()), *container.get("args", ())]
     else:
-        command = take_command(plan, container)
+        command = take_command(builder, container)
     container.pop("args", None)
     if _START in " ".join(command):
         container["command"] = command
@@ -181,7 +186,7 @@ def _start_head(plan: Plan, layout: _Layout) -> None:
         container["args"] = command
 
 
-def _start_worker(plan: Plan, layout: _Layout) -> None:
+def _start_worker(builder: JobSetBuilder, layout: _Layout) -> None:
     container = role_container(layout.workers)
     if container is None:
         return
@@ -199,8 +204,8 @@ def _with_options(script: str, container: Body) -> str:
     return script.replace("@PORT@", str(_PORT)).replace("@OPTIONS@", " ".join(options))
 
 
-def _variables(plan: Plan, layout: _Layout, *, is_node: bool = True) -> list[Body]:
-    name = host(plan, layout.head)
+def _variables(job: JobView, layout: _Layout, *, is_node: bool = True) -> list[Body]:
+    name = host(job, layout.head)
     api = f"http://{name}:{_DASHBOARD_PORT}"
     return [
         {"name": _HEAD_HOST, "value": name},
@@ -218,13 +223,13 @@ def _mount_shared_memory(pod_set: PodSet, container: Body) -> None:
     upsert_mount(container, {"name": _MEMORY_VOLUME, "mountPath": _MEMORY_PATH})
 
 
-def _complete_with_driver(plan: Plan, layout: _Layout) -> None:
+def _complete_with_driver(builder: JobSetBuilder, layout: _Layout) -> None:
     """Complete the job with its driver: the other pods never complete."""
     if layout.nodes > 1 and layout.single_pod_set:
         rules = {"rules": [{"succeededIndexes": "0"}]}
         section(layout.head.job, "template", "spec").setdefault("successPolicy", rules)
     elif layout.driver is not layout.workers:
-        succeed_with(plan, layout.driver)
+        succeed_with(builder, layout.driver)
 
 
 FRAMEWORK: Final = Ray()

@@ -8,11 +8,11 @@ from typing import Final
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, JOB_COMPLETION_INDEX_FIELD
 from trainyard.checks.finding import Finding
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.merge import merge_resources
 from trainyard.render.pod_editing import copied, field_ref_env, upsert_env
 from trainyard.render.pod_set import PodSet
-from trainyard.render.template import template_of
-from trainyard.render.working_state import Plan
+from trainyard.render.resolution import Resolution
 
 __all__ = [
     "check_indexes",
@@ -60,40 +60,37 @@ def check_indexes(pod_set: PodSet) -> Iterator[Finding]:
         )
 
 
-def number_workers(plan: Plan, workers: PodSet) -> None:
+def number_workers(resolution: Resolution, workers: PodSet) -> None:
     """Apply numNodes and resourcesPerNode to the workers if another replicatedJob is labeled as the trainer.
 
     The labeled one has a single pod. If neither TrainJob nor runtime set numNodes, the workers keep their parallelism.
     """
-    labeled = plan.trainer
-    if labeled is None or labeled is workers:
+    labeled = resolution.trainer
+    if labeled is None or labeled.name == workers.name:
         return
-    trainer = plan.spec.trainer
+    trainer = resolution.spec.trainer
     requested = trainer.num_nodes if trainer else None
-    nodes = plan.ml_policy.num_nodes if requested is None else requested
+    nodes = resolution.ml_policy.num_nodes if requested is None else requested
     if nodes is not None:
-        workers.count = nodes
-    labeled.count = 1
+        resolution.set_count(workers.name, nodes)
+    resolution.set_count(labeled.name, 1)
     container = role_container(workers)
     if container is not None and trainer is not None and trainer.resources_per_node is not None:
-        container["resources"] = merge_resources(container.get("resources", {}), copied(trainer.resources_per_node))
+        resources = merge_resources(container.get("resources", {}), copied(trainer.resources_per_node))
+        resolution.set_resources(workers.name, container["name"], resources)
 
 
-def restore_resources(plan: Plan, pod_set: PodSet) -> None:
+def restore_resources(resolution: Resolution, pod_set: PodSet) -> None:
     """Restore the resources of the runtime in a pod that is not a training node."""
     container = pod_set.main_container
-    job = next((job for job in template_of(plan.runtime).jobs if job["name"] == pod_set.name), None)
-    if container is None or job is None:
-        return
-    original = PodSet(copied(job), 1).container(container["name"])
-    container.pop("resources", None)
-    if original is not None and "resources" in original:
-        container["resources"] = original["resources"]
+    if container is not None:
+        resources = resolution.runtime_resources(pod_set.name, container["name"])
+        resolution.set_resources(pod_set.name, container["name"], resources)
 
 
-def set_image_and_env(plan: Plan, container: Body) -> None:
+def set_image_and_env(builder: JobSetBuilder, container: Body) -> None:
     """Set image and variables of the TrainJob in a container."""
-    trainer = plan.spec.trainer
+    trainer = builder.spec.trainer
     if trainer is None:
         return
     if trainer.image is not None:
@@ -101,40 +98,36 @@ def set_image_and_env(plan: Plan, container: Body) -> None:
     upsert_env(container, trainer.env or ())
 
 
-def share_program(plan: Plan, pod_set: PodSet) -> None:
+def share_program(builder: JobSetBuilder, pod_set: PodSet) -> None:
     """Set the TrainJob's program in the container ``node`` of another role; other containers keep their own."""
     container = pod_set.container(CONTAINER_NODE)
-    trainer = plan.spec.trainer
-    if trainer is None or container is None or pod_set is plan.trainer:
+    trainer = builder.spec.trainer
+    if trainer is None or container is None or pod_set is builder.trainer:
         return
-    set_image_and_env(plan, container)
+    set_image_and_env(builder, container)
     if trainer.command is not None:
         container["command"] = list(trainer.command)
     if trainer.args is not None:
         container["args"] = list(trainer.args)
 
 
-def take_command(plan: Plan, container: Body) -> list[str]:
+def take_command(builder: JobSetBuilder, container: Body) -> list[str]:
     """Return command and arguments of the training container, for a framework that starts the program itself.
 
-    They are removed from the TrainJob in the plan, and are not applied later.
+    They are removed from the builder, and are not applied later.
 
     Parameters
     ----------
     container
         The training container; its own command is kept until the framework replaces it.
     """
-    trainer = plan.spec.trainer
-    command, arguments = container.get("command", ()), container.get("args", ())
-    if trainer is not None:
-        command = command if trainer.command is None else trainer.command
-        arguments = arguments if trainer.args is None else trainer.args
-        without = trainer.model_copy(update={"command": None, "args": None})
-        plan.spec = plan.spec.model_copy(update={"trainer": without})
+    command = container.get("command", ()) if builder.command is None else builder.command
+    arguments = container.get("args", ()) if builder.args is None else builder.args
+    builder.command = builder.args = None
     return [*command, *arguments]
 
 
-def succeed_with(plan: Plan, pod_set: PodSet) -> None:
+def succeed_with(builder: JobSetBuilder, pod_set: PodSet) -> None:
     """Complete the JobSet with one replicatedJob, as others never complete, unless the runtime has a successPolicy."""
     policy = {"operator": "All", "targetReplicatedJobs": [pod_set.name]}
-    plan.job_set_spec.setdefault("successPolicy", policy)
+    builder.job_set_spec.setdefault("successPolicy", policy)

@@ -17,19 +17,20 @@ from typing import Annotated, ClassVar, Final, Protocol, TypeVar
 from pydantic import Field
 
 from trainyard.api import Body, KubernetesModel
-from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
+from trainyard.api.constants import CONTAINER_NODE, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
 from trainyard.render.hosts import hosts
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.merge import merge_resources
-from trainyard.render.pod_editing import copied, prepend_env, section, upsert_env, upsert_mount, upsert_volume
-from trainyard.render.pod_set import LAUNCHER
-from trainyard.render.removal import remove_pod_set
+from trainyard.render.pod_editing import copied, prepend_env, upsert_env, upsert_mount, upsert_volume
+from trainyard.render.pod_set import LAUNCHER, PodSet
 from trainyard.render.reserved_env import reserved_errors
-from trainyard.render.template import template_of
-from trainyard.render.working_state import Plan, PodSet
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["LaunchPolicy", "MountPath", "SshLaunched"]
 
@@ -42,7 +43,6 @@ _PRIVATE_KEY: Final = "ssh-privatekey"
 _PUBLIC_KEY: Final = "ssh-publickey"
 _PLACEHOLDER: Final = "<{}: generated once by the controller>"
 _ROOT_HOME: Final = "/root"
-_LABELS: Final = (("template",), ("template", "spec", "template"))
 
 
 MountPath = Annotated[str, Field(min_length=1, max_length=4096, alias="sshAuthMountPath")]
@@ -75,32 +75,35 @@ class SshLaunched(Framework[Policy]):
     title: ClassVar[str]
     """Name of the framework in messages."""
 
-    def launch_policy(self, plan: Plan) -> LaunchPolicy:
+    def launch_policy(self, job: JobView) -> LaunchPolicy:
         """Return the policy of the runtime, with defaults."""
         raise NotImplementedError
 
-    def implementation(self, plan: Plan) -> Implementation:
+    def implementation(self, job: JobView) -> Implementation:
         """Return host file format and variables of the launcher."""
         raise NotImplementedError
 
-    def counts(self, plan: Plan) -> None:
+    def resolve(self, resolution: Resolution) -> None:
         """Label the launcher as the trainer, and set counts and resources of launcher and nodes."""
-        _assign_trainer(plan)
-        launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
+        _assign_trainer(resolution)
+        launcher, node = resolution.pod_set(LAUNCHER), resolution.pod_set(_NODE)
         if launcher is not None:
-            launcher.count = 1
+            resolution.set_count(LAUNCHER, 1)
         if node is not None:
-            node.count = self._workers(plan, node, with_launcher=launcher is not None)
-            if node.count == 0:
-                remove_pod_set(plan, _NODE)
-        self._place_resources(plan)
+            workers = self._workers(resolution, node, with_launcher=launcher is not None)
+            if workers == 0:
+                resolution.remove(_NODE)
+            else:
+                resolution.set_count(_NODE, workers)
+        self._place_resources(resolution)
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield invalid numbers, variables and paths."""
-        yield from self._process_errors(plan)
-        yield from reserved_errors(plan, frozenset(self.implementation(plan).variables))
-        trainer, policy = plan.spec.trainer, self.launch_policy(plan)
-        both = plan.pod_set(LAUNCHER) is not None and plan.pod_set(_NODE) is not None
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield invalid numbers, variables and paths, and runtimes without a launcher or without nodes."""
+        yield from self._process_errors(job)
+        yield from reserved_errors(job, frozenset(self.implementation(job).variables))
+        trainer, policy = job.spec.trainer, self.launch_policy(job)
+        launcher, node = job.pod_set(LAUNCHER), job.pod_set(_NODE)
+        both = launcher is not None and node is not None
         if trainer and (trainer.num_nodes or 1) >= 2 and policy.run_launcher_as_node and not both:
             yield Finding(
                 "spec.trainer.numNodes",
@@ -115,105 +118,100 @@ class SshLaunched(Framework[Policy]):
                 f"spec.mlPolicy.{self.name}.sshAuthMountPath of the runtime cannot be {path!r}",
                 f"name the .ssh directory of the user in the image, not {HOST_FILE_DIRECTORY}",
             )
-
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield runtimes without a launcher or without nodes."""
-        launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
         if launcher is None or _container(launcher) is None:
             yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
-        if (node is None and not self.launch_policy(plan).run_launcher_as_node) or (node and _container(node) is None):
+        if (node is None and not policy.run_launcher_as_node) or (node and _container(node) is None):
             yield _incomplete(_NODE, node, "there is no node to start processes on")
 
-    def apply(self, plan: Plan) -> None:
-        """Mount keys and host file, and set variables of the launcher and image and variables of the nodes."""
-        slots = self._slots(plan)
-        for pod_set in _launcher_and_nodes(plan):
-            upsert_volume(pod_set.pod, _keys_volume(plan, self.launch_policy(plan).ssh_auth_mount_path))
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Mount keys and host file, and set variables of the launcher and image and variables of the nodes.
+
+        Return the Secret with the keys and the ConfigMap with the host file.
+        """
+        policy, implementation = self.launch_policy(builder), self.implementation(builder)
+        slots, addresses = self._slots(builder), self._hosts(builder)
+        for pod_set in _launcher_and_nodes(builder):
+            upsert_volume(pod_set.pod, _keys_volume(builder, policy.ssh_auth_mount_path))
             container = _container(pod_set)
             if container is not None:
-                upsert_mount(
-                    container, {"name": _KEYS_VOLUME, "mountPath": self.launch_policy(plan).ssh_auth_mount_path}
-                )
-        launcher = plan.pod_set(LAUNCHER)
+                upsert_mount(container, {"name": _KEYS_VOLUME, "mountPath": policy.ssh_auth_mount_path})
+        launcher = builder.pod_set(LAUNCHER)
         if launcher is not None:
-            upsert_volume(launcher.pod, _host_file_volume(plan))
+            upsert_volume(launcher.pod, _host_file_volume(builder))
             container = _container(launcher)
             if container is not None:
                 upsert_mount(container, {"name": _HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
-                _set_variables(container, self.implementation(plan), slots, slots * max(1, len(self._hosts(plan))))
-        _configure_workers(plan)
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the Secret with the keys and the ConfigMap with the host file."""
-        given = plan.context.keys or {}
-        yield {
+                _set_variables(container, implementation, slots, slots * max(1, len(addresses)))
+        _configure_workers(builder)
+        given = builder.context.keys or {}
+        secret = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": plan.metadata(f"{plan.name}-{_KEYS_VOLUME}"),
+            "metadata": builder.metadata(f"{builder.name}-{_KEYS_VOLUME}"),
             "type": "kubernetes.io/ssh-auth",
             "immutable": True,
             "stringData": {name: given.get(name, _PLACEHOLDER.format(name)) for name in (_PRIVATE_KEY, _PUBLIC_KEY)},
         }
-        yield {
+        host_file = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": plan.metadata(f"{plan.name}-{_HOST_FILE_VOLUME}"),
-            "data": {HOST_FILE_NAME: self.implementation(plan).host_file(self._hosts(plan), self._slots(plan))},
+            "metadata": builder.metadata(f"{builder.name}-{_HOST_FILE_VOLUME}"),
+            "data": {HOST_FILE_NAME: implementation.host_file(addresses, slots)},
         }
+        return secret, host_file
 
-    def _workers(self, plan: Plan, node: PodSet, *, with_launcher: bool) -> int:
+    def _workers(self, job: JobView, node: PodSet, *, with_launcher: bool) -> int:
         """Return the number of pods of ``node``.
 
         If the TrainJob does not set numNodes, a higher parallelism of ``node`` takes precedence over numNodes of the
         runtime.
         """
-        requested = plan.spec.trainer.num_nodes if plan.spec.trainer else None
-        nodes = max(requested if requested is not None else plan.ml_policy.num_nodes or 1, 1)
-        workers = nodes - 1 if with_launcher and self.launch_policy(plan).run_launcher_as_node else nodes
+        requested = job.spec.trainer.num_nodes if job.spec.trainer else None
+        nodes = max(requested if requested is not None else job.ml_policy.num_nodes or 1, 1)
+        workers = nodes - 1 if with_launcher and self.launch_policy(job).run_launcher_as_node else nodes
         own = int(node.job["template"]["spec"].get("parallelism", 1))
         return own if requested is None and own > max(workers, 1) else workers
 
-    def _launcher_trains(self, plan: Plan) -> bool:
-        return self.launch_policy(plan).run_launcher_as_node or plan.pod_set(_NODE) is None
+    def _launcher_trains(self, job: JobView) -> bool:
+        return self.launch_policy(job).run_launcher_as_node or job.pod_set(_NODE) is None
 
-    def _place_resources(self, plan: Plan) -> None:
+    def _place_resources(self, resolution: Resolution) -> None:
         """Set the resources of the TrainJob on each training node, but not on a launcher that does not train."""
-        requested = plan.spec.trainer.resources_per_node if plan.spec.trainer else None
-        if requested is None or not _launcher_is_trainer(plan):
+        requested = resolution.spec.trainer.resources_per_node if resolution.spec.trainer else None
+        if requested is None or not _launcher_is_trainer(resolution):
             return
-        for pod_set in _launcher_and_nodes(plan):
+        for pod_set in _launcher_and_nodes(resolution):
             container = _container(pod_set)
             if container is None:
                 continue
-            resources = merge_resources(_template_resources(plan, pod_set.name, container["name"]), {})
-            if pod_set.name != LAUNCHER or self._launcher_trains(plan):
+            own = resolution.runtime_resources(pod_set.name, container["name"])
+            resources = merge_resources(own or {}, {})
+            if pod_set.name != LAUNCHER or self._launcher_trains(resolution):
                 resources = merge_resources(resources, copied(requested))
-            container.pop("resources", None)
-            if resources:
-                container["resources"] = resources
+            resolution.set_resources(pod_set.name, container["name"], resources or None)
 
-    def _slots(self, plan: Plan) -> int:
+    def _slots(self, job: JobView) -> int:
         """Return the processes per node: set by TrainJob or runtime; if the runtime has the default 1, one per GPU."""
-        trainer, policy = plan.spec.trainer, self.launch_policy(plan)
+        trainer, policy = job.spec.trainer, self.launch_policy(job)
         if trainer and isinstance(trainer.num_proc_per_node, int):
             return trainer.num_proc_per_node
         if policy.num_proc_per_node != 1:
             return policy.num_proc_per_node
-        parts = {pod_set.name: pod_set for pod_set in _launcher_and_nodes(plan)}
+        parts = {pod_set.name: pod_set for pod_set in _launcher_and_nodes(job)}
         pod_set = parts.get(_NODE) or parts.get(LAUNCHER)
         container = _container(pod_set) if pod_set else None
         return max(1, ceil(gpu_count((container or {}).get("resources", {}))))
 
-    def _hosts(self, plan: Plan) -> list[str]:
+    def _hosts(self, job: JobView) -> list[str]:
         return [
             name
-            for pod_set in _launcher_and_nodes(plan)
-            if pod_set.name == _NODE or self.launch_policy(plan).run_launcher_as_node
-            for name in hosts(plan, pod_set)
+            for pod_set in _launcher_and_nodes(job)
+            if pod_set.name == _NODE or self.launch_policy(job).run_launcher_as_node
+            for name in hosts(job, pod_set)
         ]
 
-    def _process_errors(self, plan: Plan) -> Iterator[Finding]:
-        processes = plan.spec.trainer.num_proc_per_node if plan.spec.trainer else None
+    def _process_errors(self, job: ResolvedJob) -> Iterator[Finding]:
+        processes = job.spec.trainer.num_proc_per_node if job.spec.trainer else None
         if isinstance(processes, str):
             yield Finding(
                 "spec.trainer.numProcPerNode",
@@ -226,12 +224,14 @@ class SshLaunched(Framework[Policy]):
 
 def _incomplete(name: str, pod_set: PodSet | None, consequence: str) -> Finding:
     missing = f"replicatedJob {name}" if pod_set is None else f"container {_NODE} in replicatedJob {name}"
-    return Finding("spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime")
+    return Finding.warning(
+        "spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime"
+    )
 
 
-def _launcher_and_nodes(plan: Plan) -> list[PodSet]:
+def _launcher_and_nodes(job: JobView) -> list[PodSet]:
     """Return launcher and nodes, in the order of the runtime."""
-    return [pod_set for pod_set in plan.pod_sets if pod_set.name in (_NODE, LAUNCHER)]
+    return [pod_set for pod_set in job.pod_sets if pod_set.name in (_NODE, LAUNCHER)]
 
 
 def _container(pod_set: PodSet) -> Body | None:
@@ -240,29 +240,21 @@ def _container(pod_set: PodSet) -> Body | None:
     return pod_set.container(LAUNCHER) if found is None and pod_set.name == LAUNCHER else found
 
 
-def _assign_trainer(plan: Plan) -> None:
+def _assign_trainer(resolution: Resolution) -> None:
     """Label the launcher as the trainer if no replicatedJob is; remove the label of ``node`` if both have it."""
-    launcher, node = plan.pod_set(LAUNCHER), plan.pod_set(_NODE)
+    launcher, node = resolution.pod_set(LAUNCHER), resolution.pod_set(_NODE)
     if launcher is None:
         return
-    if plan.trainer is None and launcher.ancestor is None:
-        section(launcher.job, "template", "metadata", "labels")[ANCESTOR_LABEL] = TRAINER
-    if launcher.ancestor == TRAINER and node is not None and node.ancestor == TRAINER:
-        for path in _LABELS:
-            section(node.job, *path).get("metadata", {}).get("labels", {}).pop(ANCESTOR_LABEL, None)
+    if resolution.trainer is None and launcher.ancestor is None:
+        resolution.set_ancestor(LAUNCHER, TRAINER)
+    if _launcher_is_trainer(resolution) and node is not None and node.ancestor == TRAINER:
+        resolution.set_ancestor(_NODE, None)
 
 
-def _launcher_is_trainer(plan: Plan) -> bool:
+def _launcher_is_trainer(job: JobView) -> bool:
     """Return whether the launcher, and not another replicatedJob, runs the TrainJob's command."""
-    launcher = plan.pod_set(LAUNCHER)
+    launcher = job.pod_set(LAUNCHER)
     return launcher is not None and launcher.ancestor == TRAINER
-
-
-def _template_resources(plan: Plan, job: str, container: str) -> Body:
-    jobs = (entry for entry in template_of(plan.runtime).jobs if entry["name"] == job)
-    containers = (entry for found in jobs for entry in found["template"]["spec"]["template"]["spec"]["containers"])
-    resources: Body = next((entry.get("resources", {}) for entry in containers if entry["name"] == container), {})
-    return resources
 
 
 def _set_variables(container: Body, implementation: Implementation, slots: int, processes: int) -> None:
@@ -272,10 +264,10 @@ def _set_variables(container: Body, implementation: Implementation, slots: int, 
     prepend_env(container, [variable for variable in variables if variable["name"] not in kept])
 
 
-def _configure_workers(plan: Plan) -> None:
-    trainer, node = plan.spec.trainer, plan.pod_set(_NODE)
+def _configure_workers(builder: JobSetBuilder) -> None:
+    trainer, node = builder.spec.trainer, builder.pod_set(_NODE)
     container = _container(node) if node else None
-    if trainer is None or container is None or not _launcher_is_trainer(plan):
+    if trainer is None or container is None or not _launcher_is_trainer(builder):
         return
     if trainer.image is not None:
         container["image"] = trainer.image
@@ -283,14 +275,14 @@ def _configure_workers(plan: Plan) -> None:
         upsert_env(container, trainer.env)
 
 
-def _keys_volume(plan: Plan, folder: str) -> Body:
+def _keys_volume(builder: JobSetBuilder, folder: str) -> Body:
     public = {"key": _PUBLIC_KEY, "mode": 0o644}
     items = [
         {"key": _PRIVATE_KEY, "mode": _key_mode(folder), "path": "id_rsa"},
         {**public, "path": "id_rsa.pub"},
         {**public, "path": "authorized_keys"},
     ]
-    secret = {"secretName": f"{plan.name}-{_KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
+    secret = {"secretName": f"{builder.name}-{_KEYS_VOLUME}", "defaultMode": 0o400, "items": items}
     return {"name": _KEYS_VOLUME, "secret": secret}
 
 
@@ -302,6 +294,6 @@ def _key_mode(folder: str) -> int:
     return 0o600 if PurePosixPath(folder).is_relative_to(_ROOT_HOME) else 0o640
 
 
-def _host_file_volume(plan: Plan) -> Body:
+def _host_file_volume(builder: JobSetBuilder) -> Body:
     items = [{"key": HOST_FILE_NAME, "mode": 0o444, "path": HOST_FILE_NAME}]
-    return {"name": _HOST_FILE_VOLUME, "configMap": {"name": f"{plan.name}-{_HOST_FILE_VOLUME}", "items": items}}
+    return {"name": _HOST_FILE_VOLUME, "configMap": {"name": f"{builder.name}-{_HOST_FILE_VOLUME}", "items": items}}

@@ -28,10 +28,13 @@ from trainyard.render.frameworks.roles import (
     succeed_with,
 )
 from trainyard.render.hosts import hosts
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import add_port, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
-from trainyard.render.working_state import Plan
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "Tensorflow", "TensorflowPolicy"]
 
@@ -86,22 +89,23 @@ class Tensorflow(Framework[TensorflowPolicy]):
 
     reserved = frozenset({_CONFIG, _INDEX})
 
-    def counts(self, plan: Plan) -> None:
+    def resolve(self, resolution: Resolution) -> None:
         """Apply numNodes to the workers, regardless of which role is labeled as the trainer.
 
         With parameter servers, a chief only coordinates and does not get the accelerators of a worker.
         """
-        roles = {role.name: role for role in _roles(plan)}
+        roles = {role.name: role for role in _roles(resolution)}
         if _WORKER in roles:
-            number_workers(plan, roles[_WORKER].pod_set)
+            number_workers(resolution, roles[_WORKER].pod_set)
         coordinator = next((roles[name].pod_set for name in _COORDINATORS if name in roles), None)
-        if {_WORKER, _SERVER} <= roles.keys() and coordinator is not None and coordinator is plan.trainer:
-            restore_resources(plan, coordinator)
+        trainer = resolution.trainer
+        if {_WORKER, _SERVER} <= roles.keys() and coordinator and trainer and coordinator.name == trainer.name:
+            restore_resources(resolution, coordinator)
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield reserved variables, duplicate roles, and pods without a unique index."""
-        yield from reserved_errors(plan, self.reserved)
-        roles = _roles(plan)
+        yield from reserved_errors(job, self.reserved)
+        roles = _roles(job)
         taken = Counter("chief" if role.name in _COORDINATORS else role.name for role in roles)
         for name in sorted(name for name, times in taken.items() if times > 1):
             yield Finding(
@@ -112,18 +116,18 @@ class Tensorflow(Framework[TensorflowPolicy]):
         for role in roles:
             yield from check_indexes(role.pod_set)
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Set TF_CONFIG of each task; a single task has none, since TensorFlow then trains locally."""
-        roles = _roles(plan)
+        roles = _roles(builder)
         if sum(role.pod_set.pods for role in roles) <= 1:
-            return
+            return ()
         cluster = {
-            role.name: [f"{name}:{role.port}" for name in hosts(plan, role.pod_set)]
+            role.name: [f"{name}:{role.port}" for name in hosts(builder, role.pod_set)]
             for role in sorted(roles, key=lambda role: _order(role.name))
             if role.name in _CLUSTER
         }
         for role in roles:
-            share_program(plan, role.pod_set)
+            share_program(builder, role.pod_set)
             config = {"cluster": cluster, "task": {"type": role.name, "index": 0}}
             text = json.dumps(config, separators=(",", ":"))
             value = text.removesuffix("0}}") + f"$({_INDEX})}}}}"
@@ -135,13 +139,14 @@ class Tensorflow(Framework[TensorflowPolicy]):
                 (role for role in roles if role.name == _WORKER), None
             )
             if deciding is not None:
-                succeed_with(plan, deciding.pod_set)
+                succeed_with(builder, deciding.pod_set)
+        return ()
 
 
-def _roles(plan: Plan) -> list[_Role]:
-    trainer = plan.trainer
+def _roles(job: JobView) -> list[_Role]:
+    trainer = job.trainer
     found = []
-    for pod_set in plan.pod_sets:
+    for pod_set in job.pod_sets:
         name = _ROLES.get(pod_set.name, _WORKER if pod_set is trainer else None)
         container = role_container(pod_set)
         if name is not None and container is not None:

@@ -28,10 +28,13 @@ from trainyard.render.frameworks.elastic import (
 )
 from trainyard.render.frameworks.torchtune import check_torchtune, is_torchtune, set_command, torchtune_warnings
 from trainyard.render.hosts import host, subdomain
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
-from trainyard.render.working_state import Plan
+from trainyard.render.resolution import Resolution
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "RESERVED", "Torch", "TorchPolicy", "processes"]
 
@@ -108,37 +111,31 @@ class Torch(Framework[TorchPolicy]):
 
     reserved = RESERVED
 
-    def counts(self, plan: Plan) -> None:
+    def resolve(self, resolution: Resolution) -> None:
         """Set the number of pods of an elastic job."""
-        policy = _elastic_policy(plan)
+        policy = _elastic_policy(resolution)
         if policy is not None:
-            set_elastic_counts(plan, policy)
+            set_elastic_counts(resolution, policy)
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield reserved variables, missing injection targets, and errors of elastic training and torchtune."""
-        yield from _missing_targets(plan)
-        yield from _process_findings(plan)
-        policy = _elastic_policy(plan)
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield reserved variables, missing injection targets, and findings of elastic training and torchtune."""
+        yield from _missing_targets(job)
+        yield from _process_findings(job)
+        policy = _elastic_policy(job)
         if policy is not None:
-            yield from check_elastic(plan, policy)
-        yield from reserved_errors(plan, RESERVED if policy is None else RESERVED | ELASTIC_RESERVED)
-        if is_torchtune(plan):
-            yield from check_torchtune(plan, processes(plan))
-
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield settings without effect, and missing torchtune configurations."""
-        policy = _elastic_policy(plan)
-        if policy is not None:
+            yield from check_elastic(job, policy)
             yield from elastic_warnings(policy)
-        if is_torchtune(plan):
-            yield from torchtune_warnings(plan, processes(plan))
+        yield from reserved_errors(job, RESERVED if policy is None else RESERVED | ELASTIC_RESERVED)
+        if is_torchtune(job):
+            yield from check_torchtune(job, processes(job))
+            yield from torchtune_warnings(job, processes(job))
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Insert the variables at the front, so that later ones can refer to them."""
-        policy = _elastic_policy(plan)
-        trainer = plan.trainer
-        first_node = host(plan, trainer) if trainer else f"{plan.name}-{CONTAINER_NODE}-0-0.{subdomain(plan)}"
-        nodes, own_processes = _nodes(trainer), processes(plan)
+        policy = _elastic_policy(builder)
+        trainer = builder.trainer
+        first_node = host(builder, trainer) if trainer else f"{builder.name}-{CONTAINER_NODE}-0-0.{subdomain(builder)}"
+        nodes, own_processes = _nodes(trainer), processes(builder)
         common: list[Body] = [{"name": _NODES, "value": nodes}, {"name": _PROCESSES, "value": own_processes}]
         if policy is None:
             common.append(field_ref_env(_NODE_RANK, JOB_COMPLETION_INDEX_FIELD))
@@ -147,60 +144,61 @@ class Torch(Framework[TorchPolicy]):
                 {"name": _MASTER_PORT, "value": str(TRAINER_PORT)},
             ]
         else:
-            rendezvous = list(elastic_variables(plan, policy, first_node))
-            tolerate_pod_loss(plan, policy)
+            rendezvous = list(elastic_variables(builder, policy, first_node))
+            tolerate_pod_loss(builder, policy)
         aliases = {
             "TRAINER_NNODES": nodes,
             "TRAINER_NPROC_PER_NODE": own_processes,
             "TRAINER_NODE_0_HOSTNAME": first_node,
-            "TRAINER_JOB_ID": plan.name,
+            "TRAINER_JOB_ID": builder.name,
         }
         container = trainer.main_container if trainer else None
         if container is not None:
-            torchtune = is_torchtune(plan) and policy is None
+            torchtune = is_torchtune(builder) and policy is None
             variables = common if torchtune else [*common, *rendezvous]
-            prepend_env(container, [*variables, *_aliases(aliases, container, plan.spec.trainer)])
+            prepend_env(container, [*variables, *_aliases(aliases, container, builder.spec.trainer)])
             add_port(container)
-        for target, name in _targets(plan):
-            pod_set = plan.pod_set(target.job_name)
+        for target, name in _targets(builder):
+            pod_set = builder.pod_set(target.job_name)
             injected = pod_set.container(name, init=True) if pod_set else None
             if injected is not None:
                 prepend_env(injected, [*common, *rendezvous, *_aliases(aliases, injected)])
-        if is_torchtune(plan):
-            set_command(plan, own_processes, first_node)
+        if is_torchtune(builder):
+            set_command(builder, own_processes, first_node)
+        return ()
 
 
-def processes(plan: Plan) -> str:
+def processes(job: JobView) -> str:
     """Return the processes per node: a number, or a word if torchrun counts the devices.
 
     Precedence: TrainJob, runtime, ``auto``. Without GPUs, ``auto`` is the number of cores.
     """
-    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Torch)
+    trainer, policy = job.spec.trainer, job.ml_policy.of(Torch)
     requested = trainer.num_proc_per_node if trainer else None
     if requested is None and policy:
         requested = policy.num_proc_per_node
     if requested is None:
         requested = _AUTO
     if requested in (_AUTO, _CPU):
-        resources = node_resources(plan)
+        resources = node_resources(job)
         if requested == _CPU or not gpu_count(resources):
             return str(max(1, ceil(cpu_count(resources))))
     return str(requested)
 
 
-def _elastic_policy(plan: Plan) -> ElasticPolicy | None:
-    policy = plan.ml_policy.of(Torch)
+def _elastic_policy(job: JobView) -> ElasticPolicy | None:
+    policy = job.ml_policy.of(Torch)
     return policy.elastic_policy if policy else None
 
 
-def _process_findings(plan: Plan) -> Iterator[Finding]:
-    trainer, policy = plan.spec.trainer, plan.ml_policy.of(Torch)
+def _process_findings(job: ResolvedJob) -> Iterator[Finding]:
+    trainer, policy = job.spec.trainer, job.ml_policy.of(Torch)
     fix = f"use a number from 1 or one of {', '.join(_WORDS)}"
     message = f"must have an int value or [{' '.join(_WORDS)}]"
     if trainer and not _are_processes(trainer.num_proc_per_node):
         yield Finding("spec.trainer.numProcPerNode", message, fix)
     if policy and not _are_processes(policy.num_proc_per_node):
-        runtime = f'{plan.runtime.kind} "{plan.runtime.metadata.name}"'
+        runtime = f'{job.runtime.kind} "{job.runtime.metadata.name}"'
         yield Finding("spec.runtimeRef", f"{runtime} spec.mlPolicy.torch.numProcPerNode: {message}", fix)
 
 
@@ -215,17 +213,17 @@ def _nodes(trainer: PodSet | None) -> str:
     return str(trainer.count) if trainer.min_count is None else f"{trainer.min_count}:{trainer.count}"
 
 
-def _targets(plan: Plan) -> Iterator[tuple[EnvInjectionTarget, str]]:
-    policy = plan.ml_policy.of(Torch)
+def _targets(job: JobView) -> Iterator[tuple[EnvInjectionTarget, str]]:
+    policy = job.ml_policy.of(Torch)
     injection = policy.env_injection if policy else None
     for target in (injection.targets if injection else None) or ():
         for name in target.container_names:
             yield target, name
 
 
-def _missing_targets(plan: Plan) -> Iterator[Finding]:
-    for target, name in _targets(plan):
-        pod_set = plan.pod_set(target.job_name)
+def _missing_targets(job: ResolvedJob) -> Iterator[Finding]:
+    for target, name in _targets(job):
+        pod_set = job.pod_set(target.job_name)
         if pod_set is None or pod_set.container(name, init=True) is None:
             yield Finding(
                 "spec.runtimeRef",

@@ -15,7 +15,9 @@ from typing import Final
 from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER_PORT
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
-from trainyard.render.working_state import Plan
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["check_torchtune", "is_torchtune", "named_model", "set_command", "torchtune_warnings"]
 
@@ -83,12 +85,12 @@ _ONE_NODE: Final = {
 _MANY_NODES: Final = _Recipe("full_finetune_distributed", "full_multinode")
 
 
-def is_torchtune(plan: Plan) -> bool:
+def is_torchtune(job: JobView) -> bool:
     """Return whether the platform selects recipe and configuration of the TrainJob."""
-    return plan.spec.trainer is not None and plan.spec.trainer.command == _ENTRYPOINT
+    return job.spec.trainer is not None and job.spec.trainer.command == _ENTRYPOINT
 
 
-def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
+def check_torchtune(job: ResolvedJob, processes: str) -> Iterator[Finding]:
     """Yield unsupported models and methods, and arguments that are managed by the runtime.
 
     Parameters
@@ -96,7 +98,7 @@ def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
     processes
         Resolved processes per node: a number, or ``auto`` or ``gpu`` if torchrun counts the devices.
     """
-    model, method, recipe = _model(plan), _method(plan), _recipe(plan, processes)
+    model, method, recipe = _model(job), _method(job), _recipe(job, processes)
     if model not in _CONFIGS:
         yield Finding(
             _RUNTIME_NAME,
@@ -105,14 +107,14 @@ def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
             f"or annotated {TORCHTUNE_MODEL_ANNOTATION}",
         )
     else:
-        yield from _model_findings(plan, model, recipe)
-    if _nodes(plan) > 1 and method != _FULL:
+        yield from _model_findings(job, model, recipe)
+    if _nodes(job) > 1 and method != _FULL:
         yield Finding(
             "spec.trainer.numNodes",
             "LoRA fine-tuning is not supported for multi-node training in TorchTune",
             "set numNodes to 1, or remove the LoRA arguments",
         )
-    trainer = plan.spec.trainer
+    trainer = job.spec.trainer
     for index, argument in enumerate((trainer.args if trainer else None) or ()):
         key = _key(argument)
         if key in _MANAGED:
@@ -123,25 +125,25 @@ def check_torchtune(plan: Plan, processes: str) -> Iterator[Finding]:
             )
 
 
-def torchtune_warnings(plan: Plan, processes: str) -> Iterator[Finding]:
+def torchtune_warnings(job: ResolvedJob, processes: str) -> Iterator[Finding]:
     """Yield missing configurations, and process counts that have no effect on a single device."""
-    model, recipe = _model(plan), _recipe(plan, processes)
-    usable = model in _CONFIGS and next(_model_findings(plan, model, recipe), None) is None
+    model, recipe = _model(job), _recipe(job, processes)
+    usable = model in _CONFIGS and next(_model_findings(job, model, recipe), None) is None
     if usable and recipe.config not in _CONFIGS[model]:
-        yield Finding(
+        yield Finding.warning(
             "spec.trainer.command",
             f"torchtune 0.6 has no configuration {model}_{recipe.config}",
             "change numProcPerNode or the GPUs in resourcesPerNode, or use an image with a release that has it",
         )
     if not recipe.distributed and processes.isdigit() and int(processes) > 1:
-        yield Finding(
+        yield Finding.warning(
             "spec.trainer.numProcPerNode",
             f"{processes} has no effect: a node with one GPU trains in one process",
             "set it to 1, or request more GPUs in resourcesPerNode",
         )
 
 
-def set_command(plan: Plan, processes: str, first_node: str) -> None:
+def set_command(builder: JobSetBuilder, processes: str, first_node: str) -> None:
     """Complete the TrainJob's command with rendezvous, recipe, configuration and settings of the runtime.
 
     Parameters
@@ -151,18 +153,17 @@ def set_command(plan: Plan, processes: str, first_node: str) -> None:
     first_node
         Host name of the first node, the rendezvous endpoint.
     """
-    trainer = plan.spec.trainer
-    if trainer is None or not _has_container(plan):
+    if not _has_container(builder):
         return
-    recipe = _recipe(plan, processes)
+    recipe = _recipe(builder, processes)
     rendezvous = [f"--rdzv_endpoint={first_node}:{TRAINER_PORT}"] if recipe.distributed else []
-    config = f"{_model(plan)}_{recipe.config}"
-    command = [*_ENTRYPOINT, *rendezvous, recipe.name, _CONFIG, config, *_runtime_settings(plan)]
-    plan.spec = plan.spec.model_copy(update={"trainer": trainer.model_copy(update={"command": command})})
+    config = f"{_model(builder)}_{recipe.config}"
+    command = [*_ENTRYPOINT, *rendezvous, recipe.name, _CONFIG, config, *_runtime_settings(builder)]
+    builder.command = command
 
 
-def _model_findings(plan: Plan, model: str, recipe: _Recipe) -> Iterator[Finding]:
-    if _nodes(plan) > 1 and model != _LLAMA_70B:
+def _model_findings(job: ResolvedJob, model: str, recipe: _Recipe) -> Iterator[Finding]:
+    if _nodes(job) > 1 and model != _LLAMA_70B:
         yield Finding("spec.trainer.numNodes", f"must be 1 for {model} model", "set it to 1")
     if recipe.config.startswith(_QLORA) and model == _QWEN:
         yield Finding(_RUNTIME_NAME, f"QLoRA is not supported for {model} model", f"remove argument {_QUANTIZE}")
@@ -179,15 +180,15 @@ def _model_findings(plan: Plan, model: str, recipe: _Recipe) -> Iterator[Finding
         )
 
 
-def _model(plan: Plan) -> str:
+def _model(job: JobView) -> str:
     """Return the model as in torchtune's configurations, from the annotation of the runtime, otherwise from its name.
 
     The name is ``torchtune-<family>-<size>``; a release suffix is ignored.
     """
-    annotated = (plan.runtime.metadata.annotations or {}).get(TORCHTUNE_MODEL_ANNOTATION)
+    annotated = (job.runtime.metadata.annotations or {}).get(TORCHTUNE_MODEL_ANNOTATION)
     if annotated is not None:
         return annotated
-    return named_model(plan.spec.runtime_ref.name)
+    return named_model(job.spec.runtime_ref.name)
 
 
 def named_model(runtime: str) -> str:
@@ -196,49 +197,49 @@ def named_model(runtime: str) -> str:
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
 
-def _recipe(plan: Plan, processes: str) -> _Recipe:
-    if _nodes(plan) > 1:
+def _recipe(job: JobView, processes: str) -> _Recipe:
+    if _nodes(job) > 1:
         return _MANY_NODES
-    single = processes == "1" or ceil(gpu_count(node_resources(plan))) == 1
-    return (_SINGLE_DEVICE if single else _ONE_NODE)[_method(plan)]
+    single = processes == "1" or ceil(gpu_count(node_resources(job))) == 1
+    return (_SINGLE_DEVICE if single else _ONE_NODE)[_method(job)]
 
 
-def _method(plan: Plan) -> str:
+def _method(job: JobView) -> str:
     """Return the fine-tuning method; DoRA counts as LoRA, quantized or not."""
-    settings = _settings([*_runtime_settings(plan), *_arguments(plan)])
+    settings = _settings([*_runtime_settings(job), *_arguments(job)])
     if _is_true(settings, _QUANTIZE) and not _is_true(settings, _DORA):
         return _QLORA
     return _LORA if _LORA_MODULES in settings else _FULL
 
 
-def _nodes(plan: Plan) -> int:
-    return plan.trainer.count if plan.trainer else 1
+def _nodes(job: JobView) -> int:
+    return job.trainer.count if job.trainer else 1
 
 
-def _has_container(plan: Plan) -> bool:
-    return plan.trainer is not None and plan.trainer.main_container is not None
+def _has_container(job: JobView) -> bool:
+    return job.trainer is not None and job.trainer.main_container is not None
 
 
-def _arguments(plan: Plan) -> Sequence[str]:
+def _arguments(job: JobView) -> Sequence[str]:
     """Return the arguments of the container: those of the TrainJob, otherwise of the runtime."""
-    trainer = plan.spec.trainer
+    trainer = job.spec.trainer
     if trainer is not None and trainer.args is not None:
         return trainer.args
-    container = plan.trainer.main_container if plan.trainer else None
+    container = job.trainer.main_container if job.trainer else None
     arguments: list[str] = (container or {}).get("args", [])
     return arguments
 
 
-def _runtime_settings(plan: Plan) -> list[str]:
+def _runtime_settings(job: JobView) -> list[str]:
     """Return the settings of the runtime's command that are kept.
 
     Managed settings are always kept. Others are kept unless the arguments set the same key, or select another component
     for its group (``dataset=...`` for ``dataset.source=...``).
     """
-    container = plan.trainer.main_container if plan.trainer else None
+    container = job.trainer.main_container if job.trainer else None
     command: list[str] = (container or {}).get("command", [])
     first = command.index(_CONFIG) + 2 if _CONFIG in command else len(command)
-    own, given = _settings(command[first:]), _settings(_arguments(plan))
+    own, given = _settings(command[first:]), _settings(_arguments(job))
     return [
         item
         for index, item in enumerate(command)

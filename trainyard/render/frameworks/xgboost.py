@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Final
 
+from trainyard.api import Body
 from trainyard.api.constants import JOB_COMPLETION_INDEX_FIELD, TRAINER_PORT
 from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
-from trainyard.render.working_state import Plan
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "Xgboost", "XgboostPolicy"]
 
@@ -38,9 +40,9 @@ class Xgboost(Framework[XgboostPolicy]):
 
     reserved = frozenset({_TRACKER, _TRACKER_PORT, _TASK, _WORKERS})
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield reserved variables that the TrainJob sets."""
-        trainer = plan.spec.trainer
+        trainer = job.spec.trainer
         for index, variable in enumerate((trainer.env if trainer else None) or ()):
             name = variable.get("name")
             if name in self.reserved:
@@ -50,23 +52,24 @@ class Xgboost(Framework[XgboostPolicy]):
                     "remove it: it is set for every job of this runtime",
                 )
 
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Insert the variables at the front, so that later ones can refer to them."""
-        nodes = plan.trainer
+        nodes = builder.trainer
         container = nodes.main_container if nodes else None
         if nodes is None or container is None:
-            return
-        workers_per_node = max(1, ceil(gpu_count(node_resources(plan))))
+            return ()
+        workers_per_node = max(1, ceil(gpu_count(node_resources(builder))))
         prepend_env(
             container,
             [
-                {"name": _TRACKER, "value": host(plan, nodes)},
+                {"name": _TRACKER, "value": host(builder, nodes)},
                 {"name": _TRACKER_PORT, "value": str(TRAINER_PORT)},
                 field_ref_env(_TASK, JOB_COMPLETION_INDEX_FIELD),
                 {"name": _WORKERS, "value": str(nodes.count * workers_per_node)},
             ],
         )
         add_port(container)
+        return ()
 
 
 FRAMEWORK: Final = Xgboost()

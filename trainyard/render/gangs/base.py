@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.extensions import PolicyField
 from trainyard.checks.finding import Finding
-from trainyard.render.gang_members import members_of
-from trainyard.render.working_state import Plan, PodSet
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
+from trainyard.render.resolved_job import ResolvedJob
 
-__all__ = ["Child", "GangScheduler", "members", "name_scheduler"]
+__all__ = ["Child", "GangScheduler", "name_scheduler"]
 
 Policy = TypeVar("Policy", bound=KubernetesModel)
 
@@ -57,33 +58,20 @@ class GangScheduler(PolicyField[Policy]):
     member_annotation: ClassVar[str | None] = None
     """Annotation of a pod that refers to that object; None: not an annotation."""
 
-    def policy(self, plan: Plan) -> Policy | None:
+    def policy(self, job: JobView) -> Policy | None:
         """Return the runtime's policy for this scheduler; None: unset."""
-        return plan.pod_group_policy.of(type(self))
+        return job.pod_group_policy.of(type(self))
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield errors of the TrainJob and its runtime."""
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield errors of the TrainJob and its runtime, and warnings about settings with unexpected effects."""
         return ()
 
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield warnings about valid settings with unexpected effects."""
-        return ()
-
-    def apply(self, plan: Plan) -> None:
-        """Mark the pods as members; only called if there are no errors."""
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the object that describes the gang."""
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Mark the pods as members, and return the object that describes the gang; only called without errors."""
         return ()
 
 
-def members(plan: Plan) -> Iterator[PodSet]:
-    """Yield the pod sets that belong to the gang, in the order of the runtime."""
-    names = members_of(plan.job_set_spec, plan.pod_sets)
-    return (pod_set for pod_set in plan.pod_sets if pod_set.name in names)
-
-
-def name_scheduler(plan: Plan, scheduler: str) -> None:
+def name_scheduler(builder: JobSetBuilder, scheduler: str) -> None:
     """Set the scheduler of all pods, unless the runtime sets one."""
-    for pod_set in plan.pod_sets:
+    for pod_set in builder.pod_sets:
         pod_set.pod.setdefault("schedulerName", scheduler)

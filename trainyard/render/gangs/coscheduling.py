@@ -10,10 +10,11 @@ from pydantic import Field
 from trainyard.api import Body
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.checks.finding import Finding
-from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
+from trainyard.render.gangs.base import Child, GangScheduler, name_scheduler
+from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import section
+from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.result import COSCHEDULING_SCHEDULER
-from trainyard.render.working_state import Plan
 
 __all__ = ["COSCHEDULING_LABEL", "GANG_SCHEDULER", "Coscheduling", "CoschedulingPolicy"]
 
@@ -45,41 +46,36 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
     child = Child("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
     member_label = COSCHEDULING_LABEL
 
-    def warn(self, plan: Plan) -> Iterable[Finding]:
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield a gang whose pods use different schedulers."""
-        default = plan.context.coscheduling_scheduler
-        names = sorted({pod_set.pod.get("schedulerName") or default for pod_set in members(plan)})
+        default = job.context.coscheduling_scheduler
+        names = sorted({pod_set.pod.get("schedulerName") or default for pod_set in job.members})
         if len(names) > 1:
-            yield Finding(
+            yield Finding.warning(
                 "spec.runtimeRef",
                 f"the pods of one gang name different schedulers: {', '.join(names)}",
                 "name one schedulerName in every replicatedJob of the runtime",
             )
 
-    def apply(self, plan: Plan) -> None:
-        """Set the scheduler of all pods, and label the members."""
-        name_scheduler(plan, plan.context.coscheduling_scheduler)
-        for pod_set in plan.pod_sets:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Set the scheduler of all pods, label the members, and return the PodGroup."""
+        name_scheduler(builder, builder.context.coscheduling_scheduler)
+        for pod_set in builder.pod_sets:
             pod_set.template.get("metadata", {}).get("labels", {}).pop(COSCHEDULING_LABEL, None)
-        for pod_set in members(plan):
-            section(pod_set.template, "metadata", "labels")[COSCHEDULING_LABEL] = plan.name
-
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the PodGroup."""
-        policy = self.policy(plan)
-        if policy is None:
-            return
-        gang = plan.gang
-        yield {
+        for pod_set in builder.members:
+            section(pod_set.template, "metadata", "labels")[COSCHEDULING_LABEL] = builder.name
+        policy, gang = self.policy(builder) or CoschedulingPolicy(), builder.job.gang
+        pod_group = {
             "apiVersion": self.child.api_version,
             "kind": self.child.kind,
-            "metadata": plan.metadata(plan.name),
+            "metadata": builder.metadata(builder.name),
             "spec": {
                 "minMember": max(gang.min_member, 1),
                 "minResources": gang.resource_list(),
                 "scheduleTimeoutSeconds": policy.schedule_timeout_seconds,
             },
         }
+        return (pod_group,)
 
 
 GANG_SCHEDULER: Final = Coscheduling()

@@ -9,7 +9,7 @@ latter, an elastic job starts only with all its pods.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -18,8 +18,11 @@ from trainyard.api import Body
 from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
 from trainyard.render.gangs.base import GangScheduler, name_scheduler
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import section
-from trainyard.render.working_state import Plan, PodSet
+from trainyard.render.pod_set import PodSet
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["GANG_SCHEDULER", "KAI_QUEUE_LABEL", "KAI_SCHEDULER", "Kai", "KaiPolicy"]
 
@@ -55,83 +58,89 @@ class Kai(GangScheduler[KaiPolicy]):
     scheduler_names = "Names under which the KAI scheduler runs"
     metadata_prefixes = ("kai.scheduler/",)
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield invalid queue names, and placements without a topology."""
-        for queue in sorted(_queues(plan)):
-            if not _QUEUE_NAME.fullmatch(queue):
-                yield Finding(_QUEUE_PATH, f"{queue!r} is not a KAI queue name", _QUEUE_FIX)
-        annotations = [("spec.annotations", {**(plan.train_job.metadata.annotations or {}), **plan.annotations})]
-        annotations += [("spec.runtimeRef", _job_metadata(pod_set, "annotations")) for pod_set in plan.pod_sets]
-        for path, found in annotations:
-            placements = [key for key in _PLACEMENTS if found.get(key)]
-            if placements and not found.get(KAI_TOPOLOGY_ANNOTATION):
-                yield Finding(
-                    f"{path}[{placements[0]}]",
-                    f"requires annotation {KAI_TOPOLOGY_ANNOTATION}, which names the topology of the level",
-                    f"also set {KAI_TOPOLOGY_ANNOTATION} to the name of a Topology",
-                )
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield invalid queue names, placements without a topology, and unexpected queues, gangs and schedulers."""
+        yield from _placement_errors(job)
+        yield from _warnings(job)
 
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield unexpected queues, gangs and schedulers."""
-        queues = _queues(plan)
-        if not queues:
-            yield Finding(
-                _QUEUE_PATH,
-                f"no queue is set: KAI uses {_DEFAULT_QUEUE}",
-                f"set podGroupPolicy.kai.queue in the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
-            )
-        elif len(queues) > 1:
-            yield Finding(
-                _QUEUE_PATH,
-                f"the pods of one gang name different queues: {', '.join(sorted(queues))}",
-                f"name one queue in every replicatedJob of the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
-            )
-        if _ordered(plan):
-            yield Finding(
-                "spec.runtimeRef",
-                "replicatedJobs depend on each other: KAI schedules each as a gang, but not all of them together",
-                "none unless they must start together: in this case, remove dependsOn from the runtime",
-            )
-        for pod_set in plan.pod_sets:
-            scheduler = pod_set.pod.get("schedulerName", KAI_SCHEDULER)
-            if scheduler != KAI_SCHEDULER:
-                yield Finding(
-                    "spec.runtimeRef",
-                    f'the pods of replicatedJob "{pod_set.name}" belong to a KAI gang but name "{scheduler}"',
-                    "remove schedulerName from the runtime unless KAI runs under that name",
-                )
-
-    def apply(self, plan: Plan) -> None:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Set scheduler and queue of all pods, and the minimums of the grouper."""
-        name_scheduler(plan, KAI_SCHEDULER)
-        for pod_set in plan.pod_sets:
-            queue = _queue(plan, pod_set)
+        name_scheduler(builder, KAI_SCHEDULER)
+        for pod_set in builder.pod_sets:
+            queue = _queue(builder.job, pod_set)
             if queue:
                 section(pod_set.template, "metadata", "labels")[KAI_QUEUE_LABEL] = queue
             if pod_set.min_count is not None and pod_set.min_count < pod_set.count:
                 annotations = section(pod_set.job, "template", "metadata", "annotations")
                 annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, str(max(pod_set.min_count, 1)))
-        if _ordered(plan):
-            plan.annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, _ONE_AT_A_TIME)
+        if _ordered(builder):
+            builder.annotations.setdefault(KAI_MIN_MEMBER_ANNOTATION, _ONE_AT_A_TIME)
+        return ()
 
 
-def _queue(plan: Plan, pod_set: PodSet) -> str | None:
+def _placement_errors(job: ResolvedJob) -> Iterator[Finding]:
+    for queue in sorted(_queues(job)):
+        if not _QUEUE_NAME.fullmatch(queue):
+            yield Finding(_QUEUE_PATH, f"{queue!r} is not a KAI queue name", _QUEUE_FIX)
+    annotations = [("spec.annotations", {**(job.train_job.metadata.annotations or {}), **job.template.annotations})]
+    annotations += [("spec.runtimeRef", _job_metadata(pod_set, "annotations")) for pod_set in job.pod_sets]
+    for path, found in annotations:
+        placements = [key for key in _PLACEMENTS if found.get(key)]
+        if placements and not found.get(KAI_TOPOLOGY_ANNOTATION):
+            yield Finding(
+                f"{path}[{placements[0]}]",
+                f"requires annotation {KAI_TOPOLOGY_ANNOTATION}, which names the topology of the level",
+                f"also set {KAI_TOPOLOGY_ANNOTATION} to the name of a Topology",
+            )
+
+
+def _warnings(job: ResolvedJob) -> Iterator[Finding]:
+    queues = _queues(job)
+    if not queues:
+        yield Finding.warning(
+            _QUEUE_PATH,
+            f"no queue is set: KAI uses {_DEFAULT_QUEUE}",
+            f"set podGroupPolicy.kai.queue in the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
+        )
+    elif len(queues) > 1:
+        yield Finding.warning(
+            _QUEUE_PATH,
+            f"the pods of one gang name different queues: {', '.join(sorted(queues))}",
+            f"name one queue in every replicatedJob of the runtime, or label the TrainJob {KAI_QUEUE_LABEL}",
+        )
+    if _ordered(job):
+        yield Finding.warning(
+            "spec.runtimeRef",
+            "replicatedJobs depend on each other: KAI schedules each as a gang, but not all of them together",
+            "none unless they must start together: in this case, remove dependsOn from the runtime",
+        )
+    for pod_set in job.pod_sets:
+        scheduler = pod_set.pod.get("schedulerName", KAI_SCHEDULER)
+        if scheduler != KAI_SCHEDULER:
+            yield Finding.warning(
+                "spec.runtimeRef",
+                f'the pods of replicatedJob "{pod_set.name}" belong to a KAI gang but name "{scheduler}"',
+                "remove schedulerName from the runtime unless KAI runs under that name",
+            )
+
+
+def _queue(job: ResolvedJob, pod_set: PodSet) -> str | None:
     """Return the queue of a pod set with the precedence of KAI; the policy of the runtime is last."""
-    policy = plan.pod_group_policy.of(Kai)
+    policy = job.pod_group_policy.of(Kai)
     return (
-        plan.labels.get(KAI_QUEUE_LABEL)
-        or (plan.train_job.metadata.labels or {}).get(KAI_QUEUE_LABEL)
+        job.template.labels.get(KAI_QUEUE_LABEL)
+        or (job.train_job.metadata.labels or {}).get(KAI_QUEUE_LABEL)
         or pod_set.template.get("metadata", {}).get("labels", {}).get(KAI_QUEUE_LABEL)
         or (policy.queue if policy else None)
     )
 
 
-def _queues(plan: Plan) -> set[str]:
-    return {queue for pod_set in plan.pod_sets if (queue := _queue(plan, pod_set))}
+def _queues(job: ResolvedJob) -> set[str]:
+    return {queue for pod_set in job.pod_sets if (queue := _queue(job, pod_set))}
 
 
-def _ordered(plan: Plan) -> bool:
-    return any(pod_set.job.get("dependsOn") for pod_set in plan.pod_sets)
+def _ordered(job: JobView) -> bool:
+    return any(pod_set.job.get("dependsOn") for pod_set in job.pod_sets)
 
 
 def _job_metadata(pod_set: PodSet, name: str) -> Body:

@@ -15,10 +15,13 @@ from trainyard.api.constants import (
 )
 from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_subdomain
-from trainyard.render.gangs.base import Child, GangScheduler, members, name_scheduler
+from trainyard.render.gangs.base import Child, GangScheduler, name_scheduler
 from trainyard.render.gangs.volcano_topology import NetworkTopology, check_topology, network_topology, warn_topology
+from trainyard.render.job_set_builder import JobSetBuilder
+from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import section
-from trainyard.render.working_state import Plan, PodSet
+from trainyard.render.pod_set import PodSet
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["GANG_SCHEDULER", "NetworkTopology", "Volcano", "VolcanoPolicy"]
 
@@ -49,77 +52,78 @@ class Volcano(GangScheduler[VolcanoPolicy]):
     child = Child("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=False)
     member_annotation = GROUP_NAME_ANNOTATION
 
-    def check(self, plan: Plan) -> Iterable[Finding]:
-        """Yield invalid queue names, missing priority classes, and topology limits that cannot be enforced."""
-        queue = plan.annotations.get(QUEUE_ANNOTATION)
+    def validate(self, job: ResolvedJob) -> Iterable[Finding]:
+        """Yield invalid queue names, missing priority classes, topology limits that cannot be enforced, and warnings.
+
+        Warnings: members with another scheduler, ignored priority classes, and ignored topology requests.
+        """
+        queue = job.template.annotations.get(QUEUE_ANNOTATION)
         if queue == "":
             yield Finding(_QUEUE_PATH, "Volcano queue name must not be empty", _QUEUE_FIX)
         elif queue and not is_subdomain(queue):
             yield Finding(_QUEUE_PATH, f"{queue!r} is not a Volcano queue name", _QUEUE_FIX)
-        known = plan.context.priority_classes
+        known = job.context.priority_classes
         if known is not None:
-            for name in sorted(set(_priority_classes(plan.pod_sets)) - known - SYSTEM_PRIORITY_CLASSES):
+            for name in sorted(set(_priority_classes(job.pod_sets)) - known - SYSTEM_PRIORITY_CLASSES):
                 yield Finding(
                     "spec.templateSpec.priorityClassName",
                     f'PriorityClass "{name}" doesn\'t exist',
                     f"create it, or name an existing one ({', '.join(sorted(known)) or 'there is none'})",
                 )
-        yield from check_topology(plan, self._topology(plan))
-
-    def warn(self, plan: Plan) -> Iterable[Finding]:
-        """Yield members with another scheduler, ignored priority classes, and ignored topology requests."""
-        for pod_set in members(plan):
+        yield from check_topology(job, self._topology(job))
+        for pod_set in job.members:
             scheduler = pod_set.pod.get("schedulerName", VOLCANO_SCHEDULER)
             if scheduler != VOLCANO_SCHEDULER:
-                yield Finding(
+                yield Finding.warning(
                     "spec.runtimeRef",
                     f'the pods of replicatedJob "{pod_set.name}" belong to a Volcano gang but name "{scheduler}"',
                     "remove schedulerName from the runtime unless Volcano runs under that name",
                 )
-        classes = list(_priority_classes(members(plan)))
+        classes = list(_priority_classes(job.members))
         if len(set(classes)) > 1:
-            yield Finding(
+            yield Finding.warning(
                 "spec.templateSpec.priorityClassName",
                 f"a gang has one PriorityClass, and the last of {', '.join(classes)} is used",
                 "name the same priorityClassName in every replicatedJob of the runtime",
             )
-        yield from warn_topology(plan, self._topology(plan))
+        yield from warn_topology(job, self._topology(job))
 
-    def apply(self, plan: Plan) -> None:
-        """Set scheduler and queue of all pods, and the PodGroup of the members."""
-        name_scheduler(plan, VOLCANO_SCHEDULER)
-        for pod_set in plan.pod_sets:
+    def build(self, builder: JobSetBuilder) -> Iterable[Body]:
+        """Set scheduler and queue of all pods, and the PodGroup of the members; return the PodGroup."""
+        queue = builder.job.queue
+        name_scheduler(builder, VOLCANO_SCHEDULER)
+        for pod_set in builder.pod_sets:
             annotations = pod_set.template.get("metadata", {}).get("annotations", {})
             for key in _GROUP_NAMES:
                 annotations.pop(key, None)
-        for pod_set in members(plan):
-            section(pod_set.template, "metadata", "annotations").update(dict.fromkeys(_GROUP_NAMES, plan.name))
-        if plan.queue:
-            for pod_set in plan.pod_sets:
-                section(pod_set.template, "metadata", "annotations")[QUEUE_ANNOTATION] = plan.queue
-            plan.annotations[QUEUE_ANNOTATION] = plan.queue
+        for pod_set in builder.members:
+            section(pod_set.template, "metadata", "annotations").update(dict.fromkeys(_GROUP_NAMES, builder.name))
+        if queue:
+            for pod_set in builder.pod_sets:
+                section(pod_set.template, "metadata", "annotations")[QUEUE_ANNOTATION] = queue
+            builder.annotations[QUEUE_ANNOTATION] = queue
+        return (self._pod_group(builder),)
 
-    def objects(self, plan: Plan) -> Iterable[Body]:
-        """Yield the PodGroup."""
-        gang = plan.gang
+    def _pod_group(self, builder: JobSetBuilder) -> Body:
+        gang, queue = builder.job.gang, builder.job.queue
         spec: Body = {"minMember": gang.min_member, "minResources": gang.resource_list()}
-        if plan.queue:
-            spec["queue"] = plan.queue
-        classes = list(_priority_classes(members(plan)))
+        if queue:
+            spec["queue"] = queue
+        classes = list(_priority_classes(builder.job.members))
         if classes:
             spec["priorityClassName"] = classes[-1]
-        topology = network_topology(plan, self._topology(plan))
+        topology = network_topology(builder, self._topology(builder))
         if topology:
             spec["networkTopology"] = topology
-        yield {
+        return {
             "apiVersion": self.child.api_version,
             "kind": self.child.kind,
-            "metadata": plan.metadata(plan.name),
+            "metadata": builder.metadata(builder.name),
             "spec": spec,
         }
 
-    def _topology(self, plan: Plan) -> NetworkTopology | None:
-        policy = self.policy(plan)
+    def _topology(self, job: JobView) -> NetworkTopology | None:
+        policy = self.policy(job)
         return policy.network_topology if policy else None
 
 

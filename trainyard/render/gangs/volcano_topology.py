@@ -17,7 +17,8 @@ from trainyard.api.constants import TOPOLOGY_FEATURE
 from trainyard.api.markers import rules
 from trainyard.api.shape_rules import ShapeRule
 from trainyard.checks.finding import Finding
-from trainyard.render.working_state import Plan
+from trainyard.render.job_view import JobView
+from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["NetworkTopology", "check_topology", "network_topology", "warn_topology"]
 
@@ -49,34 +50,34 @@ class NetworkTopology(KubernetesModel):
     """Name of the highest tier; if set, highestTierAllowed is ignored."""
 
 
-def check_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
+def check_topology(job: ResolvedJob, topology: NetworkTopology | None) -> Iterator[Finding]:
     """Yield limits that Volcano cannot enforce."""
     if topology is None:
         return
-    tiers = plan.context.tiers
-    if topology.mode == _HARD and _is_disabled(plan):
+    tiers = job.context.tiers
+    if topology.mode == _HARD and _is_disabled(job):
         yield Finding(
             _PATH,
             f"{_FIELD} cannot be enforced: the scheduler's {TOPOLOGY_FEATURE} is disabled",
             "enable it, set mode: soft, or use a runtime without networkTopology",
         )
     elif topology.highest_tier_name is not None:
-        yield from _check_name(plan, topology.highest_tier_name, tiers)
+        yield from _check_name(job, topology.highest_tier_name, tiers)
     elif topology.mode == _HARD and tiers is not None:
         yield from _check_number(topology.highest_tier_allowed, tiers)
 
 
-def warn_topology(plan: Plan, topology: NetworkTopology | None) -> Iterator[Finding]:
+def warn_topology(job: ResolvedJob, topology: NetworkTopology | None) -> Iterator[Finding]:
     """Warn about soft topology requests that are ignored."""
-    if topology is not None and topology.mode != _HARD and _is_disabled(plan):
-        yield Finding(
+    if topology is not None and topology.mode != _HARD and _is_disabled(job):
+        yield Finding.warning(
             _PATH,
             f"{_FIELD} has no effect: the scheduler's {TOPOLOGY_FEATURE} is disabled",
             "enable it, or use a runtime without networkTopology",
         )
 
 
-def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | None:
+def network_topology(job: JobView, topology: NetworkTopology | None) -> Body | None:
     """Return the PodGroup's networkTopology; None: unset in the runtime.
 
     A named tier is rendered by name if Volcano supports names, otherwise by its number in the fabric.
@@ -86,18 +87,18 @@ def network_topology(plan: Plan, topology: NetworkTopology | None) -> Body | Non
     name = topology.highest_tier_name
     if name is None:
         return {"mode": topology.mode, "highestTierAllowed": topology.highest_tier_allowed}
-    if _supports_tier_names(plan):
+    if _supports_tier_names(job):
         return {"mode": topology.mode, "highestTierName": name}
-    return {"mode": topology.mode, "highestTierAllowed": (plan.context.tiers or {})[name]}
+    return {"mode": topology.mode, "highestTierAllowed": (job.context.tiers or {})[name]}
 
 
-def _check_name(plan: Plan, name: str, tiers: Mapping[str, int] | None) -> Iterator[Finding]:
+def _check_name(job: ResolvedJob, name: str, tiers: Mapping[str, int] | None) -> Iterator[Finding]:
     if tiers is not None and name not in tiers:
         yield Finding(_PATH, f'{_FIELD}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
-    elif tiers is None and not _supports_tier_names(plan):
+    elif tiers is None and not _supports_tier_names(job):
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierName: Volcano {plan.context.volcano_version} supports only tier numbers, "
+            f"{_FIELD}.highestTierName: Volcano {job.context.volcano_version} supports only tier numbers, "
             f'and the number of "{name}" is unknown',
             "set highestTierAllowed to the tier's number instead",
         )
@@ -124,13 +125,13 @@ def _one_of(tiers: Mapping[str, int]) -> str:
     return f"use one of {known}" if known else "declare the fabric, or use a runtime without networkTopology"
 
 
-def _is_disabled(plan: Plan) -> bool:
-    features = plan.context.scheduler_features
+def _is_disabled(job: JobView) -> bool:
+    features = job.context.scheduler_features
     return features is not None and TOPOLOGY_FEATURE not in features
 
 
-def _supports_tier_names(plan: Plan) -> bool:
-    version = plan.context.volcano_version
+def _supports_tier_names(job: JobView) -> bool:
+    version = job.context.volcano_version
     if version is None:
         return True
     numbers = [int(part) if part.isdigit() else 0 for part in version.lstrip("v").split(".")[:2]]
