@@ -9,7 +9,7 @@ from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import TRAINER_PORT
 
 __all__ = [
-    "add_port",
+    "add_ports",
     "copied",
     "field_ref_env",
     "prepend_env",
@@ -87,11 +87,13 @@ def field_ref_env(name: str, field: str) -> Body:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
 
 
-def add_port(container: Body, number: int = TRAINER_PORT) -> None:
-    """Declare a TCP port unless the container already declares it."""
+def add_ports(container: Body, *numbers: int) -> None:
+    """Declare TCP ports unless the container already declares them; default: the port of the trainer."""
     ports = container.setdefault("ports", [])
-    if not any(port["containerPort"] == number and port.get("protocol", _TCP) == _TCP for port in ports):
-        ports.append({"containerPort": number, "protocol": _TCP})
+    declared = {port["containerPort"] for port in ports if port.get("protocol", _TCP) == _TCP}
+    for number in numbers or (TRAINER_PORT,):
+        if number not in declared:
+            ports.append({"containerPort": number, "protocol": _TCP})
 
 
 def upsert_volume(pod: Body, volume: Body) -> None:

@@ -11,7 +11,7 @@ from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
 from trainyard.render.job_set_builder import JobSetBuilder
-from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
+from trainyard.render.pod_editing import add_ports, field_ref_env, prepend_env
 
 __all__ = ["FRAMEWORK", "Jax", "JaxPolicy"]
 
@@ -51,7 +51,7 @@ class Jax(Framework[JaxPolicy]):
                 {"name": _COORDINATOR, "value": f"{host(builder, nodes)}:{TRAINER_PORT}"},
             ],
         )
-        add_port(container)
+        add_ports(container)
         return ()
 
 

@@ -26,10 +26,10 @@ from trainyard.render.frameworks.roles import (
     share_program,
     succeed_with,
 )
-from trainyard.render.hosts import host, hosts, subdomain
+from trainyard.render.hosts import MOST_PODS, host, hosts, subdomain
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
-from trainyard.render.pod_editing import add_port, prepend_env
+from trainyard.render.pod_editing import add_ports, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.resolved_job import ResolvedJob
@@ -47,6 +47,7 @@ _TRAINERS: Final = "PADDLE_TRAINERS_ENDPOINTS"
 _OWN_HOST: Final = "POD_IP"
 _PORT: Final = 36543
 _PORT_NAME: Final = "master"
+_HIGHEST_PORT: Final = 65535
 _SERVER_JOBS: Final = ("ps", "server")
 
 
@@ -71,7 +72,7 @@ class Paddle(Framework[PaddlePolicy]):
     reserved = frozenset({_MASTER, _NODES, _PROCESSES, _RANK, _SERVERS, _TRAINERS, _OWN_HOST})
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:
-        """Yield reserved variables, invalid numbers of processes, and servers without a unique index."""
+        """Yield reserved variables, invalid numbers of processes and endpoints, and servers without a unique index."""
         yield from reserved_errors(job, self.reserved)
         trainer = job.spec.trainer
         requested = trainer.num_proc_per_node if trainer else None
@@ -84,6 +85,9 @@ class Paddle(Framework[PaddlePolicy]):
         servers = list(_server_sets(job))
         for pod_set in servers:
             yield from check_indexes(pod_set)
+        nodes = job.trainer
+        if servers and nodes is not None and nodes.main_container is not None:
+            yield from _endpoint_errors(job, nodes.pods, named_port(nodes.main_container, _PORT_NAME, _PORT))
         if len(servers) > 1:
             yield Finding(
                 "spec.runtimeRef",
@@ -106,6 +110,21 @@ class Paddle(Framework[PaddlePolicy]):
         return ()
 
 
+def _endpoint_errors(job: ResolvedJob, nodes: int, first_port: int) -> Iterator[Finding]:
+    """Yield more trainers than ports, and more endpoints than a variable holds; checked before they are generated."""
+    processes = _processes(job)
+    trainer = job.spec.trainer
+    path = "spec.trainer.numProcPerNode"
+    if trainer is None or not isinstance(trainer.num_proc_per_node, int):
+        path = "spec.trainer.resourcesPerNode" if trainer and trainer.resources_per_node else "spec.runtimeRef"
+    if first_port + processes - 1 > _HIGHEST_PORT:
+        message = f"{processes} processes per node need a port each, from {first_port}; the highest is {_HIGHEST_PORT}"
+        yield Finding(path, message, f"use at most {_HIGHEST_PORT - first_port + 1}")
+    elif nodes * processes > MOST_PODS:
+        message = f"{nodes} nodes of {processes} processes have {nodes * processes} endpoints; at most {MOST_PODS} fit"
+        yield Finding(path, message, "use fewer nodes or processes")
+
+
 def _collective(builder: JobSetBuilder, nodes: PodSet, container: Body) -> None:
     port = named_port(container, _PORT_NAME, _PORT)
     prepend_env(
@@ -119,7 +138,7 @@ def _collective(builder: JobSetBuilder, nodes: PodSet, container: Body) -> None:
             {"name": _JOB, "value": builder.name},
         ],
     )
-    add_port(container, port)
+    add_ports(container, port)
 
 
 def _with_servers(
@@ -139,9 +158,8 @@ def _with_servers(
     for pod_set, part in ((nodes, container), (servers, server_container)):
         own = {"name": _OWN_HOST, "value": _own_host(builder, pod_set, _POD_INDEX)}
         prepend_env(part, [index_variable(_POD_INDEX, pod_set), own, *common])
-    for port in ports:
-        add_port(container, port)
-    add_port(server_container, server_port)
+    add_ports(container, *ports)
+    add_ports(server_container, server_port)
     succeed_with(builder, nodes)
 
 

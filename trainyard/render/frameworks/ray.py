@@ -37,7 +37,7 @@ from trainyard.render.frameworks.roles import (
 from trainyard.render.hosts import host
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
-from trainyard.render.pod_editing import add_port, prepend_env, section, upsert_mount, upsert_volume
+from trainyard.render.pod_editing import add_ports, prepend_env, section, upsert_mount, upsert_volume
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.resolution import Resolution
@@ -170,8 +170,7 @@ def _start_head(builder: JobSetBuilder, layout: _Layout) -> None:
     container = role_container(layout.head)
     if container is None:
         return
-    for port in (_PORT, _DASHBOARD_PORT, _CLIENT_PORT):
-        add_port(container, port)
+    add_ports(container, _PORT, _DASHBOARD_PORT, _CLIENT_PORT)
     if layout.submits:
         command = [*container.get("command", ()), *container.get("args", ())]
     else:

@@ -30,7 +30,7 @@ from trainyard.render.frameworks.roles import (
 from trainyard.render.hosts import hosts
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
-from trainyard.render.pod_editing import add_port, prepend_env
+from trainyard.render.pod_editing import add_ports, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.resolution import Resolution
@@ -133,7 +133,7 @@ class Tensorflow(Framework[TensorflowPolicy]):
             value = text.removesuffix("0}}") + f"$({_INDEX})}}}}"
             prepend_env(role.container, [index_variable(_INDEX, role.pod_set), {"name": _CONFIG, "value": value}])
             if role.name in _CLUSTER:
-                add_port(role.container, role.port)
+                add_ports(role.container, role.port)
         if any(role.name not in (_WORKER, *_COORDINATORS) for role in roles):
             deciding = next((role for role in roles if role.name in _COORDINATORS), None) or next(
                 (role for role in roles if role.name == _WORKER), None

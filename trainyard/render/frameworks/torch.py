@@ -30,7 +30,7 @@ from trainyard.render.frameworks.torchtune import check_torchtune, is_torchtune,
 from trainyard.render.hosts import host, subdomain
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
-from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
+from trainyard.render.pod_editing import add_ports, field_ref_env, prepend_env
 from trainyard.render.pod_set import PodSet
 from trainyard.render.reserved_env import reserved_errors
 from trainyard.render.resolution import Resolution
@@ -157,7 +157,7 @@ class Torch(Framework[TorchPolicy]):
             torchtune = is_torchtune(builder) and policy is None
             variables = common if torchtune else [*common, *rendezvous]
             prepend_env(container, [*variables, *_aliases(aliases, container, builder.spec.trainer)])
-            add_port(container)
+            add_ports(container)
         for target, name in _targets(builder):
             pod_set = builder.pod_set(target.job_name)
             injected = pod_set.container(name, init=True) if pod_set else None

@@ -14,7 +14,7 @@ from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.hosts import host
 from trainyard.render.job_set_builder import JobSetBuilder
-from trainyard.render.pod_editing import add_port, field_ref_env, prepend_env
+from trainyard.render.pod_editing import add_ports, field_ref_env, prepend_env
 from trainyard.render.resolved_job import ResolvedJob
 
 __all__ = ["FRAMEWORK", "Xgboost", "XgboostPolicy"]
@@ -68,7 +68,7 @@ class Xgboost(Framework[XgboostPolicy]):
                 {"name": _WORKERS, "value": str(nodes.count * workers_per_node)},
             ],
         )
-        add_port(container)
+        add_ports(container)
         return ()
 
 
