@@ -19,6 +19,8 @@ REGISTRIES = (
     "components",
     "components/hooks",
     "trainyard/cli",
+    "trainyard/cluster/providers",
+    "trainyard/controller/keys",
     "trainyard/convert/kinds",
     "trainyard/live",
     "trainyard/reference",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from trainyard.api import Body
 from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.pod_editing import prepend_env
@@ -29,6 +31,8 @@ class Herd(Framework[HerdPolicy]):
     added = "a framework of the test"
     variables = ("HERD_*",)
     one_process_a_device = True
+    keys = "brand"
+    children: ClassVar = {"Secret": ("-herd-brand",)}
 
     def apply(self, plan: Plan) -> None:
         """Tell every node how many there are."""
@@ -37,6 +41,16 @@ class Herd(Framework[HerdPolicy]):
         if nodes is not None and container is not None:
             processes = nodes.count * (policy.num_proc_per_node if policy else 1)
             prepend_env(container, [{"name": "HERD_SIZE", "value": str(processes)}])
+
+    def objects(self, plan: Plan) -> Iterable[Body]:
+        """Yield the Secret with the brand."""
+        values = plan.context.keys or {"brand": "<brand>"}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": plan.metadata(f"{plan.name}-herd-brand"),
+            "stringData": dict(values),
+        }
 
 
 FRAMEWORK = Herd()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -90,6 +90,7 @@ class Flux(Framework[FluxPolicy]):
     policy_model = FluxPolicy
 
     keys = "curve"
+    children: ClassVar = {"ConfigMap": (f"-{_SCRIPTS}",), "Secret": (f"-{_CURVE}",)}
 
     def check(self, plan: Plan) -> Iterable[Finding]:
         """Yield invalid numbers of processes, and an init container with the name of the installer."""
