@@ -27,6 +27,7 @@ REGISTRIES = (
     "trainyard/render/frameworks",
     "trainyard/render/gangs",
     "trainyard/settings",
+    "trainyard/settings/sections",
     "trainyard/topology/sources",
 )
 """Folders whose members are named after what they are about: a component, a command, a section of the settings."""

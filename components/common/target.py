@@ -35,8 +35,8 @@ class Target:
     system_namespaces: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: StackSettings, access: ClusterAccess) -> Target:
-        """Return the target that the settings of a stack describe."""
-        own = (settings.volcano.namespace, settings.jobset.namespace, settings.trainer.namespace)
+    def of(cls, settings: StackSettings, access: ClusterAccess, repositories: Mapping[str, str]) -> Target:
+        """Return the target that the settings of a stack describe; `repositories` by image name."""
         nodes = PROVIDERS[settings.cluster.provider].platform_nodes
-        return cls(access, ImageTable(settings.images), nodes, ("kube-system", *own))
+        namespaces = ("kube-system", *settings.platform_namespaces)
+        return cls(access, ImageTable(settings.images, repositories), nodes, namespaces)
