@@ -20,6 +20,7 @@ REGISTRIES = (
     "components/hooks",
     "trainyard/cli",
     "trainyard/cluster/providers",
+    "trainyard/cluster/supervisor/host_programs",
     "trainyard/controller/keys",
     "trainyard/convert/kinds",
     "trainyard/live",

@@ -1,4 +1,4 @@
-"""A component is one file and its settings: a new one is known to the program and to what is derived from it."""
+"""A component is one file, and one for its settings and its host programs: a new one is known to everything."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     added = {
         "components/cache.py": EXTENSION / "cache.py",
         "trainyard/settings/sections/cache.py": EXTENSION / "cache_section.py",
+        "trainyard/cluster/supervisor/host_programs/cache.py": EXTENSION / "cache_programs.py",
     }
     return extended(tmp_path_factory.mktemp("extended"), added)
 
@@ -65,3 +66,10 @@ def test_objects_of_others_are_detected(known: dict[str, Any]) -> None:
 
 def test_its_upstream_files_are_locked(known: dict[str, Any]) -> None:
     assert known["manifests"]["cache"] == ["1.2.0"]
+
+
+def test_the_embedded_cluster_runs_its_program(known: dict[str, Any]) -> None:
+    assert known["programs"][-1] == "cache"
+    assert known["ports"] == ["cache/webhook", "0.cache/webhook", "0.cache/health"]
+    assert known["webhook-programs"] == ["vc-webhook-manager", "jobset", "trainyard-controller", "cache"]
+    assert known["processes"][0] == "cache"

@@ -10,6 +10,9 @@ import yaml
 
 from components.registry import cluster_kinds, declarations, image_repositories
 from tests.components.recording import record, service_access, stack_config
+from trainyard.cluster.inspection import host_processes
+from trainyard.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.reference.settings import reference
 from trainyard.settings import parse_stack
 from trainyard.settings.versions import supported_versions
@@ -39,6 +42,10 @@ def main() -> None:
         "manifests": {name: list(supported_versions(name)) for name, each in declarations().items() if each.manifests},
         "namespaces": list(settings.platform_namespaces),
         "exempt": list(settings.exempt_namespaces),
+        "programs": list(HOST_PROGRAMS),
+        "ports": [use for use in PORT_NAMES if "cache" in use][:3],
+        "webhook-programs": list(WEBHOOK_PROGRAMS),
+        "processes": [name for name, _ in host_processes() if "cache" in name],
         "page": reference(),
     }
     print(json.dumps(answers))
