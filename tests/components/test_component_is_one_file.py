@@ -60,6 +60,10 @@ def test_the_controller_issues_its_certificate(known: dict[str, Any]) -> None:
     assert known["home"] == ["Deployment", "Role", "RoleBinding"]
 
 
+def test_its_webhooks_require_the_trainer(known: dict[str, Any]) -> None:
+    assert known["refused"] == ["trainyard:cache.install"]
+
+
 def test_objects_of_others_are_detected(known: dict[str, Any]) -> None:
     assert "shelves" in known["kinds"]
 

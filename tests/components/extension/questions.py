@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from components.registry import cluster_kinds, declarations, image_repositories
+from components.stack import validate_stack
 from tests.components.recording import record, service_access, stack_config
 from trainyard.cluster.inspection import host_processes
 from trainyard.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
+from trainyard.errors import TrainyardError
 from trainyard.reference.settings import reference
 from trainyard.settings import parse_stack
 from trainyard.settings.versions import supported_versions
@@ -30,7 +32,18 @@ def main() -> None:
     workload = named["Deployment", "cache"]["spec"]["template"]["spec"]
     tenant = next(each for each in recording.of("TenantPolicy"))
     configuration = named["ConfigMap", "trainyard-controller-config"]["data"]["config.yaml"]
+    existing = {
+        "trainer": {"install": "existing"},
+        "volcano": {"install": "existing"},
+        "jobset": {"install": "existing"},
+    }
+    try:
+        validate_stack(parse_stack({**config, **existing}, source="test"))
+        refused = []
+    except TrainyardError as error:
+        refused = [finding.path for finding in error.findings]
     answers = {
+        "refused": refused,
         "types": sorted({each.type for each in recording.resources.values()}),
         "shelf": named["Shelf", "shelf"]["spec"],
         "image": workload["containers"][0]["image"],
