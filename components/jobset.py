@@ -7,11 +7,12 @@ certificates are renewed in one place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 import yaml
 
+from components.common.declaration import Declaration, WebhookServer
 from components.common.objects import Component, KubernetesObject
 from components.common.rbac import (
     cluster_role,
@@ -29,6 +30,7 @@ from trainyard.settings.platform import JobSetSettings
 from trainyard.settings.versions import component_release
 
 __all__ = [
+    "COMPONENT",
     "JOBSET_SECRET",
     "JOBSET_SERVICE",
     "MANIFESTS",
@@ -190,3 +192,12 @@ def _workload(args: JobSetArgs) -> Workload:
         volumes=(ConfigVolume("jobset-manager-config", _CONFIG), SecretVolume(JOBSET_SECRET, _CERTIFICATES)),
         node_selector=target.node_selector,
     )
+
+
+COMPONENT: Final = Declaration(
+    name="jobset",
+    order=20,
+    images={"jobset": "registry.k8s.io/jobset/jobset"},
+    manifests=MANIFESTS,
+    webhooks=WebhookServer(secret=JOBSET_SECRET, service=JOBSET_SERVICE, configurations=webhook_configurations),
+)

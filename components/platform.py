@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
+from components.common.declaration import Declaration
 from components.common.objects import Component
 from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
 from trainyard.policy.stack_objects import platform_object
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import PriorityClassSettings
 
-__all__ = ["Platform", "priority_class"]
+__all__ = ["COMPONENT", "Platform", "priority_class"]
 
 
 class Platform(Component):
@@ -64,3 +65,10 @@ def priority_class(name: str, settings: PriorityClassSettings) -> dict[str, Any]
         "preemptionPolicy": "PreemptLowerPriority" if settings.preempts else "Never",
         **({"description": settings.description} if settings.description else {}),
     }
+
+
+COMPONENT: Final = Declaration(
+    name="platform",
+    order=40,
+    cluster_kinds={("trainyard.dev/v1alpha1", "Platform"): "platforms"},
+)

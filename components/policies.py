@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from typing import Final
 
 import pulumi
 
+from components.common.declaration import Declaration
 from components.common.objects import Component, KubernetesObject
 from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
@@ -14,7 +16,7 @@ from trainyard.policy.check.report_kinds import report_definitions
 from trainyard.policy.stack_objects import policy_settings
 from trainyard.settings import StackSettings
 
-__all__ = ["Policies"]
+__all__ = ["COMPONENT", "Policies"]
 
 
 class Policies(Component):
@@ -57,3 +59,6 @@ class Policies(Component):
                 policies[manifest["metadata"]["name"]] = declared
             self.ready.append(declared)
         self.register_outputs({})
+
+
+COMPONENT: Final = Declaration(name="policies", order=50)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import pulumi
 
+from components.common.declaration import Declaration
 from components.common.objects import Component, KubernetesObject, waiting_for
 from components.hooks.queues import QueueMigration, QueuePatchHook
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects
 
-__all__ = ["Queues"]
+__all__ = ["COMPONENT", "Queues"]
 
 
 class Queues(Component):
@@ -62,3 +64,10 @@ class Queues(Component):
                 self.patch(manifest, depends_on=depends_on, hooks=QueuePatchHook(access, manifest).binding())
             )
         self.register_outputs({})
+
+
+COMPONENT: Final = Declaration(
+    name="queues",
+    order=60,
+    cluster_kinds={("scheduling.volcano.sh/v1beta1", "Queue"): "queues"},
+)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
+from components.common.declaration import Declaration
 from components.common.objects import Component, declare
 from components.hooks.webhooks import WebhookReadinessHook
 from trainyard.cluster import ClusterAccess
@@ -20,7 +21,7 @@ from trainyard.data import data_folder, project_root
 from trainyard.runtimes import RELEASED_ANNOTATION, Runtime, installed_catalog
 from trainyard.settings.platform import RuntimeSettings
 
-__all__ = ["Runtimes", "catalog_folders"]
+__all__ = ["COMPONENT", "Runtimes", "catalog_folders"]
 
 
 class Runtimes(Component):
@@ -74,3 +75,10 @@ def _released(manifest: Mapping[str, Any]) -> bool:
 def catalog_folders(settings: RuntimeSettings) -> list[Path]:
     """Return the folders of the shipped catalog and of the team's own."""
     return [data_folder("runtimes"), *(project_root() / folder for folder in settings.folders)]
+
+
+COMPONENT: Final = Declaration(
+    name="runtimes",
+    order=80,
+    cluster_kinds={("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "clustertrainingruntimes"},
+)

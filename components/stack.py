@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_kubernetes
 
-from components import jobset, volcano
 from components.common.objects import Conventions, conventions
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
 from components.common.pulumi_internals import Engine
 from components.common.target import Target
 from components.hooks.queues import QueueMigration, live_queues, reject_changes
-from components.trainer import certificate
+from components.registry import cluster_kinds, declarations, image_repositories, namespaced_kinds
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.controller.configuration import Certificate
@@ -27,7 +25,16 @@ from trainyard.settings import StackSettings, parse_stack
 from trainyard.stack_checks import stack_queues
 from trainyard.topology import compile_fabric
 
-__all__ = ["Stack", "open_stack", "validate_stack"]
+__all__ = ["Others", "Stack", "open_stack", "validate_stack"]
+
+
+@dataclass(frozen=True)
+class Others:
+    """Resources of the components that the program does not name, named like those of `components.volcano.Volcano`."""
+
+    crds: Sequence[pulumi.Resource]
+    homes: Mapping[str, pulumi.Resource]
+    ready: Sequence[pulumi.Resource]
 
 
 @dataclass(frozen=True)
@@ -64,22 +71,21 @@ class Stack:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Certificates that the trainer controller's leader issues for Volcano and JobSet."""
-        settings, target = self.settings, self.target
-        found = []
-        if settings.volcano.install is True:
-            mutating, validating = _names(volcano.webhook_configurations(settings.volcano, target))
-            home, service = settings.volcano.namespace, volcano.ADMISSION_SERVICE
-            found.append(
-                certificate(volcano.ADMISSION_SECRET, home, service, target, mutating=mutating, validating=validating)
-            )
-        if settings.jobset.install is True:
-            mutating, validating = _names(jobset.webhook_configurations(settings.jobset, target))
-            home, service = settings.jobset.namespace, jobset.JOBSET_SERVICE
-            found.append(
-                certificate(jobset.JOBSET_SECRET, home, service, target, mutating=mutating, validating=validating)
-            )
-        return tuple(found)
+        """Certificates that the trainer controller's leader issues for other components."""
+        return tuple(
+            issued for each in declarations().values() for issued in each.certificates(self.settings, self.target)
+        )
+
+    def install_others(self) -> Others:
+        """Declare the resources of the components that the program does not name."""
+        found = [
+            each.install(self.settings, self.target, self.options) for each in declarations().values() if each.install
+        ]
+        return Others(
+            [crd for each in found for crd in each.crds],
+            {name: home for each in found for name, home in each.homes.items()},
+            [resource for each in found for resource in each.ready],
+        )
 
 
 @contextmanager
@@ -112,7 +118,7 @@ def _opened() -> Iterator[Stack]:
     queues = validate_stack(settings)
     cluster = cluster_name(settings, name)
     access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
-    target = Target.of(settings, access)
+    target = Target.of(settings, access, image_repositories())
     live = _live(access, name, settings) if access.kubeconfig != OFFLINE_KUBECONFIG else None
     ownership = None
     if live is not None:
@@ -143,12 +149,13 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     Raises
     ------
     TrainyardError
-        The queue tree or the fabric is invalid, or the stack installs Volcano or JobSet but not the trainer, whose
-        controller issues their certificates.
+        The queue tree or the fabric is invalid, or the stack installs a component with webhooks, such as Volcano, but
+        not the trainer, whose controller issues its certificate.
     """
     queues = stack_queues(settings)
     compile_fabric(settings.fabric)
-    installed = [name for name in ("volcano", "jobset") if getattr(settings, name).install is True]
+    served = [each for each in declarations().values() if each.webhooks is not None]
+    installed = [each.name for each in served if each.settings(settings).install is True]
     if settings.trainer.install is not True and installed:
         raise TrainyardError(
             "trainyard:trainer is existing, but this program installs other components",
@@ -169,18 +176,11 @@ def _settings(stack: str) -> StackSettings:
 
 
 def _live(access: ClusterAccess, name: str, settings: StackSettings) -> LiveObjects | None:
-    own = (settings.volcano.namespace, settings.jobset.namespace, settings.trainer.namespace)
+    namespaces = {*settings.platform_namespaces, *settings.tenants}
     try:
-        return list_live_objects(access, name, {*own, *settings.tenants})
+        return list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     except TrainyardError as error:
         if not pulumi.runtime.is_dry_run():
             raise
         pulumi.log.warn(f"Existing objects could not be read: {error}")
         return None
-
-
-def _names(configurations: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    names: dict[str, list[str]] = {"MutatingWebhookConfiguration": [], "ValidatingWebhookConfiguration": []}
-    for each in configurations:
-        names[each["kind"]].append(each["metadata"]["name"])
-    return names["MutatingWebhookConfiguration"], names["ValidatingWebhookConfiguration"]

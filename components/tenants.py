@@ -7,10 +7,11 @@ while the controllers that clean up after jobs still run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
+from components.common.declaration import Declaration
 from components.common.objects import FORCED_ANNOTATION, Component, KubernetesObject
 from components.common.rbac import (
     cluster_role,
@@ -30,7 +31,7 @@ from trainyard.settings import StackSettings
 from trainyard.settings.platform import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
 
-__all__ = ["TENANT_LABEL", "Tenants", "role_rules"]
+__all__ = ["COMPONENT", "TENANT_LABEL", "Tenants", "role_rules"]
 
 _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 _CATALOG = "trainyard-catalogue"
@@ -155,3 +156,10 @@ def _quota(tenant: str, settings: TenantSettings) -> dict[str, Any]:
         "metadata": {"name": "tenant", "namespace": tenant},
         "spec": {"hard": dict(settings.object_quota)},
     }
+
+
+COMPONENT: Final = Declaration(
+    name="tenants",
+    order=90,
+    namespaced_kinds={("trainyard.dev/v1alpha1", "TenantPolicy"): "tenantpolicies"},
+)

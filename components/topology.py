@@ -7,9 +7,11 @@ at the next gang with a network topology request.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 import pulumi
 
+from components.common.declaration import Declaration
 from components.common.objects import Component, KubernetesObject
 from components.hooks.hypernodes import HyperNodeMigration
 from trainyard.checks.finding import Finding
@@ -18,7 +20,7 @@ from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 from trainyard.topology import Fabric, compile_fabric
 
-__all__ = ["Topology", "differences"]
+__all__ = ["COMPONENT", "Topology", "differences"]
 
 
 class Topology(Component):
@@ -76,3 +78,10 @@ def differences(fabric: Fabric, live_nodes: Collection[str]) -> list[Finding]:
     """Return a finding for each node of the fabric that is missing in the cluster."""
     missing = [node for node in fabric.nodes if node.name not in live_nodes]
     return [Finding(f"trainyard:fabric.{node.path[0]}", f"the cluster has no node {node.name}") for node in missing]
+
+
+COMPONENT: Final = Declaration(
+    name="topology",
+    order=70,
+    cluster_kinds={("topology.volcano.sh/v1alpha1", "HyperNode"): "hypernodes"},
+)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
 import trainyard
+from components.common.declaration import Declaration
 from components.common.flow_control import flow_schemas, priority_levels
 from components.common.objects import Component, KubernetesObject
 from components.common.policy_server import PolicyServerParts
@@ -27,6 +28,7 @@ from components.common.rbac import (
     service_account_subject,
 )
 from components.common.target import Target
+from components.common.webhook_certificates import certificate
 from components.common.workload import ConfigVolume, Workload, deployment, namespace, service
 from components.hooks.webhooks import wait_for_ca_bundles
 from trainyard.api.constants import CONTROLLER_SERVICE
@@ -40,7 +42,7 @@ from trainyard.controller.configuration import (
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.settings.platform import TrainerSettings
 
-__all__ = ["DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs", "certificate"]
+__all__ = ["COMPONENT", "DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs"]
 
 VALIDATOR = "validator.trainer.kubeflow.org"
 DEFAULTER = "defaulter.trainer.kubeflow.org"
@@ -169,39 +171,6 @@ class Trainer(Component):
         self.child(role_binding(public, name, [group("system:authenticated")]), depends_on=[allowed])
 
 
-def certificate(
-    secret: str,
-    namespace_name: str,
-    service_name: str,
-    target: Target,
-    *,
-    mutating: Iterable[str] = (),
-    validating: Iterable[str] = (),
-) -> Certificate:
-    """Return the certificate of one webhook server.
-
-    Parameters
-    ----------
-    secret, namespace_name
-        Secret that the leader writes.
-    service_name
-        Service of the server; its DNS names are in the certificate.
-    target
-        The cluster; if webhooks are called by URL, 127.0.0.1 is in the certificate too.
-    mutating, validating
-        Webhook configurations whose caBundle the leader writes.
-    """
-    host = f"{service_name}.{namespace_name}.svc"
-    return Certificate(
-        secret=secret,
-        namespace=namespace_name,
-        dns_names=(host, f"{host}.cluster.local"),
-        ip_addresses=() if target.access.webhook_ports is None else ("127.0.0.1",),
-        mutating_webhook_configurations=tuple(sorted(mutating)),
-        validating_webhook_configurations=tuple(sorted(validating)),
-    )
-
-
 def _configuration(args: TrainerArgs) -> Configuration:
     own = certificate(
         SERVING_SECRET,
@@ -312,3 +281,13 @@ def _disruption_budget(workload: Workload) -> dict[str, Any]:
         "metadata": {"name": workload.name, "namespace": workload.namespace},
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": workload.selector}},
     }
+
+
+COMPONENT: Final = Declaration(
+    name="trainer",
+    order=30,
+    images={
+        "trainyard-controller": "localhost/trainyard-controller",
+        "opa": "docker.io/openpolicyagent/opa",
+    },
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components import jobset, volcano
+from components.registry import declarations
 from trainyard import upstream
 from trainyard.settings.versions import supported_versions
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Lock the upstream files of every tested version."""
-    manifests = {"volcano": volcano.MANIFESTS, "jobset": jobset.MANIFESTS}
+    manifests = {name: each.manifests for name, each in declarations().items() if each.manifests}
     paths = {(name, version): files for name, files in manifests.items() for version in supported_versions(name)}
     print(f"Locked {sum(len(list(files)) for files in paths.values())} files in {upstream.record(paths)}")
 

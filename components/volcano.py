@@ -10,10 +10,11 @@ from __future__ import annotations
 import copy
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
+from components.common.declaration import Declaration, WebhookServer
 from components.common.objects import Component, KubernetesObject
 from components.common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.common.target import Target
@@ -26,6 +27,7 @@ from trainyard.settings.versions import component_release
 __all__ = [
     "ADMISSION_SECRET",
     "ADMISSION_SERVICE",
+    "COMPONENT",
     "MANIFESTS",
     "Volcano",
     "VolcanoArgs",
@@ -309,3 +311,16 @@ def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Work
         node_selector=target.node_selector,
     )
     return admission, controllers, schedulers
+
+
+COMPONENT: Final = Declaration(
+    name="volcano",
+    order=10,
+    images={
+        "vc-scheduler": "docker.io/volcanosh/vc-scheduler",
+        "vc-controller-manager": "docker.io/volcanosh/vc-controller-manager",
+        "vc-webhook-manager": "docker.io/volcanosh/vc-webhook-manager",
+    },
+    manifests=MANIFESTS,
+    webhooks=WebhookServer(secret=ADMISSION_SECRET, service=ADMISSION_SERVICE, configurations=webhook_configurations),
+)

@@ -18,15 +18,16 @@ with open_stack() as stack:
 
     volcano = Volcano("volcano", VolcanoArgs(settings.volcano, scheduler.configuration(settings), target), opts)
     jobset = JobSet("jobset", JobSetArgs(settings.jobset, target), opts)
+    others = stack.install_others()
     definition = custom_resource_definition(settings.jobset.version)
     trainer = Trainer(
         "trainer",
         TrainerArgs(settings.trainer, target, definition, stack.certificates, policy_server(settings, target)),
-        after=[*volcano.crds, *jobset.crds],
-        homes={**volcano.homes, **jobset.homes},
+        after=[*volcano.crds, *jobset.crds, *others.crds],
+        homes={**volcano.homes, **jobset.homes, **others.homes},
         opts=opts,
     )
-    controllers = [*volcano.ready, *jobset.ready, *trainer.ready]
+    controllers = [*volcano.ready, *jobset.ready, *others.ready, *trainer.ready]
 
     platform = Platform("platform", settings, after=[*trainer.crds, *trainer.ready], opts=opts)
     policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)

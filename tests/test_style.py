@@ -19,12 +19,16 @@ REGISTRIES = (
     "components",
     "components/hooks",
     "trainyard/cli",
+    "trainyard/cluster/providers",
+    "trainyard/cluster/supervisor/host_programs",
+    "trainyard/controller/keys",
     "trainyard/convert/kinds",
     "trainyard/live",
     "trainyard/reference",
     "trainyard/render/frameworks",
     "trainyard/render/gangs",
     "trainyard/settings",
+    "trainyard/settings/sections",
     "trainyard/topology/sources",
 )
 """Folders whose members are named after what they are about: a component, a command, a section of the settings."""

@@ -80,11 +80,13 @@ def test_descriptions_go_and_properties_of_that_name_stay() -> None:
 
 
 def test_the_projects_lock_covers_every_file_the_components_read() -> None:
-    from components import jobset, volcano
+    from components.registry import declarations
     from trainyard.settings.versions import component_release, supported_versions
 
     lock = json.loads(upstream.lock_file().read_text())
-    for name, files in (("volcano", volcano.MANIFESTS), ("jobset", jobset.MANIFESTS)):
+    manifests = {name: each.manifests for name, each in declarations().items() if each.manifests}
+    assert set(manifests) == {"volcano", "jobset"}
+    for name, files in manifests.items():
         for version in supported_versions(name):
             release = component_release(name, version)
             assert set(lock[f"{release.module}@v{version}"]) == set(files)

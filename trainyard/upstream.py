@@ -32,7 +32,6 @@ __all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "read", "record", "witho
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
 """Variable with a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
 
-_PROGRAM_OF = {"volcano": "vc-scheduler", "jobset": "jobset"}
 _KIND = re.compile(r"^kind:\s*([A-Za-z]+)", re.MULTILINE)
 _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
 
@@ -66,7 +65,7 @@ def read(component: str, version: str, path: str, *, lock: Path | None = None) -
             f"{path} of {component} {version} has no SHA-256 in {lock or lock_file()}",
             fix="run `make upstream-lock` and review the diff",
         )
-    content = _fetch(component, release, path)
+    content = _fetch(release, path)
     found = hashlib.sha256(content).hexdigest()
     if found != expected:
         raise TrainyardError(
@@ -112,9 +111,7 @@ def record(paths: Mapping[tuple[str, str], Iterable[str]], *, lock: Path | None 
     table = {}
     for (component, version), names in paths.items():
         release = component_release(component, version)
-        table[_key(release)] = {
-            name: hashlib.sha256(_fetch(component, release, name)).hexdigest() for name in sorted(names)
-        }
+        table[_key(release)] = {name: hashlib.sha256(_fetch(release, name)).hexdigest() for name in sorted(names)}
     target = lock or lock_file()
     target.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
     return target
@@ -187,13 +184,13 @@ def _origin(release: ComponentRelease, path: str) -> str:
     return override or str(_module_folder(release) / path)
 
 
-def _fetch(component: str, release: ComponentRelease, path: str) -> bytes:
+def _fetch(release: ComponentRelease, path: str) -> bytes:
     override = os.environ.get(SOURCE_VARIABLE)
     if override and override.startswith("https://"):
         return _download(override.format(module=release.module, version=release.version, path=path))
     folder = Path(override) / _key(release) if override else _module_folder(release)
     if not override and not folder.is_dir():
-        _go_mod_download(component, release)
+        _go_mod_download(release)
     try:
         return (folder / path).read_bytes()
     except OSError as error:
@@ -218,8 +215,9 @@ def _module_cache() -> Path:
     return Path.home() / "go" / "pkg" / "mod"
 
 
-def _go_mod_download(component: str, release: ComponentRelease) -> None:
-    group = next(p.group for p in PROGRAMS if (p.name, p.version) == (_PROGRAM_OF[component], release.version))
+def _go_mod_download(release: ComponentRelease) -> None:
+    programs = (each for each in PROGRAMS if f"{each.package}/".startswith(f"{release.module}/"))
+    group = next((each.group for each in programs if each.version == release.version), None)
     go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
     if go is None:
         raise TrainyardError(
@@ -227,8 +225,8 @@ def _go_mod_download(component: str, release: ComponentRelease) -> None:
             fix=f"run `make up`, install Go, or set {SOURCE_VARIABLE} to a folder or URL with them",
         )
     result = subprocess.run(  # noqa: S603
-        [go, "mod", "download", release.module],
-        cwd=project_root() / "toolchain" / group,
+        [go, "mod", "download", release.module if group else f"{release.module}@v{release.version}"],
+        cwd=project_root() / "toolchain" / (group or ""),
         env={**os.environ, "GOMODCACHE": str(_module_cache())},
         capture_output=True,
         text=True,

@@ -17,6 +17,7 @@ from typing import Any, Final
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.data import data_folder
 from trainyard.policy.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
+from trainyard.policy.plugins import CHILDREN
 from trainyard.policy.rule_catalog import rule_folders
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, rule_state
 from trainyard.settings.platform import PolicySettings, PolicyState
@@ -30,6 +31,7 @@ _MOVED = (
     ("package trainyard.lib.", "package lib."),
     ("import data.trainyard.lib.", "import data.lib."),
     ("input.exemptNamespaces", "input.parameters.exemptNamespaces"),
+    ("data.trainyard.children", json.dumps(CHILDREN)),
 )
 _LIMITS = f'data.inventory.namespace[namespace]["{PLATFORM_API_VERSION}"].TenantPolicy.{TENANT_POLICY_NAME}.spec'
 _RUNTIME = f"""runtime := data.inventory.cluster["{API_VERSION}"].ClusterTrainingRuntime[named_runtime] if {{

@@ -9,17 +9,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.settings.platform import ImageSettings
 
-__all__ = ["IMAGES", "ImageTable"]
-
-IMAGES: dict[str, str] = {
-    "vc-scheduler": "docker.io/volcanosh/vc-scheduler",
-    "vc-controller-manager": "docker.io/volcanosh/vc-controller-manager",
-    "vc-webhook-manager": "docker.io/volcanosh/vc-webhook-manager",
-    "jobset": "registry.k8s.io/jobset/jobset",
-    "trainyard-controller": "localhost/trainyard-controller",
-    "opa": "docker.io/openpolicyagent/opa",
-}
-"""Repository by image name. The controller's image is built from the Containerfile and is in no public registry."""
+__all__ = ["ImageTable"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +20,9 @@ class ImageTable:
     ----------
     replacements
         Overrides by image name.
+    repositories
+        Repository by image name, as the components declare them. The controller's image is built from the Containerfile
+        and is in no public registry.
 
     Raises
     ------
@@ -38,11 +31,12 @@ class ImageTable:
     """
 
     replacements: Mapping[str, ImageSettings]
+    repositories: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.replacements) - set(IMAGES))
+        unknown = sorted(set(self.replacements) - set(self.repositories))
         if unknown:
-            known = ", ".join(IMAGES)
+            known = ", ".join(self.repositories)
             raise TrainyardError(
                 "The settings override images that no component uses",
                 findings=[
@@ -61,5 +55,5 @@ class ImageTable:
             Tag of the component's version; kept beside a digest, for readability.
         """
         chosen = self.replacements.get(name, ImageSettings())
-        reference = f"{chosen.repository or IMAGES[name]}:{chosen.tag or tag}"
+        reference = f"{chosen.repository or self.repositories[name]}:{chosen.tag or tag}"
         return f"{reference}@{chosen.digest}" if chosen.digest else reference

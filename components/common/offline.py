@@ -7,8 +7,9 @@ from pathlib import Path
 import pulumi
 
 from trainyard.cluster.provider import ClusterAccess, Provider
+from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
-from trainyard.settings import ClusterProvider, StackSettings
+from trainyard.settings import StackSettings
 
 __all__ = ["OFFLINE_KUBECONFIG", "access_or_offline"]
 
@@ -26,7 +27,7 @@ def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> 
     name
         Name of the cluster.
     settings
-        The stack's settings. A preview of an embedded cluster needs the cluster, which chooses the webhook ports.
+        The stack's settings. A preview needs an embedded cluster, which chooses the webhook ports.
 
     Raises
     ------
@@ -36,7 +37,7 @@ def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> 
     try:
         return cluster.access()
     except TrainyardError as error:
-        if settings.cluster.provider is ClusterProvider.EMBEDDED or not pulumi.runtime.is_dry_run():
+        if PROVIDERS[settings.cluster.provider].needed_by_previews or not pulumi.runtime.is_dry_run():
             raise
         pulumi.log.warn(f"No cluster to compare with; every resource is planned as a creation: {error}")
         return ClusterAccess(name, OFFLINE_KUBECONFIG, "offline")

@@ -37,12 +37,8 @@ CLUSTER_KINDS: dict[tuple[str, str], str] = {
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): "clusterroles",
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): "clusterrolebindings",
     ("scheduling.k8s.io/v1", "PriorityClass"): "priorityclasses",
-    ("scheduling.volcano.sh/v1beta1", "Queue"): "queues",
-    ("topology.volcano.sh/v1alpha1", "HyperNode"): "hypernodes",
-    ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "clustertrainingruntimes",
-    ("trainyard.dev/v1alpha1", "Platform"): "platforms",
 }
-"""Plural of every cluster-scoped kind that the program declares or reads."""
+"""Plural of each cluster-scoped kind of Kubernetes that the program declares or reads; components declare theirs."""
 
 NAMESPACED_KINDS: dict[tuple[str, str], str] = {
     ("v1", "ConfigMap"): "configmaps",
@@ -53,9 +49,8 @@ NAMESPACED_KINDS: dict[tuple[str, str], str] = {
     ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
     ("rbac.authorization.k8s.io/v1", "Role"): "roles",
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
-    ("trainyard.dev/v1alpha1", "TenantPolicy"): "tenantpolicies",
 }
-"""Plural of every namespaced kind that the program declares."""
+"""Plural of each namespaced kind of Kubernetes that the program declares; components declare theirs."""
 
 
 Address = tuple[str, str, str, str]
@@ -135,7 +130,13 @@ class Ownership:
             )
 
 
-def list_live_objects(access: ClusterAccess, stack: str, namespaces: Collection[str]) -> LiveObjects:
+def list_live_objects(
+    access: ClusterAccess,
+    stack: str,
+    namespaces: Collection[str],
+    cluster_kinds: Mapping[tuple[str, str], str],
+    namespaced_kinds: Mapping[tuple[str, str], str],
+) -> LiveObjects:
     """Return the objects that exist, metadata only.
 
     Parameters
@@ -146,6 +147,8 @@ def list_live_objects(access: ClusterAccess, stack: str, namespaces: Collection[
         Value of this stack's label; namespaces that carry it contain no foreign objects and are skipped.
     namespaces
         Namespaces that the program declares.
+    cluster_kinds, namespaced_kinds
+        Plural of each kind that the program declares or reads, by API version and kind.
 
     Raises
     ------
@@ -153,22 +156,30 @@ def list_live_objects(access: ClusterAccess, stack: str, namespaces: Collection[
         The API server is unreachable, or rejects the requests.
     """
     return run_in_thread(
-        lambda: _list_live_objects(kubeconfig(access.kubeconfig, access.context), stack, set(namespaces))
+        lambda: _list_live_objects(
+            kubeconfig(access.kubeconfig, access.context), stack, set(namespaces), cluster_kinds, namespaced_kinds
+        )
     )
 
 
-async def _list_live_objects(connection: Connection, stack: str, namespaces: set[str]) -> LiveObjects:
+async def _list_live_objects(
+    connection: Connection,
+    stack: str,
+    namespaces: set[str],
+    cluster_kinds: Mapping[tuple[str, str], str],
+    namespaced_kinds: Mapping[tuple[str, str], str],
+) -> LiveObjects:
     found: dict[Address, Mapping[str, Any]] = {}
     try:
         async with Client(connection, user_agent="trainyard-program") as client:
-            found |= await _lists(client, CLUSTER_KINDS)
+            found |= await _lists(client, cluster_kinds)
             others = [
                 name
                 for (_, kind, _, name), metadata in found.items()
                 if kind == "Namespace" and name in namespaces and not _is_ours(metadata, stack)
             ]
             for name in others:
-                found |= await _lists(client, NAMESPACED_KINDS, name)
+                found |= await _lists(client, namespaced_kinds, name)
     except ApiError as error:
         raise TrainyardError(
             f"The API server rejects a list request: {error}",

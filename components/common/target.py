@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from components.common.images import ImageTable
 from trainyard.cluster.provider import ClusterAccess
-from trainyard.settings import ClusterProvider, StackSettings
+from trainyard.cluster.providers import PROVIDERS
+from trainyard.settings import StackSettings
 
 __all__ = ["Target"]
-
-_PLATFORM_NODES = {"trainyard.dev/platform": "true"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Target:
     system_namespaces: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: StackSettings, access: ClusterAccess) -> Target:
-        """Return the target that the settings of a stack describe."""
-        own = (settings.volcano.namespace, settings.jobset.namespace, settings.trainer.namespace)
-        embedded = settings.cluster.provider is ClusterProvider.EMBEDDED
-        return cls(access, ImageTable(settings.images), _PLATFORM_NODES if embedded else {}, ("kube-system", *own))
+    def of(cls, settings: StackSettings, access: ClusterAccess, repositories: Mapping[str, str]) -> Target:
+        """Return the target that the settings of a stack describe; `repositories` by image name."""
+        nodes = PROVIDERS[settings.cluster.provider].platform_nodes
+        namespaces = ("kube-system", *settings.platform_namespaces)
+        return cls(access, ImageTable(settings.images, repositories), nodes, namespaces)

@@ -14,7 +14,7 @@ from trainyard.cluster.simulated_nodes import desired_nodes
 from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 from trainyard.settings import parse_stack
-from trainyard.settings.cluster import ClusterProvider, ClusterSettings
+from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
 
 FABRIC = FabricSettings.model_validate(
@@ -62,7 +62,7 @@ def test_kind_lists_everything_that_is_missing_and_still_writes_its_configuratio
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    kind = provider(ClusterSettings(provider=ClusterProvider.KIND), "dev")
+    kind = provider(ClusterSettings(provider="kind"), "dev")
     with pytest.raises(TrainyardError) as raised:
         kind.up(FABRIC, SilentProgress())
     assert [finding.path for finding in raised.value.findings] == ["kind", "container engine"]
@@ -73,15 +73,13 @@ def test_kind_lists_everything_that_is_missing_and_still_writes_its_configuratio
 
 
 def test_existing_is_refused_without_a_context() -> None:
-    settings = ClusterSettings(provider=ClusterProvider.EMBEDDED).model_copy(
-        update={"provider": ClusterProvider.EXISTING}
-    )
+    settings = ClusterSettings(provider="embedded").model_copy(update={"provider": "existing"})
     with pytest.raises(TrainyardError, match="context"):
         provider(settings, "production")
 
 
 def test_existing_never_stops_a_cluster(tmp_path: Path) -> None:
-    settings = ClusterSettings(provider=ClusterProvider.EXISTING, context="prod", kubeconfig=str(tmp_path / "config"))
+    settings = ClusterSettings(provider="existing", context="prod", kubeconfig=str(tmp_path / "config"))
     existing = provider(settings, "production")
     with pytest.raises(TrainyardError, match="not managed by Trainyard"):
         existing.down(delete=True, progress=SilentProgress())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.cluster.controlplane import CONTROL_PLANE_PROGRAMS
-from trainyard.cluster.sizing import grace_seconds, lease_seconds, memory_limit, size_class
+from trainyard.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, lease_seconds, memory_limit, size_class
 
 NODES = st.integers(min_value=0, max_value=200_000)
 
@@ -37,4 +37,4 @@ def test_a_small_fleet_behaves_as_kubernetes_does() -> None:
 
 
 def mebibytes(program: str, nodes: int) -> int:
-    return int(memory_limit(program, nodes).removesuffix("MiB"))
+    return int(memory_limit(*CONTROL_PLANE_MEMORY[program], nodes).removesuffix("MiB"))

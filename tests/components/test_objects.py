@@ -13,8 +13,8 @@ import yaml
 
 from components import volcano
 from components.common.objects import declare
-from components.common.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
 from components.jobset import custom_resource_definition
+from components.registry import cluster_kinds, image_repositories, namespaced_kinds
 from tests.components.recording import PORTS, Recording
 from trainyard.errors import TrainyardError
 from trainyard.policy.opa import verify_bundle
@@ -213,7 +213,7 @@ def test_the_controller_is_told_every_certificate_it_makes(local: Recording) -> 
 def test_ownership_knows_every_kind_that_is_declared(services: Recording) -> None:
     for each in services.objects:
         kind = (each.inputs["apiVersion"], each.inputs["kind"])
-        known = NAMESPACED_KINDS if "namespace" in each.inputs["metadata"] else CLUSTER_KINDS
+        known = namespaced_kinds() if "namespace" in each.inputs["metadata"] else cluster_kinds()
         assert kind in known, kind
 
 
@@ -222,4 +222,4 @@ def test_an_unknown_image_is_refused() -> None:
     from trainyard.settings.platform import ImageSettings
 
     with pytest.raises(TrainyardError, match=r"images\.vc-schedular"):
-        ImageTable({"vc-schedular": ImageSettings(tag="v1")})
+        ImageTable({"vc-schedular": ImageSettings(tag="v1")}, image_repositories())

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, x25519
 
 from tests.controller.harness import CLUSTER_RUNTIMES, TRAIN_JOBS, change, controller, train_job
 from tests.kube.fake_api import FakeApi, error
-from trainyard.controller.keys import generate
+from trainyard.controller.keys import GENERATORS, generate
+from trainyard.render.frameworks import FRAMEWORKS
 
 Body = dict[str, Any]
 SECRETS = "/api/v1/secrets"
@@ -45,6 +46,10 @@ def found(api: FakeApi, plural: str, name: str) -> Body:
     body = api.find(plural, name, "team")
     assert body is not None, name
     return body
+
+
+def test_every_kind_of_keys_that_a_framework_names_is_generated() -> None:
+    assert {framework.keys for framework in FRAMEWORKS.values()} - {None} == set(GENERATORS)
 
 
 def test_ssh_keys_are_a_pair_that_ssh_can_read() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.extended_tree import extended, run
+
 EXTENSION = Path(__file__).with_name("extension")
 JOB_SET_SPEC = {
     "replicatedJobs": [
@@ -31,13 +28,12 @@ JOB_SET_SPEC = {
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the library with the new files; the rest of the project is linked."""
-    root = tmp_path_factory.mktemp("extended")
-    shutil.copytree(ROOT / "trainyard", root / "trainyard", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("components", "policies", "runtimes", "stacks", "toolchain", "tests", "Pulumi.yaml", "pyproject.toml"):
-        (root / name).symlink_to(ROOT / name)
-    shutil.copy(EXTENSION / "dense.py", root / "trainyard" / "render" / "gangs")
-    shutil.copy(EXTENSION / "herd.py", root / "trainyard" / "render" / "frameworks")
-    return root
+    added = {
+        "trainyard/render/gangs/dense.py": EXTENSION / "dense.py",
+        "trainyard/render/frameworks/herd.py": EXTENSION / "herd.py",
+        "trainyard/controller/keys/brand.py": EXTENSION / "brand.py",
+    }
+    return extended(tmp_path_factory.mktemp("extended"), added)
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +42,6 @@ def known(tree: Path) -> dict[str, Any]:
     answer = run(tree, str(EXTENSION / "questions.py"))
     found: dict[str, Any] = json.loads(answer.stdout)
     return found
-
-
-def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    answer = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tree,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert answer.returncode == 0, answer.stderr
-    return answer
 
 
 def runtime(**policies: Any) -> dict[str, Any]:
@@ -178,6 +159,18 @@ def test_the_rules_know_the_framework(known: dict[str, Any]) -> None:
     assert "herd=HERD_*" in known["reserved"]["ENV-002"]
     assert "herd" in known["reserved"]["LBL-002"]
     assert "herd=HERD_*" in known["rules-page"]
+
+
+def test_tenants_may_not_write_the_secret_of_the_framework(known: dict[str, Any]) -> None:
+    names = known["trusted-names"]
+    assert "-herd-brand" in names["mentions"]
+    assert "-herd-brand" in names["rego"]["Secret"]
+    (expression,) = names["cel"]
+    assert '"secrets": ["-mpi-ssh-auth", "-flux-curve", "-herd-brand"]' in expression
+
+
+def test_the_controller_generates_keys_of_a_new_kind(known: dict[str, Any]) -> None:
+    assert known["keys"] == ["brand"]
 
 
 def test_lint_knows_that_each_process_takes_a_device(known: dict[str, Any]) -> None:

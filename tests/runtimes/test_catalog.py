@@ -13,45 +13,13 @@ import yaml
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.policy.plugins import CHILDREN
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.render import RenderContext, Rendered, render, validate_runtime
 from trainyard.runtimes import load_catalog, spec_hash
 
 SHIPPED = data_folder("runtimes")
-NAMES = [
-    "deepspeed-distributed",
-    "deepspeed-distributed-gang",
-    "flux-distributed",
-    "horovod",
-    "jax-distributed",
-    "jax-distributed-gang",
-    "mlx-distributed",
-    "mpi-intel",
-    "mpi-mpich",
-    "mpi-openmpi",
-    "mpi-openmpi-gang",
-    "paddle",
-    "paddle-ps",
-    "plain",
-    "ray",
-    "spark",
-    "tensorflow",
-    "tensorflow-ps",
-    "torch-distributed",
-    "torch-distributed-coscheduling",
-    "torch-distributed-gang",
-    "torch-distributed-kai",
-    "torch-distributed-with-cache",
-    "torch-elastic",
-    "torch-with-dataset",
-    "torch-with-dataset-gs",
-    "torch-with-dataset-pvc",
-    "torch-with-model",
-    "torchtune-llama3.2-1b",
-    "torchtune-llama3.2-3b",
-    "torchtune-qwen2.5-1.5b",
-    "xgboost-distributed",
-]
+NAMES = sorted(yaml.safe_load((SHIPPED / "index.yaml").read_text())["runtimes"])
 UPSTREAM = {
     "torch-distributed": "torch",
     "torch-distributed-with-cache": "torch",
@@ -299,6 +267,16 @@ def test_a_shipped_runtime_renders_a_gang_without_a_finding(name: str, version: 
     assert by_kind["PodGroup"]["spec"]["minMember"] == least(name)
     topology = by_kind["PodGroup"]["spec"].get("networkTopology")
     assert topology == ({"mode": "hard", "highestTierAllowed": 1} if name.endswith("-gang") else None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_names_of_config_maps_and_secrets_are_reserved(name: str) -> None:
+    outcome = render(train_job(name), parse(ClusterTrainingRuntime, OBJECTS[name]), RenderContext())
+    assert isinstance(outcome, Rendered), outcome
+    for body in outcome.objects:
+        if body["kind"] in CHILDREN:
+            suffix = body["metadata"]["name"].removeprefix("j")
+            assert suffix in CHILDREN[body["kind"]]
 
 
 def test_the_framework_of_each_runtime_is_one_that_the_rules_know() -> None:

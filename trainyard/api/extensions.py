@@ -7,11 +7,8 @@ by its name, when the schema of a policy is first built.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import sys
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field, GetCoreSchemaHandler
@@ -20,11 +17,11 @@ from pydantic_core import CoreSchema
 
 from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.api.shape_rules import ShapeRule, validations
+from trainyard.discovery import registered
 
-__all__ = ["ExtensiblePolicy", "PolicyField", "model_of", "plugins_of"]
+__all__ = ["ExtensiblePolicy", "PolicyField", "model_of"]
 
 Policy = TypeVar("Policy", bound=KubernetesModel)
-Plugin = TypeVar("Plugin", bound="PolicyField[Any]")
 
 
 class PolicyField(Generic[Policy]):
@@ -53,7 +50,8 @@ class ExtensiblePolicy(KubernetesModel):
     @classmethod
     def plugins(cls) -> Mapping[str, PolicyField[Any]]:
         """Return the plug-ins by the name of their field."""
-        return _registered(cls.registry)
+        found: Mapping[str, PolicyField[Any]] = registered(cls.registry)
+        return found
 
     @classmethod
     def exclusive(cls, names: tuple[str, ...]) -> ShapeRule:
@@ -88,13 +86,6 @@ class ExtensiblePolicy(KubernetesModel):
         return handler(source)
 
 
-@cache
-def _registered(registry: str) -> Mapping[str, PolicyField[Any]]:
-    module, _, attribute = registry.partition(":")
-    found: Mapping[str, PolicyField[Any]] = getattr(importlib.import_module(module), attribute)
-    return found
-
-
 def model_of(policy: type[ExtensiblePolicy], name: str) -> type[KubernetesModel]:
     """Return a model by its name, from the modules of a policy's plug-ins.
 
@@ -109,34 +100,3 @@ def model_of(policy: type[ExtensiblePolicy], name: str) -> type[KubernetesModel]
             if isinstance(found, type) and issubclass(found, KubernetesModel):
                 return found
     raise AttributeError(f"module {policy.__module__!r} has no attribute {name!r}")
-
-
-def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[Plugin]) -> dict[str, Plugin]:
-    """Return the plug-ins of a package by name: each module that has the attribute is one.
-
-    Parameters
-    ----------
-    package, folder
-        Name and path of the package.
-    attribute
-        Name that a module gives its plug-in.
-    kind
-        Class of the plug-ins.
-
-    Raises
-    ------
-    TypeError
-        A plug-in is of another class, or two have the same name or the same position.
-    """
-    found: dict[str, Plugin] = {}
-    for module in pkgutil.iter_modules(folder):
-        plugin = getattr(importlib.import_module(f"{package}.{module.name}"), attribute, None)
-        if plugin is None:
-            continue
-        if not isinstance(plugin, kind):
-            raise TypeError(f"{package}.{module.name}.{attribute} is not a {kind.__name__}")
-        taken = [other.name for other in found.values() if plugin.name == other.name or plugin.order == other.order]
-        if taken:
-            raise TypeError(f"{package}.{module.name}: name or order is taken by {taken[0]}")
-        found[plugin.name] = plugin
-    return dict(sorted(found.items(), key=lambda entry: entry[1].order))

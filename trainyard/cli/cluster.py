@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trainyard.cli.common import Output, line_progress, settings_of
-from trainyard.settings.cluster import ClusterProvider
+from trainyard.settings.cluster import provider_names
 
 if TYPE_CHECKING:
     from trainyard.cluster import Provider
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
+if TYPE_CHECKING:
+    ProviderName = str
+else:
+    ProviderName = StrEnum("ProviderName", {name: name for name in provider_names()})
 
 _Stack = Annotated[str, typer.Option("--stack", help="Stack with the cluster's settings.")]
 _Name = Annotated[str | None, typer.Option("--name", help="Name of the cluster; by default the stack's.")]
-_Kind = Annotated[ClusterProvider | None, typer.Option("--provider", help="Provider; by default the stack's.")]
+_Kind = Annotated[ProviderName | None, typer.Option("--provider", help="Provider; by default the stack's.")]
 _Format = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
 
 
@@ -113,11 +118,11 @@ def nodes(stack: _Stack = "local", name: _Name = None, provider: _Kind = None) -
     typer.echo(str(chosen.sync_nodes(settings.fabric)))
 
 
-def _choose(stack: str, name: str | None, kind: ClusterProvider | None) -> tuple[StackSettings, Provider]:
+def _choose(stack: str, name: str | None, kind: str | None) -> tuple[StackSettings, Provider]:
     from trainyard.cluster import cluster_name, provider
 
     settings = settings_of(stack)
-    cluster = settings.cluster if kind is None else settings.cluster.model_copy(update={"provider": kind})
+    cluster = settings.cluster if kind is None else settings.cluster.model_copy(update={"provider": str(kind)})
     return settings, provider(cluster, name or cluster_name(settings, stack))
 
 

@@ -1,9 +1,10 @@
-"""Providers of a control plane: embedded (on this machine), kind, or an existing cluster."""
+"""Control planes; `providers` has one module for each provider."""
 
 from __future__ import annotations
 
 from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges, ProcessStatus, Provider
-from trainyard.settings.cluster import ClusterProvider, ClusterSettings
+from trainyard.cluster.providers import PROVIDERS
+from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.stack import StackSettings
 
 __all__ = ["ClusterAccess", "ClusterStatus", "NodeChanges", "ProcessStatus", "Provider", "cluster_name", "provider"]
@@ -24,14 +25,4 @@ def provider(settings: ClusterSettings, name: str) -> Provider:
     name
         Name of the cluster.
     """
-    if settings.provider is ClusterProvider.EMBEDDED:
-        from trainyard.cluster.embedded import EmbeddedProvider
-
-        return EmbeddedProvider(name)
-    if settings.provider is ClusterProvider.KIND:
-        from trainyard.cluster.kind import KindProvider
-
-        return KindProvider(name)
-    from trainyard.cluster.existing import ExistingProvider
-
-    return ExistingProvider(name, context=settings.context, kubeconfig=settings.kubeconfig)
+    return PROVIDERS[settings.provider].open(settings, name)

@@ -14,7 +14,7 @@ from trainyard.cluster.kubeconfig import certificate_kubeconfig
 from trainyard.cluster.kwok_stages import stages_document
 from trainyard.cluster.ports import HOST
 from trainyard.cluster.process import ProcessSpec
-from trainyard.cluster.sizing import grace_seconds, lease_seconds, memory_limit
+from trainyard.cluster.sizing import CONTROL_PLANE_MEMORY, grace_seconds, lease_seconds, memory_limit
 from trainyard.cluster.state import ClusterState
 
 __all__ = ["CONTROL_PLANE_PROGRAMS", "ControlPlaneProcess", "control_plane", "server_url", "write_configuration"]
@@ -101,7 +101,7 @@ def control_plane(folder: ClusterFolder, state: ClusterState) -> tuple[ControlPl
             command=(program.path, *arguments[name]),
             log=folder.log(name),
             address=f"{HOST}:{probes[name].port}",
-            environment={"GOMEMLIMIT": memory_limit(name, state.nodes)},
+            environment={"GOMEMLIMIT": memory_limit(*CONTROL_PLANE_MEMORY[name], state.nodes)},
             inputs=_digest(_files(folder, arguments[name])),
         )
         depends_on = None if name == "etcd" else "etcd" if name == "kube-apiserver" else "kube-apiserver"

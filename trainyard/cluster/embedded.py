@@ -34,7 +34,7 @@ from trainyard.cluster.folders import (
     write_private,
 )
 from trainyard.cluster.inspection import host_processes, inspect, log_file
-from trainyard.cluster.ports import PORT_NAMES, allocate, require_free_ports, reserved_by_others
+from trainyard.cluster.ports import PORT_NAMES, WEBHOOK_PROGRAMS, allocate, require_free_ports, reserved_by_others
 from trainyard.cluster.process import (
     HEARTBEAT,
     NOT_INSTALLED,
@@ -63,7 +63,6 @@ _START_TIMEOUT = 120.0
 _PLATFORM_TIMEOUT = 45.0
 _MAX_CRASHES = 4
 _PARALLEL_STOPS = 16
-_WEBHOOKS = ("vc-webhook-manager", "jobset", "trainyard-controller")
 
 
 class EmbeddedProvider:
@@ -310,5 +309,5 @@ class EmbeddedProvider:
             raise TrainyardError(
                 f"Cluster {self.name} does not exist", fix=f"run `trainyard cluster up --name {self.name}`"
             )
-        ports = {program: state.ports[f"{program}/webhook"] for program in _WEBHOOKS}
+        ports = {program: state.ports[f"{program}/webhook"] for program in WEBHOOK_PROGRAMS}
         return ClusterAccess(self.name, self.folder.kubeconfig, None, ports)

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import psutil
 
+from trainyard.cluster.host_address import HOST
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.errors import TrainyardError
 
 __all__ = [
     "HOST",
     "PORT_NAMES",
     "SLOTS",
+    "WEBHOOK_PROGRAMS",
     "allocate",
     "find_conflict",
     "is_free",
@@ -28,25 +31,13 @@ __all__ = [
     "slot_ports",
 ]
 
-HOST = "127.0.0.1"
-
 SLOTS = 6
 """Maximum concurrent replicas of a Deployment: the five that settings allow, and one during a roll-out."""
 
-_REPLICA_USES = (
-    "vc-scheduler/health",
-    "vc-scheduler/metrics",
-    "vc-controller-manager/health",
-    "vc-controller-manager/metrics",
-    "vc-webhook-manager/webhook",
-    "vc-webhook-manager/health",
-    "jobset/webhook",
-    "jobset/health",
-    "trainyard-controller/webhook",
-    "trainyard-controller/health",
-    "trainyard-controller/metrics",
-    "opa/health",
-)
+WEBHOOK_PROGRAMS = tuple(name for name, program in HOST_PROGRAMS.items() if "webhook" in program.ports)
+"""Programs that serve webhooks."""
+
+_REPLICA_USES = tuple(f"{name}/{port}" for name, program in HOST_PROGRAMS.items() for port in program.ports)
 
 
 def slot_name(program: str, slot: int) -> str:
@@ -61,9 +52,7 @@ PORT_NAMES = (
     "kube-controller-manager/secure",
     "kube-scheduler/secure",
     "kwok/server",
-    "vc-webhook-manager/webhook",
-    "jobset/webhook",
-    "trainyard-controller/webhook",
+    *(f"{program}/webhook" for program in WEBHOOK_PROGRAMS),
     *(f"{slot}.{use}" for slot in range(SLOTS) for use in _REPLICA_USES),
 )
 """Uses of ports: ``<program>/<use>``, and ``<slot>.<program>/<use>`` for a replica.

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["grace_seconds", "lease_seconds", "memory_limit", "size_class"]
+__all__ = ["CONTROL_PLANE_MEMORY", "grace_seconds", "lease_seconds", "memory_limit", "size_class"]
 
 _SMALL, _STEP = 200, 500
 """Nodes that the base sizing covers, and the step between the size classes of larger fleets."""
 
-_MEMORY = {
+CONTROL_PLANE_MEMORY = {
     "etcd": (200, 100),
     "kube-apiserver": (700, 400),
     "kube-controller-manager": (250, 100),
     "kube-scheduler": (90, 50),
     "kwok": (100, 100),
-    "vc-scheduler": (300, 200),
-    "vc-controller-manager": (120, 50),
-    "vc-webhook-manager": (100, 0),
-    "jobset": (100, 20),
-    "opa": (80, 0),
 }
-"""Base in MiB, and KiB for each node of a large fleet with its pods."""
+"""Base in MiB, and KiB for each node of a large fleet with its pods; host programs declare theirs."""
 
 _LEASE = 40
 """Duration of a kubelet's lease in seconds; it is renewed four times in that."""
@@ -37,13 +32,21 @@ def size_class(nodes: int) -> int:
     return 0 if nodes <= _SMALL else -(-nodes // _STEP) * _STEP
 
 
-def memory_limit(program: str, nodes: int) -> str:
+def memory_limit(base: int, each: int, nodes: int) -> str:
     """Return the soft memory limit (``GOMEMLIMIT``) of a Go program for a number of nodes.
 
     Above the limit the program collects garbage more often but never fails. A limit below its live heap would make it
     collect continuously.
+
+    Parameters
+    ----------
+    base
+        MiB of a small fleet.
+    each
+        KiB for each node of a large fleet with its pods.
+    nodes
+        Size class.
     """
-    base, each = _MEMORY[program]
     return f"{base + each * nodes // 1024}MiB"
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.cluster.folders import state_home
+from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
 from trainyard.data import data_folder
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
@@ -39,13 +40,6 @@ _PARALLEL = 32
 _STALE_CHILDREN = re.compile(r"can not be deleted because it has \d+ child queues")
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0
-_PROCESS_OF = {
-    "volcano-scheduler": "vc-scheduler",
-    "volcano-controllers": "vc-controller-manager",
-    "volcano-admission": "vc-webhook-manager",
-    "jobset-controller-manager": "jobset",
-    "kubeflow-trainer-controller-manager": "trainyard-controller",
-}
 
 
 @dataclass(frozen=True)
@@ -231,7 +225,8 @@ def _printed_errors(output: str) -> list[Finding]:
 
 
 def _with_fix(problem: Finding) -> Finding:
-    process = next((program for name, program in _PROCESS_OF.items() if problem.path.endswith(f"/{name}")), None)
+    deployments = ((name, program.deployment) for name, program in HOST_PROGRAMS.items() if program.deployment)
+    process = next((name for name, deployment in deployments if problem.path.endswith(f"/{deployment}")), None)
     if process is None or problem.fix:
         return problem
     return Finding(problem.path, problem.message, f"see `trainyard cluster logs {process}`")

@@ -4,22 +4,33 @@ A match ``{objects: gangs}`` expands to the kinds that describe gangs. A paramet
 per gang scheduler, in which a string ``{attribute}`` is replaced by that attribute of the scheduler; in a CEL variable
 with ``each``, ``{each}`` is that string for every scheduler, joined by commas. In the default of a list,
 ``{frameworks}`` expands to the framework names (the list is then sorted), ``{variables}`` to the variables that they
-set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set.
+set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set. Among ``mentions``,
+``{children}`` expands to the suffixes of the names of a TrainJob's ConfigMaps and Secrets; in a CEL variable,
+``{children.ConfigMap}`` and ``{children.Secret}`` are these as lists. Rego reads them as ``data.trainyard.children``.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from trainyard.render.frameworks import DECLARED, Framework
+from trainyard.api.constants import SNAPSHOT_SUFFIX
+from trainyard.render.frameworks import DECLARED, Framework, child_suffixes
 from trainyard.render.gangs import LISTED, GangScheduler
 
-__all__ = ["completed"]
+__all__ = ["CHILDREN", "completed"]
+
+CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
+    "ConfigMap": (SNAPSHOT_SUFFIX, *child_suffixes("ConfigMap")),
+    "Secret": child_suffixes("Secret"),
+}
+"""Suffixes of the names of a TrainJob's ConfigMaps and Secrets, by kind."""
 
 _GANG: Final = "{gang}"
 _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
+_ALL_CHILDREN: Final = "{children}"
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,6 +43,10 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
         }
     if isinstance(result.get("matches"), list):
         result["matches"] = [entry for match in result["matches"] for entry in _matches(match)]
+    mentions = result.get("mentions")
+    if isinstance(mentions, list) and _ALL_CHILDREN in mentions:
+        suffixes = [suffix for kind in CHILDREN.values() for suffix in kind]
+        result["mentions"] = [text for each in mentions for text in (suffixes if each == _ALL_CHILDREN else [each])]
     cel = result.get("cel")
     if isinstance(cel, dict) and isinstance(cel.get("variables"), list):
         result["cel"] = {**cel, "variables": [_variable(each) for each in cel["variables"]]}
@@ -78,7 +93,12 @@ def _filled(value: Any, gang: GangScheduler[Any]) -> Any:
 
 
 def _variable(variable: Any) -> Any:
-    if not isinstance(variable, dict) or "each" not in variable:
+    if not isinstance(variable, dict) or not isinstance(variable.get("expression"), str):
+        return variable
+    for kind, suffixes in CHILDREN.items():
+        expression = variable["expression"].replace(f"{{children.{kind}}}", json.dumps(suffixes))
+        variable = {**variable, "expression": expression}
+    if "each" not in variable:
         return variable
     items = ", ".join(variable["each"].replace(_GANG, gang.name) for gang in LISTED)
     rest = {name: value for name, value in variable.items() if name != "each"}

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from trainyard.settings.messages import CONFIG_NAMESPACE
+from trainyard.settings.settings_model import Choices, Described
 from trainyard.settings.stack import StackSettings
 
 __all__ = ["reference"]
@@ -63,7 +64,11 @@ def _rows(path: str, model: type[BaseModel], above: tuple[type[BaseModel], ...])
 
 
 def _row(key: str, field: FieldInfo) -> str:
-    return f"| `{key}` | {_type(field.annotation, field)} | {_default(field)} | {field.description} |"
+    return f"| `{key}` | {_type(field.annotation, field)} | {_default(field)} | {_description(field)} |"
+
+
+def _description(field: FieldInfo) -> str | None:
+    return next((each.text() for each in field.metadata if isinstance(each, Described)), field.description)
 
 
 def _default(field: FieldInfo) -> str:
@@ -99,6 +104,9 @@ def _model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _type(annotation: Any, field: FieldInfo | None = None) -> str:
+    chosen = [each.names() for each in field.metadata if isinstance(each, Choices)] if field is not None else []
+    if chosen:
+        return " or ".join(f"`{name}`" for names in chosen for name in names)
     names = [name for each in _flat(annotation) if (name := _name(each))]
     bounds = [_bound(constraint) for constraint in field.metadata] if field is not None else []
     return ", ".join([" or ".join(dict.fromkeys(names)), *(bound for bound in bounds if bound)])

@@ -2,44 +2,88 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
+from typing import Annotated, Final, Protocol
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticKnownError
 
-from trainyard.settings.settings_model import DnsLabel, SettingsModel
+from trainyard.discovery import Plugin, registered
+from trainyard.settings.settings_model import Choices, Described, DnsLabel, SettingsModel
 
-__all__ = ["ClusterProvider", "ClusterSettings"]
+__all__ = ["ClusterSettings", "provider_names"]
+
+_REGISTRY: Final = "trainyard.cluster.providers:PROVIDERS"
 
 
-class ClusterProvider(StrEnum):
-    """Providers of a control plane."""
+class _Provider(Plugin, Protocol):
+    """What the settings know of a provider."""
 
-    EMBEDDED = "embedded"
-    KIND = "kind"
-    EXISTING = "existing"
+    @property
+    def summary(self) -> str:
+        """What it provides."""
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the settings name a context."""
+
+
+def _providers() -> Mapping[str, _Provider]:
+    found: Mapping[str, _Provider] = registered(_REGISTRY)
+    return found
+
+
+def provider_names() -> tuple[str, ...]:
+    """Return the names of the cluster providers."""
+    return tuple(_providers())
+
+
+def _known(value: object) -> object:
+    names = provider_names()
+    if value not in names:
+        *first, last = map(repr, names)
+        raise PydanticKnownError("enum", {"expected": f"{', '.join(first)} or {last}"})
+    return value
+
+
+def _summaries() -> str:
+    return "; ".join(f"{name}: {each.summary}" for name, each in _providers().items())
+
+
+def _with_context() -> str:
+    return " or ".join(name for name, each in _providers().items() if each.takes_context)
+
+
+def _about_kubeconfig() -> str:
+    return f"Path of the kubeconfig file ({_with_context()} only); default: KUBECONFIG or ~/.kube/config"
+
+
+def _about_context() -> str:
+    return f"Context of the kubeconfig; required for {_with_context()}"
 
 
 class ClusterSettings(SettingsModel):
     """The cluster that a stack provisions."""
 
-    provider: ClusterProvider = Field(
-        description="embedded: real control plane on this machine with simulated nodes; kind: Kubernetes in "
-        "containers; existing: an existing cluster"
+    provider: Annotated[str, BeforeValidator(_known), Choices(provider_names), Described(_summaries)] = Field(
+        description="Provider of the control plane"
     )
     name: DnsLabel | None = Field(default=None, description="Name of the cluster; default: the stack's name")
-    kubeconfig: str | None = Field(
-        default=None,
-        description="Path of the kubeconfig file (existing only); default: KUBECONFIG or ~/.kube/config",
+    kubeconfig: Annotated[str | None, Described(_about_kubeconfig)] = Field(
+        default=None, description="Path of the kubeconfig file"
     )
-    context: str | None = Field(default=None, description="Context of the kubeconfig; required for existing")
+    context: Annotated[str | None, Described(_about_context)] = Field(
+        default=None, description="Context of the kubeconfig"
+    )
 
     @model_validator(mode="after")
-    def _existing_names_its_context(self) -> ClusterSettings:
-        if self.provider is ClusterProvider.EXISTING and not self.context:
+    def _context_is_set_where_it_is_read(self) -> ClusterSettings:
+        takes_context = _providers()[self.provider].takes_context
+        if takes_context and not self.context:
             raise ValueError(
-                "provider existing requires context: set the kubeconfig context, so that the stack is never "
+                f"provider {self.provider} requires context: set the kubeconfig context, so that the stack is never "
                 "applied to whichever context is current"
             )
-        if self.provider is not ClusterProvider.EXISTING and (self.context or self.kubeconfig):
-            raise ValueError(f"context and kubeconfig require provider existing, not {self.provider.value}")
+        if not takes_context and (self.context or self.kubeconfig):
+            raise ValueError(f"context and kubeconfig require provider {_with_context()}, not {self.provider}")
         return self

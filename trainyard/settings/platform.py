@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -16,6 +16,8 @@ from trainyard.settings.versions import supported_versions
 __all__ = [
     "ExemptionSettings",
     "ImageSettings",
+    "Install",
+    "InstalledSettings",
     "JobSetSettings",
     "PolicySettings",
     "PolicyState",
@@ -41,7 +43,15 @@ def _tested(component: str, version: str) -> str:
     return version
 
 
-class VolcanoSettings(SettingsModel):
+class InstalledSettings(SettingsModel):
+    """Settings of a component that has Deployments in a namespace of its own."""
+
+    if TYPE_CHECKING:
+        install: Install
+        namespace: DnsLabel
+
+
+class VolcanoSettings(InstalledSettings):
     """Volcano, the batch scheduler: gang scheduling, queues and network topology."""
 
     install: Install = Field(
@@ -54,7 +64,7 @@ class VolcanoSettings(SettingsModel):
     _version = field_validator("version")(lambda value: _tested("volcano", value))
 
 
-class JobSetSettings(SettingsModel):
+class JobSetSettings(InstalledSettings):
     """JobSet, which runs the Jobs of a TrainJob."""
 
     install: Install = Field(
@@ -67,7 +77,7 @@ class JobSetSettings(SettingsModel):
     _version = field_validator("version")(lambda value: _tested("jobset", value))
 
 
-class TrainerSettings(SettingsModel):
+class TrainerSettings(InstalledSettings):
     """The trainer API (TrainJob, TrainingRuntime, ClusterTrainingRuntime) and Trainyard's controller."""
 
     install: Install = Field(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 
 __all__ = [
+    "Choices",
+    "Described",
     "DnsLabel",
     "DnsSubdomain",
     "LabelKey",
@@ -28,6 +32,32 @@ class SettingsModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
     )
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Values of a setting that plug-ins declare.
+
+    Parameters
+    ----------
+    names
+        Returns the values; called when they are shown.
+    """
+
+    names: Callable[[], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Described:
+    """Description of a setting that depends on plug-ins; it replaces the field's own in the reference.
+
+    Parameters
+    ----------
+    text
+        Returns the description; called when it is shown.
+    """
+
+    text: Callable[[], str]
 
 
 def _matching(pattern: str, limit: int, what: str) -> AfterValidator:

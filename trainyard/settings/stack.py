@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from trainyard.checks.finding import Finding
@@ -12,6 +13,7 @@ from trainyard.settings.cluster import ClusterSettings
 from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.platform import (
     ImageSettings,
+    InstalledSettings,
     JobSetSettings,
     PolicySettings,
     RuntimeSettings,
@@ -19,6 +21,7 @@ from trainyard.settings.platform import (
     TrainerSettings,
     VolcanoSettings,
 )
+from trainyard.settings.sections import SECTIONS
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings
 
@@ -102,13 +105,25 @@ class StackSettings(SettingsModel):
     @property
     def exempt_namespaces(self) -> tuple[str, ...]:
         """Namespaces exempt from tenant rules: those in the settings and the platform's, sorted."""
-        own = {self.volcano.namespace, self.jobset.namespace, self.trainer.namespace}
-        return tuple(sorted(own | set(self.policies.exempt_namespaces)))
+        return tuple(sorted({*self.platform_namespaces, *self.policies.exempt_namespaces}))
+
+    @property
+    def platform_namespaces(self) -> tuple[str, ...]:
+        """Namespaces of the components, in the order of the settings."""
+        sections = (getattr(self, name) for name in type(self).model_fields)
+        return tuple(section.namespace for section in sections if isinstance(section, InstalledSettings))
 
     @property
     def accelerator_resources(self) -> tuple[str, ...]:
         """Accelerator resources: devices of the node shapes and additional ones of the settings, sorted."""
         return tuple(sorted({*self.fabric.devices, *self.fabric.accelerator_resources}))
+
+
+for _name, _section in SECTIONS.items():
+    # Before the schema is built, which `defer_build` leaves to the first validation.
+    StackSettings.model_fields[_name] = FieldInfo.from_annotated_attribute(
+        _section.model, Field(default_factory=_section.model, description=_section.description)
+    )
 
 
 def _is_compute(name: str) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trainyard.discovery import registered
+
 __all__ = [
     "COMPONENT_VERSIONS",
     "KUBERNETES_VERSION",
     "PROGRAMS",
     "PROGRAM_GROUPS",
+    "ComponentRelease",
     "Program",
     "ProgramGroup",
     "component_release",
@@ -163,12 +166,12 @@ COMPONENT_VERSIONS: dict[str, tuple[ComponentRelease, ...]] = {
         ComponentRelease("sigs.k8s.io/jobset", "0.11.1", "v0.11.1"),
     ),
 }
-"""Releases that were tested, the current pin first."""
+"""Releases that were tested, the current pin first; the sections of further components declare theirs."""
 
 
 def supported_versions(component: str) -> tuple[str, ...]:
     """Return the tested versions of a component, the current pin first."""
-    return tuple(release.version for release in COMPONENT_VERSIONS[component])
+    return tuple(release.version for release in _releases(component))
 
 
 def component_release(component: str, version: str) -> ComponentRelease:
@@ -179,9 +182,16 @@ def component_release(component: str, version: str) -> ComponentRelease:
     KeyError
         The version was never tested with this Trainyard.
     """
-    for release in COMPONENT_VERSIONS[component]:
+    for release in _releases(component):
         if release.version == version:
             return release
     raise KeyError(
         f"{component} {version} is not one of the tested versions {', '.join(supported_versions(component))}"
     )
+
+
+def _releases(component: str) -> tuple[ComponentRelease, ...]:
+    if component in COMPONENT_VERSIONS:
+        return COMPONENT_VERSIONS[component]
+    found: tuple[ComponentRelease, ...] = registered("trainyard.settings.sections:SECTIONS")[component].releases
+    return found

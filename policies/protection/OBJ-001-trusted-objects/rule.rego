@@ -3,10 +3,8 @@ package trainyard.rules.obj_001
 import data.trainyard.lib.request
 import rego.v1
 
-reserved := {
-	"ConfigMap": ["-runtime-snapshot", "-mpi-hostfile", "-flux-entrypoint"],
-	"Secret": ["-mpi-ssh-auth", "-flux-curve"],
-}
+# Suffixes of the names of a TrainJob's objects, by kind: of its runtime snapshot, and of what frameworks create.
+reserved := data.trainyard.children
 
 verbs := {"CREATE": "create", "UPDATE": "change", "DELETE": "delete"}
 

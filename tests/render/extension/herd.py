@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from trainyard.api.kubernetes_model import Body, Int32, KubernetesModel
+from trainyard.api import Body
+from trainyard.api.kubernetes_model import Int32, KubernetesModel
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.pod_editing import prepend_env
@@ -30,15 +31,24 @@ class Herd(Framework[HerdPolicy]):
     added = "a framework of the test"
     variables = ("HERD_*",)
     one_process_a_device = True
+    keys = "brand"
+    children: ClassVar = {"Secret": ("-herd-brand",)}
 
     def build(self, builder: JobSetBuilder) -> Iterable[Body]:
-        """Tell every node how many there are."""
+        """Tell every node how many there are; return the Secret with the brand."""
         nodes, policy = builder.trainer, self.policy(builder)
         container = nodes.main_container if nodes else None
         if nodes is not None and container is not None:
             processes = nodes.count * (policy.num_proc_per_node if policy else 1)
             prepend_env(container, [{"name": "HERD_SIZE", "value": str(processes)}])
-        return ()
+        values = builder.context.keys or {"brand": "<brand>"}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": builder.metadata(f"{builder.name}-herd-brand"),
+            "stringData": dict(values),
+        }
+        return (secret,)
 
 
 FRAMEWORK = Herd()

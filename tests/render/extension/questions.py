@@ -9,11 +9,12 @@ from tests.api.jobset_crd import jobset_crd
 from trainyard.api.crds import build
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_sets import summary
+from trainyard.controller.keys import generate
 from trainyard.controller.permissions import cluster_rules
 from trainyard.data import data_folder
 from trainyard.kube import Client, Connection
 from trainyard.policy.case_files import load_cases
-from trainyard.policy.opa.bundle import _sources
+from trainyard.policy.opa.bundle import _sources, build_bundle
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.reference.admission_rules import reference as rules_page
 from trainyard.reference.api import reference
@@ -54,6 +55,13 @@ def protected() -> list[str]:
     return [f"{match.group}/{match.resource}" for match in rule.matches]
 
 
+def trusted_names() -> dict[str, Any]:
+    (rule,) = (rule for rule in load_rules() if rule.id == "OBJ-001")
+    data = json.loads(build_bundle().files["data.json"])["trainyard"]
+    cel = [text for text in rule.cel.texts if "configmaps" in text] if rule.cel else []
+    return {"mentions": list(rule.mentions), "cel": cel, "rego": data["children"]}
+
+
 def scheduler_rule() -> dict[str, Any]:
     (rule,) = (rule for rule in load_rules() if rule.id == "GNG-001")
     return {"parameters": rule.parameter_values({}), "cel": rule.cel.texts if rule.cel else []}
@@ -79,6 +87,8 @@ def main() -> None:
         "reserved": reserved(),
         "lint": lint(),
         "protected": protected(),
+        "trusted-names": trusted_names(),
+        "keys": list(generate("brand")),
         "rules-page": rules_page(rules, load_cases(data_folder("policies"), rules)),
         "api-page": reference(),
     }

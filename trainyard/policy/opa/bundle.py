@@ -19,6 +19,7 @@ from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy.admission_rule import PARTS, ParameterSource, Reach, Rule
+from trainyard.policy.plugins import CHILDREN
 from trainyard.policy.rule_catalog import load_rules, rule_folders
 from trainyard.settings.platform import PolicyState
 
@@ -140,6 +141,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         "index": _index(known.values()),
         "off": sorted(rule.id for rule in known.values() if rule.state is PolicyState.OFF),
         "sources": _sources(),
+        "children": CHILDREN,
     }
     files["data.json"] = _json({ROOT: data})
     return sealed(files, (ROOT,))

@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard.api import MLPolicy, Runtime
-from trainyard.api.extensions import plugins_of
+from trainyard.discovery import plugins_of
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.plain import Plain
 
-__all__ = ["DECLARED", "FRAMEWORKS", "PLAIN", "Framework", "chosen", "framework_of", "frameworks_of", "key_kind"]
+__all__ = [
+    "DECLARED",
+    "FRAMEWORKS",
+    "PLAIN",
+    "Framework",
+    "child_suffixes",
+    "chosen",
+    "framework_of",
+    "frameworks_of",
+    "key_kind",
+]
 
 PLAIN: Final = "plain"
 """Framework of a runtime whose mlPolicy sets none."""
@@ -41,3 +51,8 @@ def framework_of(runtime: Runtime) -> Framework[Any]:
 def key_kind(runtime: Runtime) -> str | None:
     """Return the kind of keys in the generated Secret of a runtime's TrainJobs; None: no Secret."""
     return framework_of(runtime).keys
+
+
+def child_suffixes(kind: str) -> tuple[str, ...]:
+    """Return the suffixes of the names that frameworks give their objects of a kind (ConfigMap or Secret)."""
+    return tuple(dict.fromkeys(name for framework in DECLARED.values() for name in framework.children.get(kind, ())))

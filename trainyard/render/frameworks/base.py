@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
 from trainyard.api import Body, KubernetesModel
@@ -40,10 +41,16 @@ class Framework(PolicyField[Policy]):
     """Whether each of the numProcPerNode processes of a node uses one device."""
 
     keys: ClassVar[str | None] = None
-    """Kind of the TrainJob's generated Secret, "ssh" or "curve"; None: no Secret.
+    """Kind of the TrainJob's generated Secret, a module of ``trainyard.controller.keys``; None: no Secret.
 
     The framework returns the Secret among its objects. Its values come from ``keys`` of the context, otherwise they are
     placeholders. The creator of the objects generates the values once, before it creates the Secret.
+    """
+
+    children: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """Suffixes of the names of its ConfigMaps and Secrets, by kind; the TrainJob's name precedes the suffix.
+
+    Rule OBJ-001 reserves these names: only the platform writes such objects.
     """
 
     def policy(self, job: JobView) -> Policy | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -92,6 +92,7 @@ class Flux(Framework[FluxPolicy]):
     policy_model = FluxPolicy
 
     keys = "curve"
+    children: ClassVar = {"ConfigMap": (f"-{_SCRIPTS}",), "Secret": (f"-{_CURVE}",)}
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield invalid numbers of processes, indivisible GPUs, and an init container named as the installer."""

@@ -72,6 +72,7 @@ class SshLaunched(Framework[Policy]):
     one_process_a_device = True
 
     keys = "ssh"
+    children: ClassVar = {"ConfigMap": (f"-{_HOST_FILE_VOLUME}",), "Secret": (f"-{_KEYS_VOLUME}",)}
     title: ClassVar[str]
     """Name of the framework in messages."""
 

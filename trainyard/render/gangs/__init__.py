@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainyard.api.extensions import plugins_of
+from trainyard.discovery import plugins_of
 from trainyard.render.gangs.base import Child, GangScheduler
 
 __all__ = ["CHILDREN", "GANGS", "LISTED", "METADATA_PREFIXES", "Child", "GangScheduler", "names_group"]

@@ -1,0 +1,43 @@
+"""Webhook certificates, which the trainer controller's leader issues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from components.common.target import Target
+from trainyard.controller.configuration import Certificate
+
+__all__ = ["certificate"]
+
+
+def certificate(
+    secret: str,
+    namespace_name: str,
+    service_name: str,
+    target: Target,
+    *,
+    mutating: Iterable[str] = (),
+    validating: Iterable[str] = (),
+) -> Certificate:
+    """Return the certificate of one webhook server.
+
+    Parameters
+    ----------
+    secret, namespace_name
+        Secret that the leader writes.
+    service_name
+        Service of the server; its DNS names are in the certificate.
+    target
+        The cluster; if webhooks are called by URL, 127.0.0.1 is in the certificate too.
+    mutating, validating
+        Webhook configurations whose caBundle the leader writes.
+    """
+    host = f"{service_name}.{namespace_name}.svc"
+    return Certificate(
+        secret=secret,
+        namespace=namespace_name,
+        dns_names=(host, f"{host}.cluster.local"),
+        ip_addresses=() if target.access.webhook_ports is None else ("127.0.0.1",),
+        mutating_webhook_configurations=tuple(sorted(mutating)),
+        validating_webhook_configurations=tuple(sorted(validating)),
+    )

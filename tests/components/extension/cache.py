@@ -1,0 +1,79 @@
+"""A component that nobody has: one file, with its settings, makes it known everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pulumi
+from trainyard.settings.sections.cache import CacheSettings
+
+from components.common.declaration import Declaration, WebhookServer
+from components.common.objects import Component, KubernetesObject
+from components.common.target import Target
+from components.common.workload import Workload, deployment, namespace
+from trainyard.settings import StackSettings
+
+_SECRET, _SERVICE = "cache-webhook-cert", "cache-webhook"
+
+
+class Cache(Component):
+    """A cache of datasets."""
+
+    def __init__(self, settings: CacheSettings, target: Target, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("cache", "cache", opts)
+        self.crds: list[KubernetesObject] = []
+        home = self.child(namespace(settings.namespace))
+        self.homes = {settings.namespace: home}
+        webhooks = [self.child(each, depends_on=[home]) for each in webhook_configurations(settings, target)]
+        shelf = {
+            "apiVersion": "cache.example.com/v1",
+            "kind": "Shelf",
+            "metadata": {"name": "shelf"},
+            "spec": {"shards": settings.shards},
+        }
+        manager = self.child(deployment(_workload(settings, target)), depends_on=[home])
+        self.ready = [*webhooks, manager, self.child(shelf)]
+        self.register_outputs({})
+
+
+def webhook_configurations(settings: CacheSettings, target: Target) -> Iterable[dict[str, Any]]:
+    """Return the webhook configuration of the cache."""
+    client_config = {"service": {"name": _SERVICE, "namespace": settings.namespace, "path": "/shelves"}}
+    yield {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "cache-shelves"},
+        "webhooks": [{"name": "shelves.cache.example.com", "clientConfig": client_config}],
+    }
+
+
+def _workload(settings: CacheSettings, target: Target) -> Workload:
+    return Workload(
+        name="cache",
+        namespace=settings.namespace,
+        program="cache",
+        image=target.images.reference("cache", "v1"),
+        command=("/cache",),
+        args=(),
+        replicas=1,
+        ports={"health": 8081},
+        readiness={"httpGet": {"path": "/readyz", "port": "health"}},
+        liveness={"httpGet": {"path": "/healthz", "port": "health"}},
+        memory=("128Mi", "1Gi"),
+    )
+
+
+def _install(settings: StackSettings, target: Target, opts: pulumi.ResourceOptions) -> Cache:
+    return Cache(settings.cache, target, opts)  # type: ignore[attr-defined]
+
+
+COMPONENT = Declaration(
+    name="cache",
+    order=100,
+    images={"cache": "registry.example.com/cache"},
+    manifests=("deploy/cache.yaml",),
+    cluster_kinds={("cache.example.com/v1", "Shelf"): "shelves"},
+    webhooks=WebhookServer(secret=_SECRET, service=_SERVICE, configurations=webhook_configurations),
+    install=_install,
+)

@@ -1,0 +1,44 @@
+"""Declaration of a cluster provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
+from trainyard.cluster.provider import Provider
+from trainyard.settings.cluster import ClusterSettings
+
+__all__ = ["ClusterProvider"]
+
+
+class ClusterProvider:
+    """A cluster provider.
+
+    Settings are validated with these declarations, so a module that declares one imports large dependencies in `open`.
+    """
+
+    name: ClassVar[str]
+    """Name in the settings."""
+    order: ClassVar[int]
+    """Position in texts for users; unique."""
+    summary: ClassVar[str]
+    """What it provides, for the reference of the settings."""
+    takes_context: ClassVar[bool] = False
+    """Whether the settings name the context of a kubeconfig, and may name its file."""
+    needed_by_previews: ClassVar[bool] = False
+    """Whether a preview requires the cluster, because the cluster chooses the host ports of the webhooks."""
+    platform_nodes: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Labels of the nodes for the platform's own pods; empty: any node."""
+
+    def open(self, settings: ClusterSettings, name: str) -> Provider:
+        """Return the control plane of a name.
+
+        Parameters
+        ----------
+        settings
+            The stack's cluster settings.
+        name
+            Name of the cluster.
+        """
+        raise NotImplementedError

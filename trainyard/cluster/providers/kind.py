@@ -1,0 +1,28 @@
+"""Provider ``kind``: one container per node."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard.cluster.provider import Provider
+from trainyard.cluster.providers.base import ClusterProvider
+from trainyard.settings.cluster import ClusterSettings
+
+__all__ = ["PROVIDER"]
+
+
+class Kind(ClusterProvider):
+    """A kind cluster on this machine."""
+
+    name = "kind"
+    order = 20
+    summary = "Kubernetes in containers"
+
+    def open(self, settings: ClusterSettings, name: str) -> Provider:
+        """Return the kind cluster of a name."""
+        from trainyard.cluster.kind import KindProvider
+
+        return KindProvider(name)
+
+
+PROVIDER: Final = Kind()

@@ -1,0 +1,64 @@
+"""Discovery of plug-ins: each module of a package that has a certain attribute is one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Plugin", "plugins_of", "registered"]
+
+
+class Plugin(Protocol):
+    """A plug-in of a registry."""
+
+    @property
+    def name(self) -> str:
+        """Name in the registry; unique."""
+
+    @property
+    def order(self) -> int:
+        """Position in the registry and in texts for users; unique."""
+
+
+Found = TypeVar("Found", bound=Plugin)
+
+
+def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[Found]) -> dict[str, Found]:
+    """Return the plug-ins of a package by name: each module that has the attribute is one.
+
+    Parameters
+    ----------
+    package, folder
+        Name and path of the package.
+    attribute
+        Name that a module gives its plug-in.
+    kind
+        Class of the plug-ins.
+
+    Raises
+    ------
+    TypeError
+        A plug-in is of another class, or two have the same name or the same position.
+    """
+    found: dict[str, Found] = {}
+    for module in pkgutil.iter_modules(folder):
+        plugin = getattr(importlib.import_module(f"{package}.{module.name}"), attribute, None)
+        if plugin is None:
+            continue
+        if not isinstance(plugin, kind):
+            raise TypeError(f"{package}.{module.name}.{attribute} is not a {kind.__name__}")
+        taken = [other.name for other in found.values() if plugin.name == other.name or plugin.order == other.order]
+        if taken:
+            raise TypeError(f"{package}.{module.name}: name or order is taken by {taken[0]}")
+        found[plugin.name] = plugin
+    return dict(sorted(found.items(), key=lambda entry: entry[1].order))
+
+
+@cache
+def registered(registry: str) -> Any:
+    """Return a registry by its name, ``module:attribute``; a lower layer reads one of a higher layer like that."""
+    module, _, attribute = registry.partition(":")
+    return getattr(importlib.import_module(module), attribute)
