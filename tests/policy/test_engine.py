@@ -49,7 +49,7 @@ def test_a_warning_without_denial_is_a_warning() -> None:
 
 
 def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
-    text = "QUE-001 parameters: there is no Platform to judge by; name a queue"
+    text = "QUE-001 parameters: Platform is missing; name a queue"
     evaluation = _evaluation(case(), Answer(422, denial(text), (warning(text),)))
     assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"parameters"})
 

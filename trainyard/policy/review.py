@@ -238,14 +238,14 @@ def _request(review: Review, mentions: Mentions | None) -> dict[str, Any]:
         "runtime": review.runtime,
         "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
     }
-    mute = mentions.mute(request, review.platform) if mentions else {}
-    if mentions and mentions.seeing_runtime <= mute.keys():
+    prefiltered = mentions.excluded(request, review.platform) if mentions else {}
+    if mentions and mentions.runtime_rules <= prefiltered.keys():
         request["runtime"] = None
     return {
         "request": request,
         "params": {"platform": review.platform, "tenantPolicy": review.tenant_policy},
         "unknown": list(review.unknown),
-        "mute": mute,
+        "prefiltered": prefiltered,
     }
 
 

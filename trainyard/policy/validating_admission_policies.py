@@ -243,7 +243,7 @@ def _missing(rule: Rule) -> dict[str, str]:
         )
     return {
         "expression": " || ".join(["variables.factsKnown", *excuses]),
-        "message": f"{rule.id} parameters: there is no {rule.source} to judge by; {rule.fix}",
+        "message": f"{rule.id} parameters: {rule.source} is missing; {rule.fix}",
     }
 
 

@@ -8,13 +8,13 @@ reserved := {
 	"Secret": ["-mpi-ssh-auth", "-flux-curve"],
 }
 
-verbs := {"CREATE": "create", "UPDATE": "change", "DELETE": "delete"}
+verbs := {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 violation contains {"path": "metadata", "message": message} if {
 	trusted
 	not by_platform
 	not by_administrator
-	message := sprintf("user \"%v\" may not %s an object that the platform trusts", [request.user.name, verbs[request.operation]])
+	message := sprintf("user \"%v\" cannot %s objects that the platform trusts", [request.user.name, verbs[request.operation]])
 }
 
 trusted if {
