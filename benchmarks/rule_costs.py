@@ -64,7 +64,7 @@ def questions(bundle: Bundle, folder: Path) -> tuple[dict[str, Any], list[Questi
     index = orjson.loads(bundle.files["data.json"])["trainyard"]["index"]
     write_corpus(folder / "manifests", MANIFESTS)
     sources, settings = read_sources([str(folder / "manifests")], stdin=str), load_stack(STACK)
-    whole, fewer = asked(sources, settings, mentions=False), asked(sources, settings)
+    whole, fewer = asked(sources, settings, prefilter=False), asked(sources, settings)
     found: list[Question] = []
     params: list[Any] = []
     for document, muted in zip(whole, fewer, strict=True):

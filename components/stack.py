@@ -46,7 +46,7 @@ class Stack:
         The objects that exist already; None if the cluster was not read.
     queues
         Its validated queues.
-    convergence
+    queue_migration
         Hook that migrates the live queue tree.
     """
 
@@ -55,7 +55,7 @@ class Stack:
     options: pulumi.ResourceOptions
     live: LiveObjects | None
     queues: QueueObjects
-    convergence: QueueMigration
+    queue_migration: QueueMigration
 
     @property
     def live_nodes(self) -> set[str] | None:
@@ -69,15 +69,17 @@ class Stack:
         found = []
         if settings.volcano.install is True:
             mutating, validating = _names(volcano.webhook_configurations(settings.volcano, target))
-            home, service = settings.volcano.namespace, volcano.ADMISSION_SERVICE
+            namespace, service = settings.volcano.namespace, volcano.ADMISSION_SERVICE
             found.append(
-                certificate(volcano.ADMISSION_SECRET, home, service, target, mutating=mutating, validating=validating)
+                certificate(
+                    volcano.ADMISSION_SECRET, namespace, service, target, mutating=mutating, validating=validating
+                )
             )
         if settings.jobset.install is True:
             mutating, validating = _names(jobset.webhook_configurations(settings.jobset, target))
-            home, service = settings.jobset.namespace, jobset.JOBSET_SERVICE
+            namespace, service = settings.jobset.namespace, jobset.JOBSET_SERVICE
             found.append(
-                certificate(jobset.JOBSET_SECRET, home, service, target, mutating=mutating, validating=validating)
+                certificate(jobset.JOBSET_SECRET, namespace, service, target, mutating=mutating, validating=validating)
             )
         return tuple(found)
 

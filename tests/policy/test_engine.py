@@ -82,7 +82,7 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         (Evaluation(Verdict.DENY, frozenset({"a"})), ""),
         (Evaluation(Verdict.DENY, frozenset({"b"})), "expected paths [a], got [b]"),
         (Evaluation(Verdict.ALLOW), "expected deny, got allow []"),
-        (Evaluation(None, problem="no answer"), "not evaluated: no answer"),
+        (Evaluation(None, error="no answer"), "not evaluated: no answer"),
     ],
 )
 def test_a_judgement_is_compared_by_verdict_and_paths(evaluation: Evaluation, fault: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
 from trainyard.policy.api_session import Answer, Session, awaited
-from trainyard.policy.cases import Case, Evaluation, Verdict, World, by_parameters, spec_of
+from trainyard.policy.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
@@ -58,7 +58,7 @@ class ApiServerEngine:
         if not cases:
             return []
         evaluations: dict[int, Evaluation] = {}
-        for parameters, indices in by_parameters(cases):
+        for parameters, indices in group_by_parameters(cases):
             self._scratch = Scratch(_new_run())
             part = self._evaluate_part([cases[index] for index in indices], world, parameters)
             evaluations.update(zip(indices, part, strict=True))
@@ -90,7 +90,7 @@ class ApiServerEngine:
 
     def _evaluate(self, request: _Request) -> Evaluation:
         if request.error:
-            return Evaluation(None, problem=request.error)
+            return Evaluation(None, error=request.error)
         return _evaluation(request.case, request.send())
 
     @contextmanager
@@ -326,20 +326,20 @@ def _evaluation(case: Case, answer: Answer) -> Evaluation:
         # The expected finding applies where no schema precedes the rule.
         if answer.status in (400, 422):
             return Evaluation(case.verdict, frozenset(case.content.paths))
-        return Evaluation(None, problem=f"the schema does not reject it: {answer.status} {answer.message}")
+        return Evaluation(None, error=f"the schema does not reject it: {answer.status} {answer.message}")
     paths: set[str] = set()
     for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
         rule, named = findings_of(text)
         if rule != case.rule.id:
-            return Evaluation(None, problem=f"the rule could not be evaluated: {text}")
+            return Evaluation(None, error=f"the rule could not be evaluated: {text}")
         paths |= named
     if answer.ok:
         return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
     if case.rule.gate is Gate.CRD:
         causes = answer.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, problem=answer.message)
+        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, error=answer.message)
     denied = _DENIED.search(answer.message)
     if denied is None:
-        return Evaluation(None, frozenset(paths), problem=answer.message)
+        return Evaluation(None, frozenset(paths), error=answer.message)
     return Evaluation(Verdict.DENY, frozenset(paths))

@@ -16,13 +16,13 @@ from typing import Any, Final
 from trainyard.render.frameworks import DECLARED, Framework
 from trainyard.render.gangs import LISTED, GangScheduler
 
-__all__ = ["completed"]
+__all__ = ["expand_placeholders"]
 
 _GANG: Final = "{gang}"
 _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
-def completed(document: Mapping[str, Any]) -> dict[str, Any]:
+def expand_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a rule.yaml with placeholders expanded."""
     result = dict(document)
     parameters = result.get("parameters")

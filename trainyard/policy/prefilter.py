@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.admission_rule import LISTED, Rule, Sight
+from trainyard.policy.admission_rule import LISTED, Rule, RuleInput
 
-__all__ = ["Mentions"]
+__all__ = ["Prefilter"]
 
 _ANY: Final = b""
 """Matches every request."""
@@ -24,7 +24,7 @@ _PLATFORMS: Final = 16
 """Cached Platforms; a cluster has one, a repository rarely more than a few."""
 
 
-class Mentions:
+class Prefilter:
     """Search strings of a catalog.
 
     Parameters
@@ -42,7 +42,7 @@ class Mentions:
 
     def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._rules = [(rule, rule.parameter_values(dict(parameters.get(rule.id, {})))) for rule in rules]
-        self.runtime_rules = frozenset(rule.id for rule, _ in self._rules if rule.sees is Sight.RUNTIME)
+        self.runtime_rules = frozenset(rule.id for rule, _ in self._rules if rule.sees is RuleInput.RUNTIME)
         listed = [LISTED.fullmatch(mention) for rule, _ in self._rules for mention in rule.mentions]
         self._fields = sorted({each["name"] for each in listed if each and each["source"] == "platform"})
         self._searches = lru_cache(_PLATFORMS)(self._searches_of)

@@ -103,13 +103,13 @@ class Stage:
     def judged(self, subjects: Sequence[Subject]) -> list[Judged]:
         """Return what the API server says about each subject, in order; what is made for them is removed again."""
         with ThreadPoolExecutor(WORKERS) as workers, ExitStack() as stack:
-            stack.enter_context(self._surroundings(_accounts(subjects)))
+            stack.enter_context(self._context_objects(_accounts(subjects)))
             stack.enter_context(self._begun(subjects, workers))
             stack.enter_context(self._policies(workers))
             return list(workers.map(self._judge, subjects))
 
     @contextmanager
-    def _surroundings(self, names: Iterable[str]) -> Iterator[None]:
+    def _context_objects(self, names: Iterable[str]) -> Iterator[None]:
         homes = [home for home in self._worlds.homes.values() if home.name != PLATFORM_NAMESPACE]
         namespaces = [self._namespace(home) for home in homes]
         accounts: list[Placed] = [

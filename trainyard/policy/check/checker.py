@@ -23,10 +23,10 @@ from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
+    AdmissionContext,
     Decision,
     FindingFilter,
     Review,
-    Surroundings,
     Violation,
     decision_of,
     documents_of,
@@ -63,7 +63,7 @@ class Checker:
         The catalog of the decision source.
     world
         Tenants, platform and runtimes.
-    surroundings
+    context
         Settings of the stack, and the rules to evaluate.
     live
         Whether the objects exist in a cluster: they are already admitted, rendered objects are audited themselves, and
@@ -76,15 +76,15 @@ class Checker:
         self,
         rules: Iterable[Rule],
         world: World,
-        surroundings: Surroundings,
+        context: AdmissionContext,
         *,
         live: bool = False,
         platform_namespace: str = "kubeflow-system",
     ) -> None:
         self._scopes = {(match.group, match.kind): match.scope for rule in rules for match in rule.matches}
         self._world = world
-        self._surroundings = surroundings
-        self._only = None if surroundings.only is None else frozenset(surroundings.only)
+        self._context = context
+        self._only = None if context.only is None else frozenset(context.only)
         self._shown = ("violations", "warnings", "audits") if live else ("violations", "warnings")
         self._live = live
         self._controller = platform_controller(platform_namespace)
@@ -143,7 +143,7 @@ class Checker:
         if not reviews:
             return []
         async with connections:
-            return await source.decide_all(documents_of(reviews, self._surroundings))
+            return await source.decide_all(documents_of(reviews, self._context))
 
     def _subjects(self, manifests: Iterable[Manifest], changed: frozenset[Path] | None) -> Iterator[_Subject]:
         for manifest in manifests:

@@ -22,7 +22,7 @@ from trainyard.policy.admission_rule import PARTS, ParameterSource, Reach, Rule
 from trainyard.policy.rule_catalog import load_rules, rule_folders
 from trainyard.settings.platform import PolicyState
 
-__all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
+__all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]
 
 ROOT: Final = "trainyard"
 """Root of the bundle: it owns ``data.trainyard``, below which nothing else may be loaded."""
@@ -142,10 +142,10 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         "sources": _sources(),
     }
     files["data.json"] = _json({ROOT: data})
-    return sealed(files, (ROOT,))
+    return bundle_files(files, (ROOT,))
 
 
-def sealed(files: Mapping[str, bytes], roots: Iterable[str]) -> Bundle:
+def bundle_files(files: Mapping[str, bytes], roots: Iterable[str]) -> Bundle:
     """Return files as a bundle, with manifest and revision.
 
     Parameters
