@@ -25,7 +25,7 @@ from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
 from trainyard.errors import TrainyardError
-from trainyard.policy.api_session import Answer, Session
+from trainyard.policy.api_session import ApiResponse, Session
 from trainyard.policy.facts import platform_facts, policy_facts_in, tenant_facts
 
 pytestmark = pytest.mark.cluster
@@ -93,11 +93,11 @@ class Stream:
                     self.rejected.append(f"{name}: {answer.status} {answer.message}")
                 due, number = max(due + SECOND, time.monotonic()), number + 1
 
-    def _away(self, answer: Answer) -> bool:
+    def _away(self, answer: ApiResponse) -> bool:
         alone = self.controllers < 2 and UNSERVED in answer.message
         return answer.status in NOT_READY or STARTING in answer.message or alone
 
-    def _sent(self, session: Session, name: str) -> Answer:
+    def _sent(self, session: Session, name: str) -> ApiResponse:
         patches = [lasting("1s")]
         body = train_job(name, TENANT, "torch-distributed", nodes=1, accelerators=1, runtimePatches=patches)
         while True:

@@ -37,7 +37,7 @@ from trainyard.settings.platform import PolicyState
 
 __all__ = ["AUTHOR", "Checker"]
 
-AUTHOR: Final = "whoever applies this"
+AUTHOR: Final = "unknown user"
 """User that creates the objects of files; has no rights of the platform."""
 
 _BATCH: Final = 64
@@ -197,13 +197,13 @@ class Checker:
     def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Finding]:
         """Yield the findings of an object; rendered objects do not repeat its findings."""
         reported: FindingFilter | None = None
-        judged: set[tuple[str | None, str]] = set()
+        evaluated: set[tuple[str | None, str]] = set()
         for number, ((label, _), decision) in enumerate(zip(subject.reviews, decisions, strict=True)):
             counts["exempted"] += len(decision.exempted)
             counts["audited"] += len(decision.audits)
             found = [finding for name in self._shown for finding in getattr(decision, name)]
             if reported is None:
-                reported, judged = FindingFilter(found), {(finding.rule, finding.path) for finding in found}
+                reported, evaluated = FindingFilter(found), {(finding.rule, finding.path) for finding in found}
             else:
                 found = reported.unreported(found)
             for finding in found:
@@ -211,7 +211,7 @@ class Checker:
         for each in subject.findings:
             if self._only is not None and each.rule not in self._only:
                 continue
-            if each.rule is None or (each.rule, each.path) not in judged:
+            if each.rule is None or (each.rule, each.path) not in evaluated:
                 file, line = subject.manifest.source.name, subject.manifest.line(each.path)
                 yield replace(each, object=subject.name, file=file, line=line)
 

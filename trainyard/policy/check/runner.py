@@ -190,11 +190,11 @@ def check_paths(
     namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
     checker = Checker(rule_set.rules, world, rule_set.context, platform_namespace=namespace)
 
-    async def judged() -> Report:
+    async def evaluate() -> Report:
         async with _client(rule_set.address.result()) as client:
             return await checker.check(sources, client, changed=files)
 
-    report = asyncio.run(judged())
+    report = asyncio.run(evaluate())
     return report.with_findings([*report.findings, *expired_exemptions(rule_set, settings_file)])
 
 
@@ -227,7 +227,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     context = replace(rule_set.context, only=[rule.id for rule in rules])
     namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
 
-    async def judged() -> Report:
+    async def evaluate() -> Report:
         async with client() as cluster:
             sources, parameters = await existing(cluster, rules)
             world = World(None, parameters.manifests)
@@ -240,7 +240,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
                 await write_reports(cluster, bodies)
             return found
 
-    return asyncio.run(judged())
+    return asyncio.run(evaluate())
 
 
 def _client(address: OpaAddress) -> OpaClient | SocketClient:

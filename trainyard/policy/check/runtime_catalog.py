@@ -113,7 +113,7 @@ def check_runtimes(rule_set: RuleSetSession, wanted: CheckScope, source: Decisio
         for version in runtime.versions
         if not version_findings(version)
     ]
-    report = _judged(rule_set, versions, texts, source)
+    report = _evaluated(rule_set, versions, texts, source)
     results = [
         *_located(Severity.ERROR, findings.errors, texts),
         *_located(Severity.WARNING, findings.warnings, texts),
@@ -200,7 +200,7 @@ def _check_states(folder: CatalogFolder, runtime: Runtime, findings: _Findings, 
             findings.warnings.append(Finding(f"{path}.versions.{version.version}", message, fix))
 
 
-def _judged(
+def _evaluated(
     rule_set: RuleSetSession,
     versions: Sequence[RuntimeVersion],
     texts: Mapping[Path, str],
@@ -219,13 +219,13 @@ def _judged(
     world = World(rule_set.settings, [*_context_objects(rule_set.settings, sorted(accounts)), *runtimes])
     checker = Checker(rule_set.rules, world, rule_set.context)
 
-    async def judged() -> Report:
+    async def evaluate() -> Report:
         if source is not None:
             return await checker.check(Sources((*runtimes, *samples)), source)
         async with OpaClient(rule_set.address.result(), timeout=_SECONDS) as client:
             return await checker.check(Sources((*runtimes, *samples)), client)
 
-    report = asyncio.run(judged())
+    report = asyncio.run(evaluate())
 
     def named(text: str) -> str:
         return _SAMPLE.sub(lambda match: f"on {versions[int(match[1])].object_name}", text)

@@ -173,7 +173,7 @@ def _catalog(rules: Iterable[Rule]) -> dict[str, Any]:
 
 def _entry(rule: Rule) -> dict[str, Any]:
     """Return the data by which the entry point selects a rule."""
-    judged = rule.cel
+    cel = rule.cel
     return {
         "title": rule.title,
         "severity": rule.severity.value,
@@ -181,8 +181,8 @@ def _entry(rule: Rule) -> dict[str, Any]:
         "fix": rule.fix,
         "reach": rule.reach.value,
         "source": rule.source.value,
-        "unchanged": bool(judged and judged.unchanged),
-        "stopping": bool(judged and judged.stopping),
+        "unchanged": bool(cel and cel.unchanged),
+        "stopping": bool(cel and cel.stopping),
         "parameters": rule.parameter_values({}),
         "touching": _touching(rule),
         "matches": [

@@ -25,7 +25,7 @@ _CONTEXT_TYPES: Final = frozenset(
 CONTEXT_KINDS: Final = frozenset(kind for _, kind in _CONTEXT_TYPES)
 """Kinds that are part of the context of other objects."""
 
-_AUTHOR: Final = "whoever runs the program"
+_AUTHOR: Final = "user of the Pulumi program"
 
 
 class StackContext:
