@@ -34,8 +34,8 @@ from trainyard.policy.check.world import World
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.local_server import OpaServer
 from trainyard.policy.opa.opa_client import OpaClient
-from trainyard.policy.prefilter import Mentions
-from trainyard.policy.review import Surroundings
+from trainyard.policy.prefilter import Prefilter
+from trainyard.policy.review import AdmissionContext
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.settings import StackSettings, load_stack
 
@@ -224,14 +224,14 @@ class Recorded:
         return [{"allowed": True, **lists} for _ in documents["requests"]]
 
 
-def asked(sources: Sources, settings: StackSettings, *, mentions: bool = True) -> list[Mapping[str, Any]]:
+def asked(sources: Sources, settings: StackSettings, *, prefilter: bool = True) -> list[Mapping[str, Any]]:
     """Return what the policy server is asked about manifests: of all rules, or of those that may find something."""
     now = datetime.datetime.now(datetime.UTC)
     rules = load_rules()
-    texts = Mentions(rules, settings.policies.parameters) if mentions else None
-    surroundings = Surroundings(settings.policies, settings.exempt_namespaces, now, mentions=texts)
+    texts = Prefilter(rules, settings.policies.parameters) if prefilter else None
+    context = AdmissionContext(settings.policies, settings.exempt_namespaces, now, prefilter=texts)
     recorded = Recorded()
-    checker = Checker(rules, World(settings, sources.manifests), surroundings)
+    checker = Checker(rules, World(settings, sources.manifests), context)
     asyncio.run(checker.check(sources, recorded))
     return recorded.documents
 

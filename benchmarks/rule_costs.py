@@ -64,7 +64,7 @@ def questions(bundle: Bundle, folder: Path) -> tuple[dict[str, Any], list[Questi
     index = orjson.loads(bundle.files["data.json"])["trainyard"]["index"]
     write_corpus(folder / "manifests", MANIFESTS)
     sources, settings = read_sources([str(folder / "manifests")], stdin=str), load_stack(STACK)
-    whole, fewer = asked(sources, settings, mentions=False), asked(sources, settings)
+    whole, fewer = asked(sources, settings, prefilter=False), asked(sources, settings)
     found: list[Question] = []
     params: list[Any] = []
     for document, muted in zip(whole, fewer, strict=True):
@@ -72,7 +72,7 @@ def questions(bundle: Bundle, folder: Path) -> tuple[dict[str, Any], list[Questi
             body, operation = request["request"]["object"], request["request"]["operation"]
             of_kind = index[body["apiVersion"].rpartition("/")[0]][body["kind"]][""][operation]
             placed = {**request, "params": len(params) + request["params"]}
-            found.append(Question(placed, frozenset(of_kind[CONCERNED]["all"]), frozenset(same["mute"])))
+            found.append(Question(placed, frozenset(of_kind[CONCERNED]["all"]), frozenset(same["prefiltered"])))
         params += document["params"]
     return {**whole[0], "params": params}, found
 
@@ -85,7 +85,8 @@ def costs(bundle: Bundle, asking: tuple[dict[str, Any], Sequence[Question]], fol
 
     def expressions(mutes: Iterable[Iterable[str]]) -> int:
         muted = [
-            {**each.document, "mute": dict.fromkeys(mute, True)} for each, mute in zip(requests, mutes, strict=True)
+            {**each.document, "prefiltered": dict.fromkeys(mute, True)}
+            for each, mute in zip(requests, mutes, strict=True)
         ]
         (folder / "input.json").write_bytes(orjson.dumps({**shared, "requests": muted}))
         command = [str(program_path("opa")), "eval", "--profile", "--profile-limit=1000000", "--format=json"]

@@ -71,7 +71,7 @@ class JobSet(Component):
     ----------
     crds
         The CustomResourceDefinition; dependency of everything that uses JobSets.
-    homes
+    namespaces
         Its namespace by name; dependency of the objects inside.
     ready
         Deployment and webhook configurations; dependencies of every JobSet.
@@ -80,7 +80,7 @@ class JobSet(Component):
     def __init__(self, name: str, args: JobSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("jobset", name, opts)
         self.crds: list[KubernetesObject] = []
-        self.homes: dict[str, KubernetesObject] = {}
+        self.namespaces: dict[str, KubernetesObject] = {}
         self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
             self._install(args)
@@ -89,14 +89,16 @@ class JobSet(Component):
     def _install(self, args: JobSetArgs) -> None:
         settings = args.settings
         workload = _workload(args)
-        home = self.homes[settings.namespace] = self.child(namespace(settings.namespace))
+        own_namespace = self.namespaces[settings.namespace] = self.child(namespace(settings.namespace))
         self.crds = [self.child(custom_resource_definition(settings.version))]
         permissions = self._permissions(settings)
-        configuration = self.child(_configuration(settings.namespace), depends_on=[home])
-        webhook_service = self.child(service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), depends_on=[home])
+        configuration = self.child(_configuration(settings.namespace), depends_on=[own_namespace])
+        webhook_service = self.child(
+            service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), depends_on=[own_namespace]
+        )
         self.child(
             service(workload, "jobset-controller-manager-metrics-service", {"https": (8443, "metrics")}),
-            depends_on=[home],
+            depends_on=[own_namespace],
         )
         manager = self.child(
             deployment(workload), depends_on=[*permissions, configuration, webhook_service, *self.crds]
@@ -108,9 +110,9 @@ class JobSet(Component):
         self.ready = [manager, *webhooks]
 
     def _permissions(self, settings: JobSetSettings) -> list[KubernetesObject]:
-        home = list(self.homes.values())
+        own_namespace = list(self.namespaces.values())
         subject = service_account_subject(_NAME, settings.namespace)
-        account = self.child(service_account(_NAME, settings.namespace), depends_on=home)
+        account = self.child(service_account(_NAME, settings.namespace), depends_on=own_namespace)
         bindings = []
         for name, path in (("jobset-manager-role", _ROLE), ("jobset-proxy-role", _PROXY)):
             granted = self.child(cluster_role(name, _rules(settings.version, path)))
@@ -118,7 +120,9 @@ class JobSet(Component):
                 self.child(cluster_role_binding(f"{name}binding", name, [subject]), depends_on=[granted, account])
             )
         name = "jobset-leader-election-role"
-        granted = self.child(role(name, settings.namespace, _rules(settings.version, _ELECTION)), depends_on=home)
+        granted = self.child(
+            role(name, settings.namespace, _rules(settings.version, _ELECTION)), depends_on=own_namespace
+        )
         bindings.append(self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account]))
         return [account, *bindings]
 

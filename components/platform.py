@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
@@ -22,7 +22,7 @@ class Platform(Component):
 
     Parameters
     ----------
-    after
+    depends_on
         Dependencies: the trainer's CustomResourceDefinitions, and its controller, which removes the annotations when
         the Platform is deleted.
 
@@ -37,12 +37,12 @@ class Platform(Component):
         name: str,
         settings: StackSettings,
         *,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("platform", name, opts)
         platform = platform_object(settings)
-        declared = self.child(platform, depends_on=after)
+        declared = self.child(platform, depends_on=depends_on)
         self.ready: list[pulumi.Resource] = [declared, self.patch(_facts(platform), depends_on=[declared])]
         self.ready += [self.child(priority_class(key, value)) for key, value in settings.priority_classes.items()]
         self.register_outputs({})

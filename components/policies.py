@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import pulumi
@@ -24,7 +24,7 @@ class Policies(Component):
 
     Parameters
     ----------
-    after
+    depends_on
         Dependencies: the Platform that the rules read, and the controllers whose objects they review.
 
     Attributes
@@ -38,11 +38,10 @@ class Policies(Component):
         name: str,
         settings: StackSettings,
         *,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("policies", name, opts)
-        depends_on = list(after)
         folders = [data_folder("policies"), *(project_root() / folder for folder in settings.policies.folders)]
         if settings.policies.reports:
             for definition in report_definitions():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import pulumi
@@ -26,11 +26,11 @@ class Queues(Component):
     ----------
     queues
         The validated queues.
-    convergence
+    migration
         Hook that migrates the live queue tree.
     access
         The cluster.
-    after
+    depends_on
         Dependencies: Volcano's Deployments and webhook configurations.
 
     Attributes
@@ -43,14 +43,14 @@ class Queues(Component):
         self,
         name: str,
         queues: QueueObjects,
-        convergence: QueueMigration,
+        migration: QueueMigration,
         access: ClusterAccess,
         *,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("queues", name, opts)
-        depends_on, hooks = list(after), convergence.binding()
+        hooks = migration.binding()
         declared: dict[str, KubernetesObject] = {}
         for manifest in queues.own:
             parent = declared.get(manifest["spec"]["parent"])

@@ -6,7 +6,7 @@ that was locked later) therefore replaces the object. Jobs that have started kee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ class Runtimes(Component):
         Runtimes written in Python (`trainyard.runtimes.author`), in addition to those of the folders.
     access
         The cluster, to wait until its API server reaches the trainer's webhook; None to skip the wait.
-    after
+    depends_on
         Dependencies: the trainer's Deployment and webhook configurations, and the Platform, because the webhook
         validates runtimes against it.
 
@@ -50,17 +50,16 @@ class Runtimes(Component):
         *,
         authored: Iterable[Runtime] = (),
         access: ClusterAccess | None = None,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("runtimes", name, opts)
-        depends_on = list(after)
         catalog = installed_catalog(catalog_folders(settings), settings.include, settings.mirrors, authored)
         manifests = catalog.objects()
         hooks = None
         if access is not None and manifests:
             hooks = WebhookReadinessHook(access, CLUSTER_TRAINING_RUNTIMES, manifests[0]).binding()
-        common = pulumi.ResourceOptions(parent=self, depends_on=depends_on, hooks=hooks)
+        common = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), hooks=hooks)
         immutable = pulumi.ResourceOptions.merge(
             common, pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
         )

@@ -33,7 +33,7 @@ class Others:
     """Resources of the components that the program does not name, named like those of `components.volcano.Volcano`."""
 
     crds: Sequence[pulumi.Resource]
-    homes: Mapping[str, pulumi.Resource]
+    namespaces: Mapping[str, pulumi.Resource]
     ready: Sequence[pulumi.Resource]
 
 
@@ -53,7 +53,7 @@ class Stack:
         The objects that exist already; None if the cluster was not read.
     queues
         Its validated queues.
-    convergence
+    queue_migration
         Hook that migrates the live queue tree.
     """
 
@@ -62,7 +62,7 @@ class Stack:
     options: pulumi.ResourceOptions
     live: LiveObjects | None
     queues: QueueObjects
-    convergence: QueueMigration
+    queue_migration: QueueMigration
 
     @property
     def live_nodes(self) -> set[str] | None:
@@ -83,7 +83,7 @@ class Stack:
         ]
         return Others(
             [crd for each in found for crd in each.crds],
-            {name: home for each in found for name, home in each.homes.items()},
+            {name: namespace for each in found for name, namespace in each.namespaces.items()},
             [resource for each in found for resource in each.ready],
         )
 

@@ -6,7 +6,7 @@ while the controllers that clean up after jobs still run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
@@ -44,7 +44,7 @@ class Tenants(Component):
 
     Parameters
     ----------
-    after
+    depends_on
         Dependencies: queues, controllers, webhook configurations, runtimes and policies.
     """
 
@@ -53,11 +53,10 @@ class Tenants(Component):
         name: str,
         settings: StackSettings,
         *,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("tenants", name, opts)
-        depends_on = list(after)
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant, tenant_settings in settings.tenants.items():
             self._tenant(tenant, tenant_settings, settings.trainer, depends_on)
@@ -65,9 +64,9 @@ class Tenants(Component):
         self.register_outputs({})
 
     def _tenant(
-        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, depends_on: list[pulumi.Resource]
+        self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, depends_on: Sequence[pulumi.Resource]
     ) -> None:
-        home = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
+        own_namespace = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
         objects = [tenant_policy(tenant, settings)]
         if trainer.install is True:
             controller = service_account_subject(CONTROLLER_SERVICE, trainer.namespace)
@@ -75,16 +74,18 @@ class Tenants(Component):
         if settings.object_quota:
             objects.append(_quota(tenant, settings))
         for each in objects:
-            self.child(each, depends_on=[home], deleted_with=home)
+            self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
         for role_name, groups in _groups(settings).items():
             if role_name is Role.RAW and not groups:
                 continue
             allowed = self.child(
-                role(role_name.value, tenant, role_rules(role_name)), depends_on=[home], deleted_with=home
+                role(role_name.value, tenant, role_rules(role_name)),
+                depends_on=[own_namespace],
+                deleted_with=own_namespace,
             )
             if groups:
                 binding = role_binding(role_name.value, tenant, [group(each) for each in groups])
-                self.child(binding, depends_on=[home, allowed], deleted_with=home)
+                self.child(binding, depends_on=[own_namespace, allowed], deleted_with=own_namespace)
 
     def _catalog_readers(self, tenants: Mapping[str, TenantSettings]) -> None:
         """Let every role of a tenant read runtimes, queues and the fabric, which are cluster-scoped."""

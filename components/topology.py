@@ -6,7 +6,7 @@ at the next gang with a network topology request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import pulumi
@@ -32,7 +32,7 @@ class Topology(Component):
         Names of the cluster's nodes; None if the cluster was not read.
     access
         The cluster, to migrate its live HyperNodes; None to skip the migration.
-    after
+    depends_on
         Dependencies: Volcano's Deployments and webhook configurations.
 
     Raises
@@ -48,7 +48,7 @@ class Topology(Component):
         *,
         live_nodes: Collection[str] | None = None,
         access: ClusterAccess | None = None,
-        after: Iterable[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("topology", name, opts)
@@ -63,7 +63,7 @@ class Topology(Component):
             if not pulumi.runtime.is_dry_run():
                 raise error
             pulumi.log.warn(str(error), resource=self)
-        depends_on, manifests, order = list(after), fabric.hyper_nodes, fabric.order
+        manifests, order = fabric.hyper_nodes, fabric.order
         hooks = HyperNodeMigration(access, manifests, pulumi.get_stack()).binding() if access is not None else None
         declared: dict[str, KubernetesObject] = {}
         for manifest in manifests:

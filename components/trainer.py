@@ -7,7 +7,7 @@ ready only after this controller's leader has written their Secrets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -84,9 +84,9 @@ class Trainer(Component):
 
     Parameters
     ----------
-    after
+    depends_on
         Dependencies: CustomResourceDefinitions of Volcano and JobSet.
-    homes
+    namespaces
         Namespaces, by name, in which the leader writes certificates.
 
     Attributes
@@ -102,50 +102,55 @@ class Trainer(Component):
         name: str,
         args: TrainerArgs,
         *,
-        after: Iterable[pulumi.Resource] = (),
-        homes: Mapping[str, pulumi.Resource] | None = None,
+        depends_on: Sequence[pulumi.Resource] = (),
+        namespaces: Mapping[str, pulumi.Resource] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("trainer", name, opts)
         self.crds: list[KubernetesObject] = []
         self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
-            self._install(args, list(after), homes or {})
+            self._install(args, depends_on, namespaces or {})
         self.register_outputs({})
 
-    def _install(self, args: TrainerArgs, after: list[pulumi.Resource], homes: Mapping[str, pulumi.Resource]) -> None:
+    def _install(
+        self, args: TrainerArgs, depends_on: Sequence[pulumi.Resource], namespaces: Mapping[str, pulumi.Resource]
+    ) -> None:
         settings = args.settings
         configuration = _configuration(args)
         workload = _workload(args, configuration)
-        home = self.child(namespace(settings.namespace))
+        own_namespace = self.child(namespace(settings.namespace))
         self.crds = [self.child(definition) for definition in build(args.jobset_definition)]
-        permissions = self._permissions(configuration, {settings.namespace: home, **homes})
+        permissions = self._permissions(configuration, {settings.namespace: own_namespace, **namespaces})
         levels = [self.child(level) for level in priority_levels()]
         flows = [
             self.child(schema, depends_on=levels) for schema in flow_schemas(CONTROLLER_SERVICE, settings.namespace)
         ]
         file = self.child(
             _config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
-            depends_on=[home],
+            depends_on=[own_namespace],
         )
-        rules = self.child(args.policies.rules, depends_on=[home])
+        rules = self.child(args.policies.rules, depends_on=[own_namespace])
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
-        webhook_service = self.child(service(workload, CONTROLLER_SERVICE, ports), depends_on=[home])
+        webhook_service = self.child(service(workload, CONTROLLER_SERVICE, ports), depends_on=[own_namespace])
         if settings.replicas > 1:
-            self.child(_disruption_budget(workload), depends_on=[home])
-        self._publish_version(settings.namespace, home)
+            self.child(_disruption_budget(workload), depends_on=[own_namespace])
+        self._publish_version(settings.namespace, own_namespace)
         controller = self.child(
-            deployment(workload), depends_on=[*permissions, *flows, file, rules, webhook_service, *self.crds, *after]
+            deployment(workload),
+            depends_on=[*permissions, *flows, file, rules, webhook_service, *self.crds, *depends_on],
         )
         webhooks = [
             self.child(wait_for_ca_bundles(each), depends_on=[controller]) for each in _webhook_configurations(args)
         ]
         self.ready = [controller, *webhooks]
 
-    def _permissions(self, configuration: Configuration, homes: Mapping[str, pulumi.Resource]) -> list[pulumi.Resource]:
+    def _permissions(
+        self, configuration: Configuration, namespaces: Mapping[str, pulumi.Resource]
+    ) -> list[pulumi.Resource]:
         own = configuration.namespace
         subject = service_account_subject(CONTROLLER_SERVICE, own)
-        account = self.child(service_account(CONTROLLER_SERVICE, own), depends_on=[homes[own]])
+        account = self.child(service_account(CONTROLLER_SERVICE, own), depends_on=[namespaces[own]])
         granted = self.child(cluster_role(CONTROLLER_SERVICE, cluster_rules(configuration)))
         keys = self.child(cluster_role(KEYS_ROLE, key_rules()))
         bindings: list[pulumi.Resource] = [
@@ -153,21 +158,21 @@ class Trainer(Component):
                 cluster_role_binding(CONTROLLER_SERVICE, CONTROLLER_SERVICE, [subject]), depends_on=[granted, account]
             )
         ]
-        for name, home in homes.items():
+        for name, own_namespace in namespaces.items():
             rules = namespaced_rules(name, configuration)
             if rules:
-                allowed = self.child(role(CONTROLLER_SERVICE, name, rules), depends_on=[home])
+                allowed = self.child(role(CONTROLLER_SERVICE, name, rules), depends_on=[own_namespace])
                 bindings.append(
                     self.child(role_binding(CONTROLLER_SERVICE, name, [subject]), depends_on=[allowed, account])
                 )
         return [account, keys, *bindings]
 
-    def _publish_version(self, name: str, home: pulumi.Resource) -> None:
+    def _publish_version(self, name: str, own_namespace: pulumi.Resource) -> None:
         """Publish the version of the trainer API, which clients read before they submit."""
         public = "kubeflow-trainer-public"
-        self.child(_config_map(public, name, {"kubeflow_trainer_version": API_LEVEL}), depends_on=[home])
+        self.child(_config_map(public, name, {"kubeflow_trainer_version": API_LEVEL}), depends_on=[own_namespace])
         rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [public], "verbs": ["get"]}
-        allowed = self.child(role(public, name, [rule]), depends_on=[home])
+        allowed = self.child(role(public, name, [rule]), depends_on=[own_namespace])
         self.child(role_binding(public, name, [group("system:authenticated")]), depends_on=[allowed])
 
 

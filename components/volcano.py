@@ -93,7 +93,7 @@ class Volcano(Component):
     ----------
     crds
         CustomResourceDefinitions; dependencies of everything that uses Volcano's kinds.
-    homes
+    namespaces
         Its namespace by name; dependency of the objects inside.
     ready
         Deployments and webhook configurations; dependencies of every queue, HyperNode and job.
@@ -102,7 +102,7 @@ class Volcano(Component):
     def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("volcano", name, opts)
         self.crds: list[KubernetesObject] = []
-        self.homes: dict[str, KubernetesObject] = {}
+        self.namespaces: dict[str, KubernetesObject] = {}
         self.ready: list[KubernetesObject] = []
         if args.settings.install is True:
             self._install(args)
@@ -111,7 +111,7 @@ class Volcano(Component):
     def _install(self, args: VolcanoArgs) -> None:
         settings, target = args.settings, args.target
         version = settings.version
-        home = self.homes[settings.namespace] = self.child(namespace(settings.namespace))
+        own_namespace = self.namespaces[settings.namespace] = self.child(namespace(settings.namespace))
         self.crds = [self.child(definition) for definition in custom_resource_definitions(version)]
         configurations = webhook_configurations(settings, target)
         admission, controllers, schedulers = _workloads(args, [_path(each) for each in configurations])
@@ -126,21 +126,22 @@ class Volcano(Component):
                     "volcano-scheduler.conf": args.scheduler_configuration,
                 },
             ),
-            depends_on=[home],
+            depends_on=[own_namespace],
         )
         # The controllers read this ConfigMap by name; empty, it disables their own network discovery.
         discovery = self.child(
             _config_map("volcano-controller-configmap", settings.namespace, {"volcano-controller.conf": ""}),
-            depends_on=[home],
+            depends_on=[own_namespace],
         )
         services = [
-            self.child(service(admission, ADMISSION_SERVICE, {"https": (443, "webhook")}), depends_on=[home]),
+            self.child(service(admission, ADMISSION_SERVICE, {"https": (443, "webhook")}), depends_on=[own_namespace]),
             self.child(
                 service(controllers, "volcano-controllers-service", {"metrics": (8081, "metrics")}),
-                depends_on=[home],
+                depends_on=[own_namespace],
             ),
             self.child(
-                service(schedulers, "volcano-scheduler-service", {"metrics": (8080, "metrics")}), depends_on=[home]
+                service(schedulers, "volcano-scheduler-service", {"metrics": (8080, "metrics")}),
+                depends_on=[own_namespace],
             ),
         ]
         webhooks = [self.child(each, depends_on=[*self.crds, services[0]]) for each in configurations]
@@ -156,7 +157,9 @@ class Volcano(Component):
     def _permissions(self, workload: Workload, version: str) -> list[KubernetesObject]:
         rules = _rules(version, workload.name)
         role = self.child(cluster_role(workload.name, rules))
-        account = self.child(service_account(workload.name, workload.namespace), depends_on=list(self.homes.values()))
+        account = self.child(
+            service_account(workload.name, workload.namespace), depends_on=list(self.namespaces.values())
+        )
         subject = service_account_subject(workload.name, workload.namespace)
         binding = self.child(
             cluster_role_binding(f"{workload.name}-role", workload.name, [subject]), depends_on=[role, account]

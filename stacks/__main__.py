@@ -23,29 +23,29 @@ with open_stack() as stack:
     trainer = Trainer(
         "trainer",
         TrainerArgs(settings.trainer, target, definition, stack.certificates, policy_server(settings, target)),
-        after=[*volcano.crds, *jobset.crds, *others.crds],
-        homes={**volcano.homes, **jobset.homes, **others.homes},
+        depends_on=[*volcano.crds, *jobset.crds, *others.crds],
+        namespaces={**volcano.namespaces, **jobset.namespaces, **others.namespaces},
         opts=opts,
     )
     controllers = [*volcano.ready, *jobset.ready, *others.ready, *trainer.ready]
 
-    platform = Platform("platform", settings, after=[*trainer.crds, *trainer.ready], opts=opts)
-    policies = Policies("policies", settings, after=[*controllers, *platform.ready], opts=opts)
-    queues = Queues("queues", stack.queues, stack.convergence, target.access, after=volcano.ready, opts=opts)
+    platform = Platform("platform", settings, depends_on=[*trainer.crds, *trainer.ready], opts=opts)
+    policies = Policies("policies", settings, depends_on=[*controllers, *platform.ready], opts=opts)
+    queues = Queues("queues", stack.queues, stack.queue_migration, target.access, depends_on=volcano.ready, opts=opts)
     topology = Topology(
         "topology",
         settings,
         live_nodes=stack.live_nodes,
         access=target.access,
-        after=volcano.ready,
+        depends_on=volcano.ready,
         opts=opts,
     )
     runtimes = Runtimes(
-        "runtimes", settings.runtimes, access=target.access, after=[*trainer.ready, *platform.ready], opts=opts
+        "runtimes", settings.runtimes, access=target.access, depends_on=[*trainer.ready, *platform.ready], opts=opts
     )
     Tenants(
         "tenants",
         settings,
-        after=[*controllers, *platform.ready, *policies.ready, *queues.ready, *topology.ready, *runtimes.ready],
+        depends_on=[*controllers, *platform.ready, *policies.ready, *queues.ready, *topology.ready, *runtimes.ready],
         opts=opts,
     )

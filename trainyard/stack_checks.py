@@ -30,7 +30,7 @@ from trainyard.queues import (
 )
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalog
-from trainyard.scheduler import in_force, lint
+from trainyard.scheduler import effective_configuration, lint
 from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
 from trainyard.settings.stack_loader import stack_settings
@@ -145,7 +145,7 @@ def stack_queues(settings: StackSettings) -> QueueObjects:
 
 def stack_scheduling(settings: StackSettings) -> Scheduling:
     """Return the scheduler properties of a stack that queue rules read."""
-    chosen = in_force(settings)
+    chosen = effective_configuration(settings)
     return Scheduling.of(
         (action.name for action in chosen.actions),
         ((plugin.name, plugin.switches) for tier in chosen.tiers for plugin in tier),

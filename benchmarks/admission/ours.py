@@ -13,7 +13,7 @@ from trainyard.controller.configuration import SERVING_SECRET, Certificate, Conf
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.data import project_root
 from trainyard.policy import admission_objects, load_rules
-from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
+from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
 from trainyard.settings.platform import PolicySettings
 
 _DEFAULTER, _VALIDATOR = "defaulter.trainer.kubeflow.org", "validator.trainer.kubeflow.org"
@@ -73,7 +73,7 @@ def _policy_server(machine: Machine, plane: Plane) -> PolicyServer:
     rules = load_rules()
     bundle = build_bundle(rules=rules)
     bundle.write(home / "rules.tar.gz")
-    authorization = sealed({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"])
+    authorization = bundle_files({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"])
     authorization.write(home / "authorization.tar.gz")
     socket = home / "opa.sock"
     [health] = machine.ports(1)

@@ -111,7 +111,7 @@ touching := %(touching)s
 %(source)s%(stopping)s"""
 _MISSING = """
 violation contains {"msg": message, "details": {"path": "parameters"}} if {
-	message := "%(id)s parameters: there is no %(source)s to judge by"
+	message := "%(id)s parameters: %(source)s is missing"
 	request.operation == "CREATE"
 	concerned
 	not readable

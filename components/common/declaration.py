@@ -28,7 +28,7 @@ class Installed(Protocol):
         """CustomResourceDefinitions."""
 
     @property
-    def homes(self) -> Mapping[str, pulumi.Resource]:
+    def namespaces(self) -> Mapping[str, pulumi.Resource]:
         """Its namespaces, by name."""
 
     @property

@@ -19,7 +19,7 @@ from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicySe
 from trainyard.data import data_folder, project_root
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
-from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, sealed
+from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
 from trainyard.policy.stack_objects import policy_settings
 from trainyard.policy.validating_admission_policies import rule_state
 from trainyard.settings import StackSettings
@@ -72,7 +72,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     bundle = build_bundle(*folders, rules=rules)
     files = {
         _BUNDLE: bundle.archive(),
-        _AUTHORIZATION: sealed({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).archive(),
+        _AUTHORIZATION: bundle_files({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).archive(),
     }
     name = f"trainyard-policies-{hashlib.sha256(b''.join(files.values())).hexdigest()[:12]}"
     volumes = (ConfigVolume(name, _RULES), ScratchVolume("policy-server", _RUN))

@@ -8,7 +8,7 @@ import rego.v1
 
 decision := verdict if {
 	settings_well_formed
-} else := unjudged
+} else := malformed
 
 # Decisions about several requests with the same settings, in order. Each is evaluated with its own input: replacing a
 # part of the whole input would copy all of it. A request references its params by their index in a list, and has no
@@ -16,14 +16,14 @@ decision := verdict if {
 # params do not exist, the decision is undefined; the client compares the number of decisions.
 decisions := [answer |
 	some one in input.requests
-	own := object.union(object.filter(one, ["request", "unknown", "mute"]), {"params": input.params[one.params]})
+	own := object.union(object.filter(one, ["request", "unknown", "prefiltered"]), {"params": input.params[one.params]})
 	document := object.union(settings, own)
 	answer := verdict with input as document
 ] if {
 	settings_well_formed
 }
 
-settings := object.remove(input, ["requests", "request", "params", "unknown", "mute"])
+settings := object.remove(input, ["requests", "request", "params", "unknown", "prefiltered"])
 
 verdict := {
 	"allowed": true,
@@ -40,18 +40,18 @@ verdict := {
 	"exempted": [finding | some finding in findings; exempted(finding)],
 } if {
 	request_well_formed
-} else := unjudged
+} else := malformed
 
-unjudged := {
+malformed := {
 	"allowed": false,
 	"violations": [{
 		"rule": null, "severity": "error", "state": "deny", "path": "object",
-		"message": "the request could not be judged", "fix": "report the object that caused this",
+		"message": "the request is malformed", "fix": "report the object that caused it",
 	}],
 	"warnings": [], "audits": [], "undecided": [], "exempted": [],
 }
 
-# A missing field would make conditions undefined, and disable rules silently.
+# A missing field would make conditions undefined, and disable rules without an error.
 request_well_formed if {
 	input.request.operation in ["CREATE", "UPDATE", "DELETE"]
 	is_object(request.object)
@@ -63,7 +63,7 @@ request_well_formed if {
 	type_name(input.params.platform) in ["object", "null"]
 	type_name(input.params.tenantPolicy) in ["object", "null"]
 	is_array(input.unknown)
-	is_object(mute)
+	is_object(prefiltered)
 }
 
 settings_well_formed if {
@@ -85,7 +85,7 @@ decided := [finding |
 ]
 
 findings contains finding_of(id, violation) if {
-	some id, name in judging
+	some id, name in evaluated_rules
 	some violation in data.trainyard.rules[name].violation
 }
 
@@ -94,11 +94,11 @@ findings contains finding_of(id, violation) if {
 findings contains finding_of(id, violation) if {
 	request.operation == "CREATE"
 	not exempt_namespace
-	some id, _ in lacking
+	some id, _ in without_parameters
 	rule := data.trainyard.catalog[id]
-	not ordinary(rule)
+	not parameters_optional(rule)
 	state(id, rule) == "deny"
-	violation := {"path": "parameters", "message": sprintf("there is no %s to judge by", [rule.source])}
+	violation := {"path": "parameters", "message": sprintf("%s is missing", [rule.source])}
 }
 
 finding_of(id, violation) := {
@@ -118,45 +118,45 @@ state(id, _) := value if {
 
 # Rules to evaluate for the request, {id: package}: those with all parameters, and those whose parameters are missing.
 # The index contains them by the static properties of requests, so that no other rule is visited.
-judging := object.remove(object.remove(concerned[readable], silent), mute) if not being_deleted
+evaluated_rules := object.remove(object.remove(matching_rules[available_parameters], excluded_rules), prefiltered) if not being_deleted
 
-lacking := object.remove(object.remove(concerned.all, concerned[readable]), silent) if {
-	readable != "all"
+without_parameters := object.remove(object.remove(matching_rules.all, matching_rules[available_parameters]), excluded_rules) if {
+	available_parameters != "all"
 	not being_deleted
 }
 
-concerned := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation][bound]
+matching_rules := data.trainyard.index[request.api_group][request.kind][request.subresource][request.operation][reach]
 
 # Rules that are off, not selected, or whose conditions exclude the request.
-silent contains id if {
+excluded_rules contains id if {
 	some id, value in input.states
 	value == "off"
 }
 
-silent contains id if {
+excluded_rules contains id if {
 	some id in data.trainyard.off
 	not input.states[id]
 }
 
-silent contains id if {
+excluded_rules contains id if {
 	is_array(input.only)
-	some id, _ in concerned.all
+	some id, _ in matching_rules.all
 	not id in input.only
 }
 
-silent contains id if {
+excluded_rules contains id if {
 	request.operation == "UPDATE"
-	some id, _ in concerned.all
-	passes_by(data.trainyard.catalog[id])
+	some id, _ in matching_rules.all
+	unaffected(data.trainyard.catalog[id])
 }
 
 # Rules that the client's prefilter excludes for this request.
-default mute := {}
+default prefiltered := {}
 
-mute := input.mute
+prefiltered := input.prefiltered
 
 # Reaches that apply to the request.
-bound := "tenants and labelled" if {
+reach := "tenants and labelled" if {
 	not exempt_namespace
 	labelled
 } else := "tenants" if {
@@ -173,32 +173,32 @@ exempt_namespace if request.namespace in input.exemptNamespaces
 being_deleted if input.request.object.metadata.deletionTimestamp
 
 # An update of neither spec nor labels nor annotations, unless the rule evaluates these too.
-passes_by(rule) if {
-	nothing_touched
+unaffected(rule) if {
+	no_part_changed
 	not rule.unchanged
 }
 
-passes_by(rule) if {
+unaffected(rule) if {
 	suspending
 	not rule.stopping
 }
 
 # An update of none of the parts that the rule evaluates for this kind.
-passes_by(rule) if {
+unaffected(rule) if {
 	every part in rule.touching[request.api_group][request.kind] {
-		untouched(part)
+		part_unchanged(part)
 	}
 }
 
-nothing_touched if {
+no_part_changed if {
 	every part in ["spec", "labels", "annotations"] {
-		untouched(part)
+		part_unchanged(part)
 	}
 }
 
-untouched("spec") if request.object_get(request.object, "spec", null) == request.object_get(request.old_object, "spec", null)
+part_unchanged("spec") if request.object_get(request.object, "spec", null) == request.object_get(request.old_object, "spec", null)
 
-untouched(part) if {
+part_unchanged(part) if {
 	part != "spec"
 	old := object.get(request.old_object, "metadata", {})
 	request.object_get(request.metadata, part, null) == request.object_get(old, part, null)
@@ -207,7 +207,7 @@ untouched(part) if {
 suspending if request.spec.suspend == true
 
 # Parameter objects that rules may read.
-readable := "all" if {
+available_parameters := "all" if {
 	is_object(input.params.platform)
 	is_object(input.params.tenantPolicy)
 } else := "Platform" if {
@@ -216,7 +216,7 @@ readable := "all" if {
 	is_object(input.params.tenantPolicy)
 } else := "none"
 
-ordinary(rule) if {
+parameters_optional(rule) if {
 	rule.source == "TenantPolicy"
 	not contains(request.api_group, ".")
 	not request.namespace_labels["trainyard.dev/tenant"]

@@ -4,7 +4,7 @@ import rego.v1
 
 # Quantities as parsed by Kubernetes: 8, "8", "8 ", "8000m", "8e0", "1Ki"; undefined if invalid.
 
-form := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$`
+pattern := `^([+-]?)([0-9]*)\.?([0-9]*)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$`
 
 multipliers := {
 	"": 1, "n": 1, "u": 1, "m": 1, "k": 1000, "M": 1000000, "G": 1000000000, "T": 1000000000000,
@@ -18,7 +18,7 @@ amount(value) := value if is_number(value)
 
 amount(value) := ((sign * size) * multipliers[parts[4]]) / object.get(divisors, parts[4], 1) if {
 	is_string(value)
-	parts := regex.find_all_string_submatch_n(form, trim_space(value), 1)[0]
+	parts := regex.find_all_string_submatch_n(pattern, trim_space(value), 1)[0]
 	concat("", [parts[2], parts[3]]) != ""
 	sign := {"": 1, "+": 1, "-": -1}[parts[1]]
 	size := to_number(sprintf("%s.%s0e%s", [parts[2], parts[3], exponent(parts[5])]))

@@ -1,13 +1,13 @@
 package trainyard.lib.replicated_jobs
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
 label := "trainer.kubeflow.org/trainjob-ancestor-step"
 
 # The replicatedJobs of a runtime or of a JobSet: entries {path, job}, without patches of a TrainJob.
-all := array.concat(places.of_job_set, places.of_runtime)
+all := array.concat(pod_templates.of_job_set, pod_templates.of_runtime)
 
 # In order.
 names := [request.text(entry.job, "name") | some entry in all]

@@ -6,13 +6,13 @@ import rego.v1
 # Users that may write what tenants must not: the platform's service accounts, users in a rule's parameter, and users
 # that may change admission policies. Outside a cluster, no user is known to be one of them.
 
-of_the_platform(id) if request.user.name in request.parameter(id, "users")
+is_platform(id) if request.user.name in request.parameter(id, "users")
 
-of_the_platform(_) if {
+is_platform(_) if {
 	some name in input.exemptNamespaces
 	sprintf("system:serviceaccounts:%s", [name]) in request.user.groups
 }
 
-of_the_platform(_) if request.user.administrator == true
+is_platform(_) if request.user.administrator == true
 
-of_the_platform(_) if "system:masters" in request.user.groups
+is_platform(_) if "system:masters" in request.user.groups

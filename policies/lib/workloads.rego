@@ -1,6 +1,6 @@
 package trainyard.lib.workloads
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
@@ -10,7 +10,7 @@ trainer := request.map(request.spec, "trainer")
 
 # Images by path; unset and empty fields are ignored.
 images[path] := sprintf("%v", [entry.container.image]) if {
-	some entry in places.containers
+	some entry in pod_templates.containers
 	not entry.container.image in ["", null]
 	path := sprintf("%s.image", [entry.path])
 }
@@ -19,7 +19,7 @@ images["spec.trainer.image"] := sprintf("%v", [trainer.image]) if not trainer.im
 
 # Entries {path, limits, requests}.
 resources contains resource_entry(sprintf("%s.resources", [entry.path]), request.map(entry.container, "resources")) if {
-	some entry in places.containers
+	some entry in pod_templates.containers
 }
 
 resources contains resource_entry("spec.trainer.resourcesPerNode", request.map(trainer, "resourcesPerNode"))
@@ -36,14 +36,14 @@ amounts(resources, kind) := {name: amount |
 	amount != null
 }
 
-# Entries {place, name} of the environment variables of containers, and of those of a TrainJob's trainer.
+# Entries {path, name} of the environment variables of containers, and of those of a TrainJob's trainer.
 environment := array.concat(
-	[{"place": entry.path, "name": variable.name} |
-		some entry in places.containers
+	[{"path": entry.path, "name": variable.name} |
+		some entry in pod_templates.containers
 		some variable in request.list(entry.container, "env")
 		is_string(variable.name)
 	],
-	[{"place": "spec.trainer", "name": variable.name} |
+	[{"path": "spec.trainer", "name": variable.name} |
 		some variable in request.list(trainer, "env")
 		is_string(variable.name)
 	],

@@ -83,15 +83,15 @@ def test_templates_read_nothing_that_gatekeeper_does_not_have() -> None:
 
 def test_a_template_brings_the_libraries_its_rule_imports_and_no_others() -> None:
     packages = [text.splitlines()[0] for text in library("import data.lib.queues\n")]
-    assert packages == ["package lib.places", "package lib.queues", "package lib.request"]
+    assert packages == ["package lib.pod_templates", "package lib.queues", "package lib.request"]
 
 
 @pytest.mark.parametrize(
     ("rule", "state", "asked", "unasked"),
     [
-        ("QUE-002", PolicyState.DENY, ["there is no TenantPolicy", "ordinary if", "spec.suspend"], []),
-        ("QUE-002", PolicyState.WARN, ["request.tenant_policy"], ["there is no TenantPolicy"]),
-        ("QUE-001", PolicyState.DENY, ["there is no Platform", "request.platform"], ["ordinary"]),
+        ("QUE-002", PolicyState.DENY, ["TenantPolicy is missing", "ordinary if", "spec.suspend"], []),
+        ("QUE-002", PolicyState.WARN, ["request.tenant_policy"], ["TenantPolicy is missing"]),
+        ("QUE-001", PolicyState.DENY, ["Platform is missing", "request.platform"], ["ordinary"]),
         ("OBJ-001", PolicyState.DENY, ["readable := true", "touching := {}", '"DELETE"'], ["suspend"]),
         ("TEN-006", PolicyState.DENY, ['"labels"'], ["spec.suspend"]),
     ],

@@ -25,8 +25,8 @@ from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
 from trainyard.errors import TrainyardError
-from trainyard.policy.api_session import Answer, Session
-from trainyard.policy.facts import facts_among, platform_facts, tenant_facts
+from trainyard.policy.api_session import ApiResponse, Session
+from trainyard.policy.facts import platform_facts, policy_facts_in, tenant_facts
 
 pytestmark = pytest.mark.cluster
 
@@ -93,11 +93,11 @@ class Stream:
                     self.rejected.append(f"{name}: {answer.status} {answer.message}")
                 due, number = max(due + SECOND, time.monotonic()), number + 1
 
-    def _away(self, answer: Answer) -> bool:
+    def _away(self, answer: ApiResponse) -> bool:
         alone = self.controllers < 2 and UNSERVED in answer.message
         return answer.status in NOT_READY or STARTING in answer.message or alone
 
-    def _sent(self, session: Session, name: str) -> Answer:
+    def _sent(self, session: Session, name: str) -> ApiResponse:
         patches = [lasting("1s")]
         body = train_job(name, TENANT, "torch-distributed", nodes=1, accelerators=1, runtimePatches=patches)
         while True:
@@ -210,7 +210,7 @@ def test_what_somebody_writes_on_a_namespace_is_taken_back(session: Session) -> 
         assert session.request("PATCH", path, forged).ok
 
         def restored(path: str = path, facts: dict[str, str] = facts) -> bool:
-            return facts_among(session.request("GET", path).body["metadata"]["annotations"]) == facts
+            return policy_facts_in(session.request("GET", path).body["metadata"]["annotations"]) == facts
 
         awaited(f"the facts of {name}", restored, timeout=10)
 
@@ -225,7 +225,7 @@ def test_a_platform_that_was_destroyed_is_made_again_and_runs_a_job(
         require(trainyard("quickstart", *file, env=env))
         again = live("again", config, env)
         require(again.trainyard("destroy", "--yes", *file))
-        assert facts_among(again.get("namespace", "kube-system")["metadata"].get("annotations")) == {}
+        assert policy_facts_in(again.get("namespace", "kube-system")["metadata"].get("annotations")) == {}
         require(again.trainyard("up", "--yes", *file))
         require(trainyard("cluster", "down", "--name", "again", env=env))
         assert "Complete" in require(trainyard("quickstart", *file, env=env))

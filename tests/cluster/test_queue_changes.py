@@ -185,11 +185,11 @@ async def _walk(platform: LiveCluster) -> None:
     async with Client.from_kubeconfig(platform.kubeconfig) as client:
         live: Tree = {}
         for wanted in [*(random_tree(random, names) for _ in range(PAIRS)), {}]:
-            convergence = QueueMigration(access, [_manifest(name, spec) for name, spec in wanted.items()], names)
-            await convergence.prepare(client)
+            migration = QueueMigration(access, [_manifest(name, spec) for name, spec in wanted.items()], names)
+            await migration.prepare(client)
             for name, _ in applied(wanted, live, random):
                 if name in wanted:
-                    await convergence.wait_until_admitted(client, name)
+                    await migration.wait_until_admitted(client, name)
                     await client.apply(QUEUES, _manifest(name, wanted[name]), field_manager="trainyard")
                 else:
                     await _deleted(client, name)

@@ -6,7 +6,7 @@ import pytest
 
 from components.tenants import role_rules
 from tests.components.recording import Recording, record, stack_config
-from trainyard.policy.facts import facts_among, platform_facts, tenant_facts
+from trainyard.policy.facts import platform_facts, policy_facts_in, tenant_facts
 from trainyard.settings.tenancy import Role
 
 
@@ -36,7 +36,7 @@ def test_a_namespace_says_what_its_tenant_policy_says(local: Recording) -> None:
     for tenant in ("vision", "language"):
         annotations = local.one(f"Namespace/{tenant}").inputs["metadata"]["annotations"]
         said = local.one(f"TenantPolicy/{tenant}/tenant").inputs["spec"]
-        assert facts_among(annotations) == tenant_facts(said)
+        assert policy_facts_in(annotations) == tenant_facts(said)
         assert annotations["pulumi.com/patchForce"] == "true"
 
 
@@ -44,7 +44,7 @@ def test_policies_come_after_what_they_read_of_the_platform(local: Recording) ->
     said = local.one("NamespacePatch/kube-system")
     assert said.type == "kubernetes:core/v1:NamespacePatch"
     spec = local.one("Platform/platform").inputs["spec"]
-    assert facts_among(said.inputs["metadata"]["annotations"]) == platform_facts(spec)
+    assert policy_facts_in(said.inputs["metadata"]["annotations"]) == platform_facts(spec)
     for policy in local.of("ValidatingAdmissionPolicy"):
         assert "NamespacePatch/kube-system" in local.before(policy)
 

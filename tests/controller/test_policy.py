@@ -26,7 +26,7 @@ from trainyard.controller.policy_review import policy_client
 from trainyard.controller.webhooks import VALIDATE_PREFIX
 from trainyard.errors import TrainyardError
 from trainyard.policy.gate import Gate
-from trainyard.policy.opa import sealed
+from trainyard.policy.opa import bundle_files
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.settings.platform import PolicySettings
 
@@ -248,7 +248,7 @@ def test_without_a_policy_server_or_webhooks_policies_are_off_and_logged_once(
 
 
 def test_a_controller_does_not_start_beside_other_rules_than_it_was_given(tmp_path: Path) -> None:
-    bundle = sealed({"a.rego": b"package a"}, ["a"])
+    bundle = bundle_files({"a.rego": b"package a"}, ["a"])
     bundle.write(tmp_path / "rules.tar.gz")
     server = PolicyServer(socket=Path("/s"), bundle=tmp_path / "rules.tar.gz", revision=bundle.revision)
     assert policy_client(Configuration(policy=server)) is not None

@@ -34,7 +34,7 @@ from trainyard.controller.configuration import Configuration
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
 from trainyard.kube import Resource
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
-from trainyard.policy.api_session import Answer, Session
+from trainyard.policy.api_session import ApiResponse, Session
 
 __all__ = [
     "HOME",
@@ -61,7 +61,7 @@ Body = dict[str, Any]
 class RefusedError(AssertionError):
     """The API server refused a request of the test itself."""
 
-    def __init__(self, what: str, answer: Answer) -> None:
+    def __init__(self, what: str, answer: ApiResponse) -> None:
         super().__init__(f"{what}: {answer.status} {answer.message}")
         self.answer = answer
 
@@ -132,7 +132,7 @@ class Api:
                 )
 
     @staticmethod
-    def _body(what: str, answer: Answer) -> Body:
+    def _body(what: str, answer: ApiResponse) -> Body:
         if not answer.ok:
             raise RefusedError(what, answer)
         return dict(answer.body)

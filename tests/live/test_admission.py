@@ -22,7 +22,7 @@ DENIED = "trainjobs is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b'
 TRANSIENT = [
     "ValidatingAdmissionPolicy 'acc-001.trainyard.dev' denied request: failed to configure policy: failed to find "
     "resource referenced by paramKind: 'trainyard.dev/v1alpha1, Kind=Platform'",
-    DENIED + "QUE-002 parameters: there is no TenantPolicy to judge by; use a queue",
+    DENIED + "QUE-002 parameters: TenantPolicy is missing; use a queue",
     'failed calling webhook "validator.trainjob.trainer.kubeflow.org": connection refused',
     'admission webhook "v" denied the request: POL-000 : No policy decision: no answer',
 ]

@@ -12,7 +12,7 @@ from trainyard.policy import load_rules
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import read_sources
 from trainyard.policy.check.world import World
-from trainyard.policy.review import Surroundings
+from trainyard.policy.review import AdmissionContext
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings
 from trainyard.settings.stack_loader import load_stack
@@ -81,9 +81,9 @@ def local_stack() -> StackSettings:
     return load_stack(STACK)
 
 
-def surroundings(settings: StackSettings | None = None) -> Surroundings:
+def admission_context(settings: StackSettings | None = None) -> AdmissionContext:
     policies = settings.policies if settings else PolicySettings()
-    return Surroundings(policies, settings.exempt_namespaces if settings else ("kube-system",), NOW)
+    return AdmissionContext(policies, settings.exempt_namespaces if settings else ("kube-system",), NOW)
 
 
 async def checked(
@@ -95,5 +95,5 @@ async def checked(
     """Check files by the fake source, for the local stack."""
     settings = settings or local_stack()
     sources = read_sources([str(path) for path in paths], stdin=str)
-    checker = Checker(RULES, World(settings, sources.manifests), surroundings(settings))
+    checker = Checker(RULES, World(settings, sources.manifests), admission_context(settings))
     return await checker.check(sources, decisions or Decisions(), changed=changed)

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, error, serving
-from tests.policy.decisions import NOW, QUEUE, RULES, Decisions, surroundings
+from tests.policy.decisions import NOW, QUEUE, RULES, Decisions, admission_context
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
@@ -36,7 +36,7 @@ def cluster() -> FakeApi:
 async def audited(api: FakeApi, decisions: Decisions) -> Report:
     async with serving(api), api.client() as client:
         sources, context = await existing(client, RULES)
-        checker = Checker(RULES, World(None, context.manifests), surroundings(), live=True)
+        checker = Checker(RULES, World(None, context.manifests), admission_context(), live=True)
         return await checker.check(sources, decisions)
 
 

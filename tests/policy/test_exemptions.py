@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from tests.policy.decisions import NOW, RULES
 from trainyard.errors import TrainyardError
 from trainyard.policy import admission_objects
-from trainyard.policy.check.runner import Rulebook, expired_exemptions
-from trainyard.policy.review import Review, Surroundings, document_of
+from trainyard.policy.check.runner import RuleSetSession, expired_exemptions
+from trainyard.policy.review import AdmissionContext, Review, document_of
 from trainyard.settings.platform import PolicySettings
 
 TODAY = datetime.date(2026, 6, 1)
@@ -68,7 +68,7 @@ def test_the_policies_of_a_day_are_the_same_all_day() -> None:
 
 def test_the_policy_server_is_told_until_when() -> None:
     given = settings({"kind": "Pod"})
-    document = document_of(Review("CREATE", {}), Surroundings(given, (), NOW))
+    document = document_of(Review("CREATE", {}), AdmissionContext(given, (), NOW))
     assert document["exemptions"] == [
         {"rule": "QUE-002", "namespace": "vision", "kind": "Pod", "expires": "2026-07-01T00:00:00Z"}
     ]
@@ -95,7 +95,7 @@ def test_an_exemption_says_who_why_and_until_when(change: dict[str, Any]) -> Non
 
 def test_a_check_warns_of_expired_exemptions() -> None:
     given = settings({}, {"expires": "2026-06-01"})
-    rulebook = Rulebook(RULES, Surroundings(given, (), NOW), Future(), None)
-    (found,) = expired_exemptions(rulebook, "stack.yaml")
+    rule_set = RuleSetSession(RULES, AdmissionContext(given, (), NOW), Future(), None)
+    (found,) = expired_exemptions(rule_set, "stack.yaml")
     assert (found.severity, found.file, found.path) == ("warning", "stack.yaml", "policies.exemptions[1]")
     assert "expired on 2026-06-01 (moving)" in found.message

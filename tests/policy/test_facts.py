@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.api.tenancy import PlatformSpec, TenantPolicySpec
-from trainyard.policy.facts import FACTS_PREFIX, facts_among, platform_facts, tenant_facts
+from trainyard.policy.facts import FACTS_PREFIX, platform_facts, policy_facts_in, tenant_facts
 
 
 def short(facts: dict[str, str]) -> dict[str, str]:
@@ -89,4 +89,4 @@ def test_any_spec_gives_facts(spec: Any) -> None:
     given_spec = spec if isinstance(spec, dict) else {"queues": spec, "tiers": spec, "maxAcceleratorsPerJob": spec}
     for facts in (tenant_facts(given_spec), platform_facts(given_spec)):
         assert all(isinstance(value, str) for value in facts.values())
-        assert facts_among({**facts, "other": "x"}) == facts
+        assert policy_facts_in({**facts, "other": "x"}) == facts

@@ -69,7 +69,7 @@ async def ruled(address: OpaAddress, *made: dict[str, Any], **changes: Any) -> G
     }
     async with OpaClient(address, timeout=20) as client:
         gate = Gate(client, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system")
-        return await gate.judge(Review("CREATE", TRAIN_JOB, **{**facts, **changes}), made)
+        return await gate.review(Review("CREATE", TRAIN_JOB, **{**facts, **changes}), made)
 
 
 def test_the_platform_may_make_what_a_tenant_may_not_write_itself(address: OpaAddress) -> None:
@@ -99,4 +99,4 @@ def test_too_few_answers_are_no_decision() -> None:
 
     gate = Gate(Short(), PolicySettings(), (), namespace="kubeflow-system")
     with pytest.raises(DecisionUnavailableError):
-        asyncio.run(gate.judge(Review("CREATE", TRAIN_JOB)))
+        asyncio.run(gate.review(Review("CREATE", TRAIN_JOB)))

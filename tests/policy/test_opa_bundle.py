@@ -9,7 +9,7 @@ import pytest
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
 from trainyard.policy.admission_rule import Gate
-from trainyard.policy.opa.bundle import Bundle, build_bundle, package_name, sealed, verify_bundle
+from trainyard.policy.opa.bundle import Bundle, build_bundle, bundle_files, package_name, verify_bundle
 
 
 def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
@@ -76,10 +76,10 @@ def test_a_rule_without_rego_is_named(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_accepted_by_its_content_only(tmp_path: Path) -> None:
-    bundle, archive = sealed({"a.rego": b"package a"}, ["a"]), tmp_path / "rules.tar.gz"
+    bundle, archive = bundle_files({"a.rego": b"package a"}, ["a"]), tmp_path / "rules.tar.gz"
     bundle.write(archive)
     verify_bundle(archive, bundle.revision)
-    other = sealed({"a.rego": b"package b"}, ["a"])
+    other = bundle_files({"a.rego": b"package b"}, ["a"])
     with pytest.raises(TrainyardError, match="has rules of another revision than"):
         verify_bundle(archive, other.revision)
     claims = {**other.files, ".manifest": bundle.files[".manifest"]}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trainyard.policy import load_rules
-from trainyard.policy.prefilter import Mentions
-from trainyard.policy.review import Review, Surroundings, documents_of
+from trainyard.policy.prefilter import Prefilter
+from trainyard.policy.review import AdmissionContext, Review, documents_of
 from trainyard.settings.platform import PolicySettings
 
 RULES = load_rules()
@@ -23,7 +23,7 @@ def test_parameters_that_several_requests_share_are_said_once() -> None:
     reviews = [
         Review("CREATE", JOB, platform=platform, tenant_policy=policy) for policy in (vision, language, vision, None)
     ]
-    document = documents_of(reviews, Surroundings(PolicySettings(), (), NOW))
+    document = documents_of(reviews, AdmissionContext(PolicySettings(), (), NOW))
     assert document["params"] == [
         {"platform": platform, "tenantPolicy": vision},
         {"platform": platform, "tenantPolicy": language},
@@ -33,19 +33,19 @@ def test_parameters_that_several_requests_share_are_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mentions", "runtime", "sent"),
+    ("prefilter", "runtime", "sent"),
     [
-        (Mentions(RULES, {}), DEPRECATED, DEPRECATED),
-        (Mentions(RULES, {}), {"metadata": {}}, None),
-        (Mentions([rule for rule in RULES if rule.id != "ENV-002"], {}), {"metadata": {}}, None),
-        (Mentions([rule for rule in RULES if not rule.mentions], {}), {"metadata": {}}, None),
+        (Prefilter(RULES, {}), DEPRECATED, DEPRECATED),
+        (Prefilter(RULES, {}), {"metadata": {}}, None),
+        (Prefilter([rule for rule in RULES if rule.id != "ENV-002"], {}), {"metadata": {}}, None),
+        (Prefilter([rule for rule in RULES if not rule.mentions], {}), {"metadata": {}}, None),
         (None, {"metadata": {}}, {"metadata": {}}),
     ],
     ids=["a rule may find something", "no rule does", "fewer rules", "no rule sees it", "every rule is asked"],
 )
 def test_the_runtime_is_sent_to_rules_that_may_find_something_in_it(
-    mentions: Mentions | None, runtime: dict[str, Any], sent: dict[str, Any] | None
+    prefilter: Prefilter | None, runtime: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
-    surroundings = Surroundings(PolicySettings(), (), NOW, mentions=mentions)
-    (request,) = documents_of([Review("CREATE", JOB, runtime=runtime)], surroundings)["requests"]
+    context = AdmissionContext(PolicySettings(), (), NOW, prefilter=prefilter)
+    (request,) = documents_of([Review("CREATE", JOB, runtime=runtime)], context)["requests"]
     assert request["request"]["runtime"] == sent

@@ -17,7 +17,7 @@ from tests.support import ROOT, environment, require, run
 from trainyard.deploy.analyzer import Analyzer
 from trainyard.deploy.engine_events import EventLog
 from trainyard.errors import TrainyardError
-from trainyard.policy.pack import NOT_KNOWN, WHOLE, Pack, Properties, Report, Resource, properties
+from trainyard.policy.pack import NOT_KNOWN, WHOLE, PolicyPack, Properties, Report, Resource, properties
 from trainyard.policy.pack.stack_values import SUBSTITUTES, masked, overlaps, paths, substituted
 from trainyard.policy.review import Decision, Review, Violation
 from trainyard.settings import parse_stack
@@ -55,13 +55,13 @@ def no_program() -> Path:
     raise TrainyardError("opa is not on this machine", fix="run trainyard cluster toolchain")
 
 
-async def foreign_queues(self: Pack, reviews: Sequence[Review], surroundings: Any) -> list[Decision]:
+async def foreign_queues(self: PolicyPack, reviews: Sequence[Review], context: Any) -> list[Decision]:
     """Decide as the server would if there were one rule: a queue is one of the tenant's."""
-    exempt = surroundings.exempt_namespaces
+    exempt = context.exempt_namespaces
     return [_decided(self, review) if review.namespace not in exempt else Decision(True) for review in reviews]
 
 
-def _decided(pack: Pack, review: Review) -> Decision:
+def _decided(pack: PolicyPack, review: Review) -> Decision:
     if (review.object or {})["kind"] != "PodGroup":
         return Decision(True)
     rule = next(rule for rule in pack.rules if rule.id == "QUE-002")
@@ -82,11 +82,11 @@ def _decided(pack: Pack, review: Review) -> Decision:
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Judge a platform's stack with more objects in it, by one rule and without a policy server."""
-    monkeypatch.setattr(Pack, "_decisions", foreign_queues)
+    monkeypatch.setattr(PolicyPack, "_decisions", foreign_queues)
 
     def judged(*bodies: dict[str, Any], platform: bool = True, **options: Any) -> list[Report]:
         around = [resource(PLATFORM), resource(TENANT)] if platform else []
-        return Pack(no_program, **options).judge([*around, *map(resource, bodies)])
+        return PolicyPack(no_program, **options).evaluate([*around, *map(resource, bodies)])
 
     return judged
 
@@ -163,11 +163,11 @@ def test_exempt_namespaces_come_from_platform_settings_and_pack(judge: Judge) ->
 
 
 def test_a_patch_is_judged_by_what_it_says(judge: Judge) -> None:
-    pack = Pack(no_program)
+    pack = PolicyPack(no_program)
     around = [resource(PLATFORM), resource(TENANT)]
-    (report,) = pack.judge([*around, resource(pod_group("language"), "Patch")])
+    (report,) = pack.evaluate([*around, resource(pod_group("language"), "Patch")])
     assert report.mandatory
-    assert pack.judge([*around, resource({**pod_group("x"), "spec": {}}, "Patch")]) == []
+    assert pack.evaluate([*around, resource({**pod_group("x"), "spec": {}}, "Patch")]) == []
 
 
 def test_objects_in_lists_are_judged(judge: Judge) -> None:
@@ -186,7 +186,9 @@ def test_secrets_are_judged_and_not_printed(judge: Judge) -> None:
 def test_what_nobody_sees_is_listed(judge: Judge) -> None:
     release = Resource("urn::release", "kubernetes:helm.sh/v3:Release", Properties({"chart": "x"}))
     nameless = Resource("urn::object", "kubernetes:x:Y", Properties({"apiVersion": NOT_KNOWN, "kind": "Y"}))
-    reports = Pack(no_program).judge([release, nameless, Resource("urn::bucket", "aws:s3:Bucket", Properties({}))])
+    reports = PolicyPack(no_program).evaluate(
+        [release, nameless, Resource("urn::bucket", "aws:s3:Bucket", Properties({}))]
+    )
     assert [(report.policy, report.urn, report.mandatory, report.undecided) for report in reports] == [
         (WHOLE, "urn::release", False, True),
         (WHOLE, "urn::object", False, True),
@@ -194,7 +196,7 @@ def test_what_nobody_sees_is_listed(judge: Judge) -> None:
 
 
 def test_without_a_policy_server_everything_is_refused() -> None:
-    (report,) = Pack(no_program).judge([resource(pod_group("vision"))])
+    (report,) = PolicyPack(no_program).evaluate([resource(pod_group("vision"))])
     assert (report.policy, report.urn, report.mandatory) == (WHOLE, "", True)
     assert "run trainyard cluster toolchain" in report.message
 
@@ -209,7 +211,7 @@ def analyzed(analyzer: Analyzer, *bodies: dict[str, Any]) -> Any:
 
 
 def test_the_engine_is_answered_in_its_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pack, "_decisions", foreign_queues)
+    monkeypatch.setattr(PolicyPack, "_decisions", foreign_queues)
     analyzer = Analyzer(no_program)
     info = analyzer.GetAnalyzerInfo(None, None)
     levels = {policy.name: policy.enforcementLevel for policy in info.policies}
@@ -336,10 +338,10 @@ def test_shipped_stacks_violate_nothing(stack: str, monkeypatch: pytest.MonkeyPa
     access = embedded_access() if stack == "local" else service_access()
     recording = record(config, monkeypatch, access=access, stack=stack)
     resources = [Resource(each.urn, each.type, Properties(each.inputs)) for each in recording.objects]
-    pack = Pack(lambda: program_path("opa"), parse_stack(config, source=stack))
+    pack = PolicyPack(lambda: program_path("opa"), parse_stack(config, source=stack))
     try:
-        assert pack.judge(resources) == []
+        assert pack.evaluate(resources) == []
         foreign = [*resources, resource(pod_group("no-such-queue", namespace=next(iter(config["tenants"]))))]
-        assert {report.policy for report in pack.judge(foreign) if report.mandatory} >= {"QUE-001", "QUE-002"}
+        assert {report.policy for report in pack.evaluate(foreign) if report.mandatory} >= {"QUE-001", "QUE-002"}
     finally:
         pack.stop()

@@ -16,9 +16,9 @@ from tests.runtimes.test_transitions import git
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
-from trainyard.policy.check.runner import Rulebook
-from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes, require_valid
-from trainyard.policy.review import Surroundings
+from trainyard.policy.check.runner import RuleSetSession
+from trainyard.policy.check.runtime_catalog import CheckScope, check_runtimes, require_valid
+from trainyard.policy.review import AdmissionContext
 from trainyard.runtimes.folder import CatalogFolder, read_folder
 from trainyard.settings.platform import PolicySettings
 
@@ -26,12 +26,12 @@ NOW = datetime.datetime(2027, 8, 1, tzinfo=datetime.UTC)
 RULES = load_rules()
 
 
-def rulebook() -> Rulebook:
-    return Rulebook(RULES, Surroundings(PolicySettings(), (), NOW), Future(), None)
+def rule_set() -> RuleSetSession:
+    return RuleSetSession(RULES, AdmissionContext(PolicySettings(), (), NOW), Future(), None)
 
 
 def checked(*folders: CatalogFolder, **others: Any) -> Report:
-    return check_runtimes(rulebook(), Wanted(folders, **others), Decisions())
+    return check_runtimes(rule_set(), CheckScope(folders, **others), Decisions())
 
 
 def lines(report: Report) -> list[str]:
@@ -40,7 +40,7 @@ def lines(report: Report) -> list[str]:
 
 def test_the_shipped_catalog_has_no_finding_and_a_job_for_each_version() -> None:
     decisions = Decisions()
-    report = check_runtimes(rulebook(), Wanted([read_folder(SHIPPED)]), decisions)
+    report = check_runtimes(rule_set(), CheckScope([read_folder(SHIPPED)]), decisions)
     assert lines(report) == []
     names = {name for _, name in report.checked}
     assert {"ClusterTrainingRuntime plain-1.0", "TrainJob on plain-1.0"} <= names
@@ -64,8 +64,8 @@ def test_a_changed_release_a_stale_date_and_a_mistake_are_found(catalog: Catalog
 
 
 def test_a_deprecated_version_is_no_finding_for_its_owner(catalog: CatalogFolder) -> None:
-    book = Rulebook(RULES, Surroundings(PolicySettings(), (), NOW.replace(month=3)), Future(), None)
-    assert lines(check_runtimes(book, Wanted([catalog]), Decisions())) == []
+    book = RuleSetSession(RULES, AdmissionContext(PolicySettings(), (), NOW.replace(month=3)), Future(), None)
+    assert lines(check_runtimes(book, CheckScope([catalog]), Decisions())) == []
 
 
 def test_a_job_that_cannot_be_rendered_is_found(catalog: CatalogFolder) -> None:
@@ -74,7 +74,7 @@ def test_a_job_that_cannot_be_rendered_is_found(catalog: CatalogFolder) -> None:
     report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
     assert any(each.object == "TrainJob on mine-1.2" for each in report.errors)
     with pytest.raises(TrainyardError, match="mine cannot be released"):
-        require_valid(rulebook(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
+        require_valid(rule_set(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
 
 
 def test_what_the_rules_say_is_told_with_the_version(catalog: CatalogFolder) -> None:

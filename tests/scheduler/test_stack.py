@@ -14,7 +14,7 @@ from tests.golden import assert_golden
 from trainyard.cli import scheduler
 from trainyard.errors import TrainyardError
 from trainyard.policy.stack_objects import platform_object
-from trainyard.scheduler import check_stack, configuration, in_force, lint, preset
+from trainyard.scheduler import check_stack, configuration, effective_configuration, lint, preset
 from trainyard.scheduler.configuration_lint import RULES
 from trainyard.scheduler.volcano_options import PLUGINS
 from trainyard.settings import StackSettings, parse_stack
@@ -178,7 +178,7 @@ def test_every_rule_of_the_linter_is_documented() -> None:
 def test_the_platform_lists_the_features_of_the_scheduler(scheduler: dict[str, Any], topology: bool) -> None:
     features = platform_object(stack(**scheduler))["spec"]["schedulerFeatures"]
     assert (TOPOLOGY in features) is topology
-    assert features == in_force(stack(**scheduler)).features
+    assert features == effective_configuration(stack(**scheduler)).features
     assert {"gang", "allocate", "reclaim"} <= set(features)
 
 

@@ -28,7 +28,7 @@ class MLPolicy(ExtensiblePolicy):
             names,
             f"Only one of the policy can be configured: {', '.join(names)}",
             id="MLP-001",
-            fix="keep one framework in spec.mlPolicy and make a second runtime for the other",
+            fix="keep one framework in spec.mlPolicy, and create a second runtime for the other",
         )
 
 

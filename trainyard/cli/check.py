@@ -17,7 +17,7 @@ from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.checks.report import Report
-    from trainyard.policy.check.runner import Rulebook
+    from trainyard.policy.check.runner import RuleSetSession
     from trainyard.settings import StackSettings
 
 __all__ = ["policy_program", "register", "stack_of"]
@@ -39,7 +39,7 @@ class _Baseline:
 
     def apply(self, report: Report, *, partial: bool) -> Report:
         """Return a report without the violations of the baseline, after writing the baseline if requested."""
-        from trainyard.policy.check.baseline import applied, read_baseline, written_baseline
+        from trainyard.policy.check.baseline import apply_baseline, baseline_text, read_baseline
 
         if self.file is None:
             return report
@@ -48,14 +48,14 @@ class _Baseline:
             assert self.reason is not None  # noqa: S101
             assert self.expires is not None  # noqa: S101
             known = read_baseline(self.file) if self.file.exists() else []
-            text = written_baseline(report, known, reason=self.reason, expires=self.expires, today=today)
+            text = baseline_text(report, known, reason=self.reason, expires=self.expires, today=today)
             try:
                 self.file.write_text(text, encoding="utf-8")
             except OSError as error:
                 raise TrainyardError(
                     f"{self.file} cannot be written: {error.strerror}", fix="check the path"
                 ) from error
-        return applied(report, read_baseline(self.file), self.file.as_posix(), today, partial=partial)
+        return apply_baseline(report, read_baseline(self.file), self.file.as_posix(), today, partial=partial)
 
 
 def _check(
@@ -112,7 +112,7 @@ def _check(
 ) -> None:
     """Find objects that a cluster would reject; exit 1 if there are any, 2 if the check fails."""
     from trainyard.checks.report import written
-    from trainyard.policy.check.runner import address_of, check_cluster, opened
+    from trainyard.policy.check.runner import address_of, check_cluster, open_rule_set
 
     if pass_over:
         typer.echo("note: --pass-over is deprecated; use --allow-no-objects", err=True)
@@ -122,13 +122,15 @@ def _check(
     server = address_of(opa_url, opa_ca, opa_token) if opa_url else None
     folders = folder or []
     with ExitStack() as ends:
-        rulebook = opened(ends, settings, folders=folders, only=rule or [], program=policy_program, server=server)
+        rule_set = open_rule_set(
+            ends, settings, folders=folders, only=rule or [], program=policy_program, server=server
+        )
         if cluster:
             named = stack or _DEFAULT_STACK
-            found = check_cluster(rulebook, lambda: client_of(kubeconfig, context, settings, named), report=report)
+            found = check_cluster(rule_set, lambda: client_of(kubeconfig, context, settings, named), report=report)
         else:
             found = _files(
-                rulebook, paths or [], changed_since, folders, file, allow_no_objects=allow_no_objects or pass_over
+                rule_set, paths or [], changed_since, folders, file, allow_no_objects=allow_no_objects or pass_over
             )
         if settings is None:
             found = found.with_notes("no stack: tenants and platform are unknown")
@@ -138,7 +140,7 @@ def _check(
 
 
 def _files(
-    rulebook: Rulebook,
+    rule_set: RuleSetSession,
     paths: list[str],
     changed_since: str | None,
     folders: list[Path],
@@ -151,9 +153,9 @@ def _files(
     from trainyard.policy.check.runner import check_paths
     from trainyard.policy.stack_objects import rule_catalogs
 
-    everything = [*rule_catalogs(rulebook.settings), *folders, *([file] if file else [])]
+    everything = [*rule_catalogs(rule_set.settings), *folders, *([file] if file else [])]
     return check_paths(
-        rulebook,
+        rule_set,
         paths,
         stdin=lambda: read_text("-"),
         allow_no_objects=allow_no_objects or changed_since is not None,

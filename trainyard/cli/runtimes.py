@@ -121,16 +121,16 @@ def _check(
     from contextlib import ExitStack
 
     from trainyard.checks.report import written
-    from trainyard.policy.check.runner import opened
-    from trainyard.policy.check.runtime_catalog import Wanted, check_runtimes
+    from trainyard.policy.check.runner import open_rule_set
+    from trainyard.policy.check.runtime_catalog import CheckScope, check_runtimes
 
     settings, _ = stack_of(stack, config_file)
     with ExitStack() as ends:
-        rulebook = opened(ends, settings, program=policy_program)
-        wanted = Wanted.of(
+        rule_set = open_rule_set(ends, settings, program=policy_program)
+        wanted = CheckScope.of(
             places_of(folder, stack, config_file), authored=authored_in(python), names=names or (), against=against
         )
-        report = check_runtimes(rulebook, wanted)
+        report = check_runtimes(rule_set, wanted)
     typer.echo(written(report, form), nl=False)
     raise typer.Exit(1 if report.errors else 0)
 

@@ -121,12 +121,12 @@ def _release(
 def _validate_release(step: Step, name: str, stack: str | None, config_file: Path | None) -> None:
     from contextlib import ExitStack
 
-    from trainyard.policy.check.runner import opened
+    from trainyard.policy.check.runner import open_rule_set
     from trainyard.policy.check.runtime_catalog import require_valid
 
     with ExitStack() as ends:
-        rulebook = opened(ends, stack_of(stack, config_file)[0], program=policy_program)
-        warnings = require_valid(rulebook, step.after, name)
+        rule_set = open_rule_set(ends, stack_of(stack, config_file)[0], program=policy_program)
+        warnings = require_valid(rule_set, step.after, name)
     for each in warnings:
         typer.echo(f"warning: {each.object} {each.path}: {each.message} ({each.fix})", err=True)
 

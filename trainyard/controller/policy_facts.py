@@ -18,8 +18,8 @@ from trainyard.policy.facts import (
     PLATFORM_FACTS,
     PLATFORM_FACTS_NAMESPACE,
     TENANT_FACTS,
-    facts_among,
     platform_facts,
+    policy_facts_in,
     tenant_facts,
 )
 
@@ -132,4 +132,4 @@ def _spec(body: Object | None) -> Object | None:
 def _facts_only(namespace: Object) -> Object:
     metadata = namespace["metadata"]
     kept = {key: metadata[key] for key in ("name", "uid", "resourceVersion", "deletionTimestamp") if key in metadata}
-    return {"metadata": {**kept, "annotations": facts_among(metadata.get("annotations"))}}
+    return {"metadata": {**kept, "annotations": policy_facts_in(metadata.get("annotations"))}}

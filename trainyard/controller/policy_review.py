@@ -87,7 +87,7 @@ class Policies:
             tenant_policy=None if policy is None else policy.get("spec") or {},
             runtime=None if runtime is None else runtime.model_dump(by_alias=True, exclude_none=True, mode="json"),
         )
-        return await self._gate.judge(review, (each for each in rendered if each["kind"] not in ATTACHED))
+        return await self._gate.review(review, (each for each in rendered if each["kind"] not in ATTACHED))
 
 
 def policy_client(configuration: Configuration) -> OpaClient | None:

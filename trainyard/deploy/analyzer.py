@@ -26,7 +26,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
 from trainyard.policy.admission_rule import Rule
-from trainyard.policy.pack import WHOLE, Pack, Report, Resource, properties
+from trainyard.policy.pack import WHOLE, PolicyPack, Report, Resource, properties
 from trainyard.settings import StackSettings, load_stack, parse_stack
 from trainyard.settings.platform import PolicyState
 
@@ -70,7 +70,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._source = "the stack's configuration"
         self._overrides: dict[str, PolicyState] = {}
         self._options: dict[str, Any] = {}
-        self._pack: Pack | None = None
+        self._pack: PolicyPack | None = None
         self._warming: threading.Thread | None = None
         self._lock = threading.RLock()
 
@@ -138,7 +138,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             return self._response([Report(WHOLE, "", True, str(error))], {})
         resources = [_resource(each) for each in request.resources if _matters(each, pack)]
         titles = {rule.id: rule.title for rule in pack.rules}
-        return self._response(pack.judge(resources), titles)
+        return self._response(pack.evaluate(resources), titles)
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Stop serving."""
@@ -152,11 +152,13 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             warming.join()
         self._reset()
 
-    def _ready(self) -> Pack:
+    def _ready(self) -> PolicyPack:
         with self._lock:
             if self._pack is None:
                 exempt = self._options.get("exemptNamespaces", ())
-                self._pack = Pack(self._program, self._settings(), states=self._overrides, exempt_namespaces=exempt)
+                self._pack = PolicyPack(
+                    self._program, self._settings(), states=self._overrides, exempt_namespaces=exempt
+                )
             return self._pack
 
     def _reset(self) -> None:
@@ -247,7 +249,7 @@ def main() -> None:
     sys.stdout.flush()
 
 
-def _matters(resource: Any, pack: Pack) -> bool:
+def _matters(resource: Any, pack: PolicyPack) -> bool:
     if not resource.type.startswith("kubernetes:"):
         return False
     kind = resource.properties.fields.get("kind")

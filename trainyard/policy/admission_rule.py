@@ -25,7 +25,7 @@ __all__ = [
     "Part",
     "Reach",
     "Rule",
-    "Sight",
+    "RuleInput",
     "Unseen",
     "Validation",
 ]
@@ -51,7 +51,7 @@ class Gate(StrEnum):
     OPA = "opa"
 
 
-class Sight(StrEnum):
+class RuleInput(StrEnum):
     """Input that a rule requires besides the request."""
 
     REQUEST = "request"
@@ -191,7 +191,7 @@ class Rule(SettingsModel):
     state: PolicyState = Field(description="Effect of a violation, unless the stack sets another state")
     since: str
     gate: Gate = Gate.ADMISSION
-    sees: Sight = Sight.REQUEST
+    sees: RuleInput = RuleInput.REQUEST
     audited: bool = Field(
         default=True,
         description="Whether existing objects can be audited; false if the rule depends on the requesting user",
@@ -220,7 +220,7 @@ class Rule(SettingsModel):
             )
         if self.gate is Gate.OPA and not self.unseen:
             raise ValueError("a rule of gate opa must explain under unseen why the API server cannot evaluate it")
-        if self.sees is not Sight.REQUEST and self.gate is not Gate.OPA:
+        if self.sees is not RuleInput.REQUEST and self.gate is not Gate.OPA:
             raise ValueError(
                 "a policy of the API server sees only the request: a rule that sees more requires gate opa"
             )

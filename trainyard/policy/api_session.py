@@ -16,7 +16,7 @@ from lightkube.core.exceptions import ConfigError
 
 from trainyard.errors import TrainyardError
 
-__all__ = ["Answer", "Session", "awaited"]
+__all__ = ["ApiResponse", "Session", "wait_for"]
 
 _FORMS = {"apply-patch": "yaml"}
 """Content-type suffix of patches that are not JSON; JSON is valid YAML too."""
@@ -26,7 +26,7 @@ _WARNING = re.compile(r'^299 \S+ "(.*)"$')
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiResponse:
     """Response of the API server."""
 
     status: int
@@ -90,7 +90,7 @@ class Session:
         dry_run: bool = False,
         headers: Sequence[tuple[str, str]] = (),
         patch: str = "merge-patch",
-    ) -> Answer:
+    ) -> ApiResponse:
         """Send a request; ``patch`` is the patch type of a PATCH."""
         content_type = f"application/{patch}+{_FORMS.get(patch, 'json')}" if method == "PATCH" else "application/json"
         response = self._client.request(
@@ -105,7 +105,7 @@ class Session:
         except ValueError:
             document = {"message": response.text}
         warnings = (_WARNING.match(value) for value in response.headers.get_list("warning"))
-        return Answer(
+        return ApiResponse(
             response.status_code, document, tuple(match[1].replace('\\"', '"') for match in warnings if match)
         )
 
@@ -114,12 +114,12 @@ class Session:
         answer = self.request("POST", path, body)
         if not answer.ok:
             raise TrainyardError(
-                f"{body['kind']} {body['metadata']['name']} was refused: {answer.message}",
+                f"{body['kind']} {body['metadata']['name']} was rejected: {answer.message}",
                 fix="run the cases on a cluster where nothing else is installed",
             )
 
 
-def awaited(what: str, probe: Callable[[], bool], *, timeout: float = 30.0, interval: float = 0.05) -> None:
+def wait_for(what: str, probe: Callable[[], bool], *, timeout: float = 30.0, interval: float = 0.05) -> None:
     """Wait until the probe returns true.
 
     Raises

@@ -13,8 +13,8 @@ from typing import Any
 
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
-from trainyard.policy.api_session import Answer, Session, awaited
-from trainyard.policy.cases import Case, Evaluation, Verdict, World, by_parameters, spec_of
+from trainyard.policy.api_session import ApiResponse, Session, wait_for
+from trainyard.policy.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
 from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
@@ -58,7 +58,7 @@ class ApiServerEngine:
         if not cases:
             return []
         evaluations: dict[int, Evaluation] = {}
-        for parameters, indices in by_parameters(cases):
+        for parameters, indices in group_by_parameters(cases):
             self._scratch = Scratch(_new_run())
             part = self._evaluate_part([cases[index] for index in indices], world, parameters)
             evaluations.update(zip(indices, part, strict=True))
@@ -90,7 +90,7 @@ class ApiServerEngine:
 
     def _evaluate(self, request: _Request) -> Evaluation:
         if request.error:
-            return Evaluation(None, problem=request.error)
+            return Evaluation(None, error=request.error)
         return _evaluation(request.case, request.send())
 
     @contextmanager
@@ -122,14 +122,14 @@ class ApiServerEngine:
                 continue
             tenant = case.content.namespace == "tenant"
             spec = spec_of(world.tenant_policy, case.content.tenant_policy) if tenant else None
-            judged = case.content.object or case.content.old_object or {}
-            said = installed and spec is not None and judged.get("kind") != "TenantPolicy"
-            key = json.dumps([tenant, spec, said], sort_keys=True)
+            subject = case.content.object or case.content.old_object or {}
+            with_policy = installed and spec is not None and subject.get("kind") != "TenantPolicy"
+            key = json.dumps([tenant, spec, with_policy], sort_keys=True)
             if key not in names:
                 name = names[key] = f"{self._scratch.run}-{len(names)}"
                 labels = {TENANT_LABEL: "tenant"} if tenant else {}
                 namespaces.append(self._scratch.namespace(name, tenant_facts(spec), labels))
-                if said and spec is not None:
+                if with_policy and spec is not None:
                     path = f"/apis/{PLATFORM_API_VERSION}/namespaces/{name}/tenantpolicies"
                     policies.append((path, _tenant_policy(spec)))
             assigned.append(names[key])
@@ -172,7 +172,7 @@ class ApiServerEngine:
         ]
         with self._created(self._scratch.role(grants)):
             headers = [("Impersonate-User", "probe"), ("Impersonate-Group", self._scratch.users)]
-            awaited("the role of the test's users", self._answers("/api/v1/configmaps?limit=1", headers))
+            wait_for("the role of the test's users", self._answers("/api/v1/configmaps?limit=1", headers))
             yield
 
     @contextmanager
@@ -214,7 +214,7 @@ class ApiServerEngine:
         objects.extend(self._scratch.sentinel())
         with self._created(objects):
             metadata = {"name": "probe", "labels": self._scratch.probe_labels}
-            awaited("activation of the policies", self._denied(metadata))
+            wait_for("activation of the policies", self._denied(metadata))
             yield
 
     def _denied(self, metadata: Mapping[str, Any]) -> Callable[[], bool]:
@@ -239,10 +239,10 @@ class _Request:
         self.collection = ""
         subject = case.content.object or case.content.old_object or {}
         self._name = subject.get("metadata", {}).get("name") or name
-        judged = (subject.get("apiVersion"), subject.get("kind"))
-        match = next((match for match in case.rule.matches if _fits(match, judged, case.operation)), None)
+        kind = (subject.get("apiVersion"), subject.get("kind"))
+        match = next((match for match in case.rule.matches if _fits(match, kind, case.operation)), None)
         if match is None:
-            self.error = f"the rule does not match {judged[0]} {judged[1]}"
+            self.error = f"the rule does not match {kind[0]} {kind[1]}"
             return
         root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
         scope = f"/namespaces/{namespace}" if match.scope == "Namespaced" else ""
@@ -266,7 +266,7 @@ class _Request:
         """Whether another case has created the same old object."""
         return self.item == other.item and self.old_object == other.old_object
 
-    def send(self) -> Answer:
+    def send(self) -> ApiResponse:
         user = self.case.content.user
         groups = (*user.groups, self._users, "system:authenticated")
         headers = [("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in groups)]
@@ -317,29 +317,29 @@ def findings_of(text: str) -> tuple[str | None, frozenset[str]]:
     return None, frozenset()
 
 
-def _fits(match: Match, judged: tuple[str | None, str | None], operation: str) -> bool:
-    return (match.api_version, match.kind) == judged and operation in match.operations
+def _fits(match: Match, kind: tuple[str | None, str | None], operation: str) -> bool:
+    return (match.api_version, match.kind) == kind and operation in match.operations
 
 
-def _evaluation(case: Case, answer: Answer) -> Evaluation:
+def _evaluation(case: Case, answer: ApiResponse) -> Evaluation:
     if case.content.refused:
         # The expected finding applies where no schema precedes the rule.
         if answer.status in (400, 422):
             return Evaluation(case.verdict, frozenset(case.content.paths))
-        return Evaluation(None, problem=f"the schema does not reject it: {answer.status} {answer.message}")
+        return Evaluation(None, error=f"the schema does not reject it: {answer.status} {answer.message}")
     paths: set[str] = set()
     for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
         rule, named = findings_of(text)
         if rule != case.rule.id:
-            return Evaluation(None, problem=f"the rule could not be evaluated: {text}")
+            return Evaluation(None, error=f"the rule could not be evaluated: {text}")
         paths |= named
     if answer.ok:
         return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
     if case.rule.gate is Gate.CRD:
         causes = answer.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, problem=answer.message)
+        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, error=answer.message)
     denied = _DENIED.search(answer.message)
     if denied is None:
-        return Evaluation(None, frozenset(paths), problem=answer.message)
+        return Evaluation(None, frozenset(paths), error=answer.message)
     return Evaluation(Verdict.DENY, frozenset(paths))

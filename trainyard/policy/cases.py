@@ -24,8 +24,8 @@ __all__ = [
     "Evaluation",
     "Verdict",
     "World",
-    "by_parameters",
     "compare",
+    "group_by_parameters",
     "load_world",
     "spec_of",
 ]
@@ -120,13 +120,13 @@ class Evaluation:
         Verdict of the rule under test; None if the evaluation failed.
     paths
         Field paths of the violations.
-    problem
+    error
         Why the evaluation failed.
     """
 
     verdict: Verdict | None
     paths: frozenset[str] = frozenset()
-    problem: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Engine(Protocol):
         """Return one evaluation per case, in order."""
 
 
-def by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]], list[int]]]:
+def group_by_parameters(cases: Sequence[Case]) -> list[tuple[dict[str, dict[str, Any]], list[int]]]:
     """Partition cases so that each part has one parameter set per rule.
 
     Returns
@@ -179,7 +179,7 @@ def compare(case: Case, evaluation: Evaluation) -> CaseResult:
     expected = frozenset(case.content.paths)
     fault = ""
     if evaluation.verdict is None:
-        fault = f"not evaluated: {evaluation.problem}"
+        fault = f"not evaluated: {evaluation.error}"
     elif evaluation.verdict is not case.verdict:
         got = f"{evaluation.verdict.value} {_shown(evaluation.paths)}"
         fault = f"expected {case.verdict.value}, got {got}"

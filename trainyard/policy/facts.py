@@ -19,8 +19,8 @@ __all__ = [
     "PLATFORM_FACTS",
     "PLATFORM_FACTS_NAMESPACE",
     "TENANT_FACTS",
-    "facts_among",
     "platform_facts",
+    "policy_facts_in",
     "tenant_facts",
 ]
 
@@ -76,7 +76,7 @@ def platform_facts(spec: Mapping[str, Any] | None) -> dict[str, str]:
     )
 
 
-def facts_among(annotations: Mapping[str, str] | None) -> dict[str, str]:
+def policy_facts_in(annotations: Mapping[str, str] | None) -> dict[str, str]:
     """Return the facts among the annotations of a Namespace."""
     return {key: value for key, value in (annotations or {}).items() if key.startswith(FACTS_PREFIX)}
 

@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 
 from trainyard.checks.finding import Finding
 from trainyard.policy.review import (
+    AdmissionContext,
     Decision,
     DecisionUnavailableError,
     FindingFilter,
     Review,
-    Surroundings,
     Violation,
     decision_of,
     documents_of,
@@ -93,7 +93,7 @@ class Gate:
         self._clock = clock
         self._controller = platform_controller(namespace)
 
-    async def judge(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> GateDecision:
+    async def review(self, review: Review, made: Iterable[Mapping[str, Any]] = ()) -> GateDecision:
         """Return the merged decision about a request.
 
         Parameters
@@ -111,7 +111,7 @@ class Gate:
         # A finding of several objects is reported for the first one; users expect it at the JobSet, which has the pods.
         bodies = sorted(made, key=lambda body: bool(body["kind"] != "JobSet"))
         reviews = [review, *(self._creation(review, body) for body in bodies)]
-        document = documents_of(reviews, Surroundings(self._settings, self._exempt, self._clock()))
+        document = documents_of(reviews, AdmissionContext(self._settings, self._exempt, self._clock()))
         answers = await self._source.decide_all(document)
         if len(answers) != len(reviews):
             raise DecisionUnavailableError("the policy server returned a wrong number of decisions")

@@ -20,7 +20,7 @@ from trainyard.api.constants import SNAPSHOT_SUFFIX
 from trainyard.render.frameworks import DECLARED, Framework, child_suffixes
 from trainyard.render.gangs import LISTED, GangScheduler
 
-__all__ = ["CHILDREN", "completed"]
+__all__ = ["CHILDREN", "expand_placeholders"]
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ConfigMap": (SNAPSHOT_SUFFIX, *child_suffixes("ConfigMap")),
@@ -33,7 +33,7 @@ _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
 _ALL_CHILDREN: Final = "{children}"
 
 
-def completed(document: Mapping[str, Any]) -> dict[str, Any]:
+def expand_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a rule.yaml with placeholders expanded."""
     result = dict(document)
     parameters = result.get("parameters")

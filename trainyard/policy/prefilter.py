@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.admission_rule import LISTED, Rule, Sight
+from trainyard.policy.admission_rule import LISTED, Rule, RuleInput
 
-__all__ = ["Mentions"]
+__all__ = ["Prefilter"]
 
 _ANY: Final = b""
 """Matches every request."""
@@ -24,7 +24,7 @@ _PLATFORMS: Final = 16
 """Cached Platforms; a cluster has one, a repository rarely more than a few."""
 
 
-class Mentions:
+class Prefilter:
     """Search strings of a catalog.
 
     Parameters
@@ -36,18 +36,18 @@ class Mentions:
 
     Attributes
     ----------
-    seeing_runtime
+    runtime_rules
         Ids of the rules that read a TrainJob's runtime; if all of them are excluded, the runtime is not sent.
     """
 
     def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._rules = [(rule, rule.parameter_values(dict(parameters.get(rule.id, {})))) for rule in rules]
-        self.seeing_runtime = frozenset(rule.id for rule, _ in self._rules if rule.sees is Sight.RUNTIME)
+        self.runtime_rules = frozenset(rule.id for rule, _ in self._rules if rule.sees is RuleInput.RUNTIME)
         listed = [LISTED.fullmatch(mention) for rule, _ in self._rules for mention in rule.mentions]
         self._fields = sorted({each["name"] for each in listed if each and each["source"] == "platform"})
         self._searches = lru_cache(_PLATFORMS)(self._searches_of)
 
-    def mute(self, request: Mapping[str, Any], platform: Mapping[str, Any] | None) -> dict[str, bool]:
+    def excluded(self, request: Mapping[str, Any], platform: Mapping[str, Any] | None) -> dict[str, bool]:
         """Return the excluded rules by id, in the format of the policy server.
 
         Parameters
@@ -63,7 +63,7 @@ class Mentions:
         search = searches.get((group, str(subject.get("kind"))))
         if search is None:
             return {}
-        return search.mute(_json({**request, "runtime": None}), _json(request["runtime"]))
+        return search.excluded(_json({**request, "runtime": None}), _json(request["runtime"]))
 
     def _searches_of(self, listed: bytes) -> dict[tuple[str, str], _Search]:
         """Return the searches by group and kind; ``listed`` is the JSON of the Platform's fields."""
@@ -74,7 +74,7 @@ class Mentions:
                 texts = frozenset(text for mention in rule.mentions for text in _texts(mention, values, platform))
                 for match in rule.matches:
                     found.setdefault((match.group, match.kind), {})[rule.id] = texts
-        return {kind: _Search(rules, self.seeing_runtime) for kind, rules in found.items()}
+        return {kind: _Search(rules, self.runtime_rules) for kind, rules in found.items()}
 
 
 class _Search:
@@ -93,14 +93,14 @@ class _Search:
         self._of_runtime = of_runtime & rules.keys()
         self._texts = sorted({text for texts in rules.values() for text in texts})
 
-    def mute(self, request: bytes, runtime: bytes) -> dict[str, bool]:
+    def excluded(self, request: bytes, runtime: bytes) -> dict[str, bool]:
         """Return the rules without a match in what they read."""
-        said = {text for text in self._texts if text in request}
-        mute = {rule: True for rule, texts in self._rules.items() if texts.isdisjoint(said)}
-        for rule in self._of_runtime & mute.keys():
+        present = {text for text in self._texts if text in request}
+        excluded = {rule: True for rule, texts in self._rules.items() if texts.isdisjoint(present)}
+        for rule in self._of_runtime & excluded.keys():
             if any(text in runtime for text in self._rules[rule]):
-                del mute[rule]
-        return mute
+                del excluded[rule]
+        return excluded
 
 
 def _texts(mention: str, values: Mapping[str, Any], platform: Mapping[str, Any]) -> Iterable[bytes]:

@@ -9,17 +9,17 @@ from typing import Any, Final, Literal
 
 from trainyard.checks.finding import Finding, Severity
 from trainyard.errors import TrainyardError
-from trainyard.policy.prefilter import Mentions
+from trainyard.policy.prefilter import Prefilter
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 __all__ = [
     "PLAIN_KINDS",
+    "AdmissionContext",
     "Decision",
     "DecisionUnavailableError",
     "FindingFilter",
     "Operation",
     "Review",
-    "Surroundings",
     "Violation",
     "decision_of",
     "document_of",
@@ -85,7 +85,7 @@ class Review:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class AdmissionContext:
     """Context shared by all requests of a gate.
 
     Parameters
@@ -98,7 +98,7 @@ class Surroundings:
         Ids of the rules to evaluate; None: all.
     now
         The current time, for the expiry of exemptions.
-    mentions
+    prefilter
         Prefilter of rules; None: evaluate all.
     """
 
@@ -106,7 +106,7 @@ class Surroundings:
     exempt_namespaces: Iterable[str]
     now: datetime.datetime
     only: Sequence[str] | None = None
-    mentions: Mentions | None = None
+    prefilter: Prefilter | None = None
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ def platform_controller(namespace: str) -> dict[str, Any]:
     }
 
 
-def document_of(review: Review, surroundings: Surroundings) -> dict[str, Any]:
+def document_of(review: Review, context: AdmissionContext) -> dict[str, Any]:
     """Return the input of the policy server for one request."""
-    return {**_request(review, surroundings.mentions), **_shared(surroundings)}
+    return {**_request(review, context.prefilter), **_shared(context)}
 
 
-def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[str, Any]:
+def documents_of(reviews: Iterable[Review], context: AdmissionContext) -> dict[str, Any]:
     """Return the input of the policy server for several requests at once.
 
     Identical parameter objects are sent once: a request references its own by an index into ``params``.
@@ -208,12 +208,12 @@ def documents_of(reviews: Iterable[Review], surroundings: Surroundings) -> dict[
     params: list[dict[str, Any]] = []
     places: dict[tuple[int, int], int] = {}
     for review in reviews:
-        request = _request(review, surroundings.mentions)
+        request = _request(review, context.prefilter)
         place = places.setdefault((id(review.platform), id(review.tenant_policy)), len(params))
         if place == len(params):
             params.append(request["params"])
         requests.append({**request, "params": place})
-    return {"requests": requests, "params": params, **_shared(surroundings)}
+    return {"requests": requests, "params": params, **_shared(context)}
 
 
 def decision_of(answer: Mapping[str, Any]) -> Decision:
@@ -227,7 +227,7 @@ def decision_of(answer: Mapping[str, Any]) -> Decision:
     )
 
 
-def _request(review: Review, mentions: Mentions | None) -> dict[str, Any]:
+def _request(review: Review, prefilter: Prefilter | None) -> dict[str, Any]:
     request = {
         "operation": review.operation,
         "subResource": review.subresource,
@@ -238,26 +238,26 @@ def _request(review: Review, mentions: Mentions | None) -> dict[str, Any]:
         "runtime": review.runtime,
         "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
     }
-    mute = mentions.mute(request, review.platform) if mentions else {}
-    if mentions and mentions.seeing_runtime <= mute.keys():
+    prefiltered = prefilter.excluded(request, review.platform) if prefilter else {}
+    if prefilter and prefilter.runtime_rules <= prefiltered.keys():
         request["runtime"] = None
     return {
         "request": request,
         "params": {"platform": review.platform, "tenantPolicy": review.tenant_policy},
         "unknown": list(review.unknown),
-        "mute": mute,
+        "prefiltered": prefiltered,
     }
 
 
-def _shared(surroundings: Surroundings) -> dict[str, Any]:
-    settings = surroundings.settings
+def _shared(context: AdmissionContext) -> dict[str, Any]:
+    settings = context.settings
     return {
         "parameters": {rule: dict(values) for rule, values in settings.parameters.items()},
         "states": {rule: state.value for rule, state in settings.states.items()},
-        "exemptNamespaces": sorted({*surroundings.exempt_namespaces, *settings.exempt_namespaces}),
+        "exemptNamespaces": sorted({*context.exempt_namespaces, *settings.exempt_namespaces}),
         "exemptions": [_exemption(exemption) for exemption in settings.exemptions],
-        "only": None if surroundings.only is None else list(surroundings.only),
-        "now": surroundings.now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "only": None if context.only is None else list(context.only),
+        "now": context.now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
 

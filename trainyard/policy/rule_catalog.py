@@ -13,7 +13,7 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.policy.admission_rule import Fragment, Rule
-from trainyard.policy.plugins import completed
+from trainyard.policy.plugins import expand_placeholders
 
 __all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
 
@@ -96,4 +96,4 @@ def _load_rule(folder: Path) -> Rule:
             f"{path}: id {document.get('id')!r} does not match the folder name {folder.name!r}",
             fix="name the folder <ID>-<slug>",
         )
-    return validated(Rule, {**completed(document), "family": folder.parent.name, "slug": slug}, path)
+    return validated(Rule, {**expand_placeholders(document), "family": folder.parent.name, "slug": slug}, path)

@@ -11,7 +11,7 @@ from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPo
 from trainyard.data import data_folder, project_root
 from trainyard.policy.admission_rule import Rule
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
-from trainyard.scheduler import in_force
+from trainyard.scheduler import effective_configuration
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
@@ -88,7 +88,7 @@ def _in_state(settings: StackSettings, state: QueueState) -> list[str]:
 
 def scheduler_features(settings: StackSettings) -> list[str]:
     """Return the names of the scheduler's enabled actions and plug-ins, sorted."""
-    return in_force(settings).features
+    return effective_configuration(settings).features
 
 
 def tenant_policy(tenant: str, settings: TenantSettings) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _policy(
         derived["judged"] = " && ".join(["variables.factsKnown", *(f"({each['expression']})" for each in exemptions)])
         derived["judged"] += "".join(f" && ({each['expression']})" for each in _when(cel))
         conditions = _requests(rule, cel)
-        validations = [_where_judged(validation) for validation in validations]
+        validations = [_if_applicable(validation) for validation in validations]
         if state is PolicyState.DENY:
             validations.insert(0, _missing(rule))
     spec: dict[str, Any] = {
@@ -243,11 +243,11 @@ def _missing(rule: Rule) -> dict[str, str]:
         )
     return {
         "expression": " || ".join(["variables.factsKnown", *excuses]),
-        "message": f"{rule.id} parameters: there is no {rule.source} to judge by; {rule.fix}",
+        "message": f"{rule.id} parameters: {rule.source} is missing; {rule.fix}",
     }
 
 
-def _where_judged(validation: Mapping[str, str]) -> dict[str, str]:
+def _if_applicable(validation: Mapping[str, str]) -> dict[str, str]:
     """Return a validation that is true, at no cost, if the rule does not apply; messages are always evaluated."""
     result = {**validation, "expression": f"!variables.judged || ({validation['expression']})"}
     if "messageExpression" in validation:

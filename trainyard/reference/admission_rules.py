@@ -24,8 +24,8 @@ trainyard:policies:
   parameters: {LBL-002: {frameworks: [torch, jax, our-framework]}}
 ```
 
-Rules that read a TenantPolicy or the Platform deny creations while that object is missing (`ID parameters: there is no
-TenantPolicy to judge by`). They then allow updates, and all writes in the platform's own namespaces: existing objects
+Rules that read a TenantPolicy or the Platform deny creations while that object is missing (`ID parameters: TenantPolicy
+is missing`). They then allow updates, and all writes in the platform's own namespaces: existing objects
 can always be changed, drained and deleted. Updates that change neither spec nor labels nor annotations, and updates
 that suspend a job, are not evaluated unless the rule requires it; objects that are being deleted never are.
 

@@ -3,7 +3,7 @@
 from trainyard.scheduler.configuration_lint import lint
 from trainyard.scheduler.presets import preset
 from trainyard.scheduler.scheduler_configuration import Action, Plugin, SchedulerConfiguration
-from trainyard.scheduler.stack_configuration import check_stack, configuration, in_force
+from trainyard.scheduler.stack_configuration import check_stack, configuration, effective_configuration
 
 __all__ = [
     "Action",
@@ -11,7 +11,7 @@ __all__ = [
     "SchedulerConfiguration",
     "check_stack",
     "configuration",
-    "in_force",
+    "effective_configuration",
     "lint",
     "preset",
 ]

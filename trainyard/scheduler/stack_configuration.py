@@ -14,7 +14,7 @@ from trainyard.scheduler.scheduler_configuration import Action, Plugin, Schedule
 from trainyard.settings import StackSettings
 from trainyard.settings.scheduler import PluginSettings
 
-__all__ = ["check_stack", "configuration", "in_force"]
+__all__ = ["check_stack", "configuration", "effective_configuration"]
 
 _SECTION = "trainyard:scheduler"
 _PLUGIN = re.compile(r"^tiers\[(\d+)\]\.plugins\[(\d+)\]")
@@ -33,10 +33,10 @@ def configuration(settings: StackSettings) -> str:
     findings = check_stack(settings)
     if findings:
         raise TrainyardError("The scheduler configuration is invalid", findings=findings)
-    return in_force(settings).text()
+    return effective_configuration(settings).text()
 
 
-def in_force(settings: StackSettings) -> SchedulerConfiguration:
+def effective_configuration(settings: StackSettings) -> SchedulerConfiguration:
     """Return the configuration of a stack: the preset with the changes of ``trainyard:scheduler``."""
     own = settings.scheduler
     base = preset(own.preset, accelerators=settings.accelerator_resources)
@@ -55,7 +55,7 @@ def in_force(settings: StackSettings) -> SchedulerConfiguration:
 
 def check_stack(settings: StackSettings) -> list[Finding]:
     """Find options of a stack's configuration that Volcano would ignore, drop or crash on, by setting."""
-    chosen = in_force(settings)
+    chosen = effective_configuration(settings)
     findings = [replace(finding, path=_setting(finding.path, chosen)) for finding in lint(chosen.text())]
     return [*findings, *_unused(settings, chosen), *_flattened(settings, chosen)]
 

@@ -139,7 +139,7 @@ def load_scenario(path: Path) -> Scenario:
         findings = findings_of(error, model=ScenarioFile, namespace="")
         raise TrainyardError(f"The scenario {path} is invalid", findings=findings) from error
     fabric = compile_fabric(settings.fabric)
-    findings = list(_problems(file, settings, fabric))
+    findings = list(_findings(file, settings, fabric))
     if findings:
         raise TrainyardError(f"The scenario {path} is invalid", findings=findings)
     jobs = {name: job for base, each in file.jobs.items() for name, job in each.expanded(base, settings).items()}
@@ -168,7 +168,7 @@ def _settings(path: Path, document: Mapping[str, Any]) -> StackSettings:
         raise TrainyardError(f"The scenario {path} is invalid", findings=findings) from error
 
 
-def _problems(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> Iterator[Finding]:
+def _findings(file: ScenarioFile, settings: StackSettings, fabric: Fabric) -> Iterator[Finding]:
     tiers = [name for name, _ in fabric.tiers]
     if not fabric.nodes:
         yield Finding("fabric", "the fabric has no nodes", "add domains with nodes")

@@ -13,7 +13,7 @@ from trainyard.cluster.process import last_error_line
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.progress import Progress, SilentProgress
-from trainyard.scheduler.stack_configuration import in_force
+from trainyard.scheduler.stack_configuration import effective_configuration
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.bare_volcano import install
 from trainyard.simulate.fleet import clear, prepare
@@ -104,7 +104,7 @@ class Session:
             await self.prepare(client, scenario)
             try:
                 settings = scenario.settings
-                preempts = any(action.name == "preempt" for action in in_force(settings).actions)
+                preempts = any(action.name == "preempt" for action in effective_configuration(settings).actions)
                 async with live_world(
                     client, settings.fabric, self.status, self._last_error, preempts=preempts
                 ) as world:

@@ -6,7 +6,7 @@ import rego.v1
 
 policy := request.map(request.spec, "podGroupPolicy")
 
-violation contains {"path": path, "message": sprintf("scheduler \"%v\" does not place this gang", [scheduler])} if {
+violation contains {"path": path, "message": sprintf("schedulerName \"%v\" is not the gang's scheduler", [scheduler])} if {
 	some gang, settings in policy
 	is_object(settings)
 	some entry in replicated_jobs.all

@@ -9,20 +9,20 @@ pods := sum([request.number(task, "replicas", 0) | some task in tasks])
 
 violation contains {"path": "spec.minAvailable", "message": message} if {
 	request.spec.minAvailable > pods
-	message := sprintf("minAvailable is above the %d pods of the tasks", [pods])
+	message := sprintf("minAvailable exceeds the %d pods of all tasks", [pods])
 }
 
-violation contains {"path": sprintf("spec.tasks[%d].minAvailable", [i]), "message": "the task has fewer replicas"} if {
+violation contains {"path": sprintf("spec.tasks[%d].minAvailable", [i]), "message": "minAvailable exceeds the replicas of the task"} if {
 	some i, task in tasks
 	task.minAvailable > request.object_get(task, "replicas", 0)
 }
 
-violation contains {"path": "spec.minMember", "message": "a PodGroup of 0 members is no gang"} if {
+violation contains {"path": "spec.minMember", "message": "minMember must be at least 1"} if {
 	request.spec.minMember != null
 	request.spec.minMember < 1
 }
 
-violation contains {"path": sprintf("spec.minTaskMember[%s]", [name]), "message": "there is no negative number of pods"} if {
+violation contains {"path": sprintf("spec.minTaskMember[%s]", [name]), "message": "the number of pods must not be negative"} if {
 	some name, least in request.map(request.spec, "minTaskMember")
 	least != null
 	least < 0

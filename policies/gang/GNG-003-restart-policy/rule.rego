@@ -12,14 +12,14 @@ in_place if request.map(job_set_spec, "failurePolicy").restartStrategy == "InPla
 
 restart_policy(job) := request.object_get(replicated_jobs.pod_spec(job), "restartPolicy", "OnFailure")
 
-violation contains {"path": path, "message": sprintf("no Job can have pods with restartPolicy %v", [policy])} if {
+violation contains {"path": path, "message": sprintf("Jobs require restartPolicy OnFailure or Never, not %v", [policy])} if {
 	some entry in replicated_jobs.all
 	policy := restart_policy(entry.job)
 	not policy in ["OnFailure", "Never"]
 	path := sprintf("%s.template.spec.template.spec.restartPolicy", [entry.path])
 }
 
-violation contains {"path": path, "message": "podFailurePolicy works with restartPolicy Never only"} if {
+violation contains {"path": path, "message": "podFailurePolicy requires restartPolicy Never"} if {
 	some entry in replicated_jobs.all
 	is_object(replicated_jobs.job_spec(entry.job).podFailurePolicy)
 	restart_policy(entry.job) != "Never"
@@ -32,5 +32,5 @@ violation contains {"path": sprintf("%s.template.spec.%s", [entry.path, field]),
 	some field, needed in {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
 	job := replicated_jobs.job_spec(entry.job)
 	not job[field] == needed
-	message := sprintf("InPlaceRestart needs %v", [needed])
+	message := sprintf("InPlaceRestart requires %v", [needed])
 }

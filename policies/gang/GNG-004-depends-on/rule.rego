@@ -35,7 +35,7 @@ endless contains i if {
 
 violation contains {"path": sprintf("spec.tasks[%d].dependsOn", [i]), "message": message} if {
 	some i in endless
-	message := "the task waits for itself, for an unknown one, or in a chain of more than eight"
+	message := "dependsOn is circular, names an unknown task, or forms a chain of more than eight tasks"
 }
 
 least := request.spec.minAvailable if {
@@ -49,7 +49,7 @@ violation contains {"path": "spec.minAvailable", "message": message} if {
 	some task in tasks
 	count(needs(task)) > 0
 	least > startable
-	message := sprintf("the gang needs %d pods, but only %d are made before it starts", [least, startable])
+	message := sprintf("the gang requires %d pods, but only %d are created before it starts", [least, startable])
 }
 
 violation contains {"path": sprintf("%s.dependsOn[%d].name", [entry.path, k]), "message": message} if {

@@ -18,13 +18,13 @@ step_of(labels) := labels[label] if labels[label] != null
 
 job_path(i) := sprintf("spec.template.spec.replicatedJobs[%d].template.metadata.labels[%s]", [i, label])
 
-violation contains {"path": job_path(i), "message": sprintf("ancestor step \"%v\" is not known", [step])} if {
+violation contains {"path": job_path(i), "message": sprintf("ancestor step \"%v\" is not supported", [step])} if {
 	some i, job in jobs
 	step := step_of(job_labels(job))
 	not step in steps
 }
 
-violation contains {"path": path, "message": "the label has no effect on a pod template"} if {
+violation contains {"path": path, "message": "the label is ignored on a pod template"} if {
 	some i, job in jobs
 	step := step_of(pod_labels(job))
 	labels := job_labels(job)
@@ -32,7 +32,7 @@ violation contains {"path": path, "message": "the label has no effect on a pod t
 	path := sprintf("spec.template.spec.replicatedJobs[%d].template.spec.template.metadata.labels[%s]", [i, label])
 }
 
-violation contains {"path": job_path(i), "message": sprintf("an earlier replicatedJob is already the step \"%v\"", [step])} if {
+violation contains {"path": job_path(i), "message": sprintf("an earlier replicatedJob already has the step \"%v\"", [step])} if {
 	some i, job in jobs
 	step := job_labels(job)[label]
 	step in steps
@@ -41,7 +41,7 @@ violation contains {"path": job_path(i), "message": sprintf("an earlier replicat
 	job_labels(other)[label] == step
 }
 
-violation contains {"path": path, "message": "a patch cannot give a replicatedJob another ancestor step"} if {
+violation contains {"path": path, "message": "a patch must not set the ancestor step of a replicatedJob"} if {
 	some i, patch in request.list(request.spec, "runtimePatches")
 	template := request.map(request.map(patch, "trainingRuntimeSpec"), "template")
 	some k, job in request.list(request.map(template, "spec"), "replicatedJobs")

@@ -17,7 +17,7 @@ released if {
 	not alias_annotation in object.keys(old)
 }
 
-violation contains {"path": "spec", "message": "the version is released and its spec is final"} if {
+violation contains {"path": "spec", "message": "spec of a released version is immutable"} if {
 	released
 	object.get(request.object, "spec", null) != object.get(request.old_object, "spec", null)
 }
@@ -26,20 +26,20 @@ violation contains {"path": sprintf("metadata.annotations[%s]", [released_annota
 	released
 	new := annotations(request.object)
 	not new[released_annotation] == old[released_annotation]
-	message := "a released version stays released as it is"
+	message := "the annotation of a released version is immutable"
 }
 
 violation contains {"path": sprintf("metadata.annotations[%s]", [alias_annotation]), "message": message} if {
 	released
 	alias_annotation in object.keys(annotations(request.object))
-	message := "a released version does not become an alias"
+	message := "a released version cannot become an alias"
 }
 
-violation contains {"path": "metadata", "message": "a released version is deprecated before it is deleted"} if {
+violation contains {"path": "metadata", "message": "a released version must be deprecated before it is deleted"} if {
 	released
 	request.operation == "DELETE"
 	not deprecated
-	not users.of_the_platform("RUN-001")
+	not users.is_platform("RUN-001")
 }
 
 deprecated if request.map(request.metadata, "labels")["trainer.kubeflow.org/support"] == "deprecated"

@@ -11,13 +11,13 @@ annotation(name) := request.text(request.map(request.metadata, "annotations"), s
 
 path(name) := sprintf("metadata.annotations[trainyard.dev/%s]", [name])
 
-violation contains {"path": path(name), "message": sprintf("%s is no date", [name])} if {
+violation contains {"path": path(name), "message": sprintf("%s is not a date (YYYY-MM-DD)", [name])} if {
 	deprecated
 	some name in ["deprecated-since", "remove-after"]
 	not regex.match(date, annotation(name))
 }
 
-violation contains {"path": path("remove-after"), "message": "it is removed no later than it is deprecated"} if {
+violation contains {"path": path("remove-after"), "message": "remove-after is not later than deprecated-since"} if {
 	deprecated
 	regex.match(date, annotation("deprecated-since"))
 	regex.match(date, annotation("remove-after"))

@@ -6,13 +6,13 @@ import rego.v1
 # Suffixes of the names of a TrainJob's objects, by kind: of its runtime snapshot, and of what frameworks create.
 reserved := data.trainyard.children
 
-verbs := {"CREATE": "create", "UPDATE": "change", "DELETE": "delete"}
+verbs := {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 violation contains {"path": "metadata", "message": message} if {
 	trusted
 	not by_platform
 	not by_administrator
-	message := sprintf("user \"%v\" may not %s an object that the platform trusts", [request.user.name, verbs[request.operation]])
+	message := sprintf("user \"%v\" cannot %s objects that the platform trusts", [request.user.name, verbs[request.operation]])
 }
 
 trusted if {

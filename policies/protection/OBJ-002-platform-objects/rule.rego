@@ -10,33 +10,33 @@ annotation := "scheduling.volcano.sh/queue-name"
 
 violation contains {"path": "metadata", "message": message} if {
 	sets_limits
-	not users.of_the_platform("OBJ-002")
-	message := sprintf("user \"%v\" may not write what judges tenants", [request.user.name])
+	not users.is_platform("OBJ-002")
+	message := sprintf("user \"%v\" cannot write policy configuration", [request.user.name])
 }
 
 violation contains {"path": "metadata.labels", "message": message} if {
 	of_a_tenant
-	not users.of_the_platform("OBJ-002")
+	not users.is_platform("OBJ-002")
 	some key in (object.keys(labels) | object.keys(old_labels))
 	binding(key)
 	not labels[key] == old_labels[key]
-	message := sprintf("user \"%v\" may not say what binds a tenant's namespace", [request.user.name])
+	message := sprintf("user \"%v\" cannot change the tenant or Pod Security labels of a tenant's namespace", [request.user.name])
 }
 
 violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "message": message} if {
 	of_a_tenant
-	not users.of_the_platform("OBJ-002")
+	not users.is_platform("OBJ-002")
 	queue(request.metadata) != queue(old_metadata)
-	message := sprintf("user \"%v\" may not choose the queue of a tenant's namespace", [request.user.name])
+	message := sprintf("user \"%v\" cannot set the queue of a tenant's namespace", [request.user.name])
 }
 
 violation contains {"path": "metadata.annotations", "message": message} if {
 	request.kind == "Namespace"
-	not users.of_the_platform("OBJ-002")
+	not users.is_platform("OBJ-002")
 	some key in (object.keys(annotations) | object.keys(old_annotations))
 	startswith(key, "policy.trainyard.dev/")
 	not annotations[key] == old_annotations[key]
-	message := sprintf("user \"%v\" may not say what a namespace may use", [request.user.name])
+	message := sprintf("user \"%v\" cannot change annotations policy.trainyard.dev/ of a namespace", [request.user.name])
 }
 
 sets_limits if request.api_group == "trainyard.dev"

@@ -7,13 +7,13 @@ import rego.v1
 
 policy := request.map(request.map(request.runtime, "spec"), "mlPolicy")
 
-taken := environment.taken(
+taken := environment.reserved_names(
 	{variable.name | some variable in workloads.environment},
 	policy, request.parameter("ENV-002", "reserved"),
 )
 
-violation contains {"path": path, "message": sprintf("the runtime's framework itself sets %s", [variable.name])} if {
+violation contains {"path": path, "message": sprintf("reserved for the runtime's framework: %s", [variable.name])} if {
 	some variable in workloads.environment
 	variable.name in taken
-	path := sprintf("%s.env[%v]", [variable.place, variable.name])
+	path := sprintf("%s.env[%v]", [variable.path, variable.name])
 }

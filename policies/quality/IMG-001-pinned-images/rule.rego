@@ -10,7 +10,7 @@ with_tag := `^[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a
 
 registries := request.parameter("IMG-001", "registries")
 
-violation contains {"path": path, "message": sprintf("\"%v\" names no exact tag or digest", [image])} if {
+violation contains {"path": path, "message": sprintf("\"%v\" has no exact tag or digest", [image])} if {
 	some path, image in workloads.images
 	not pinned(image)
 }

@@ -18,7 +18,7 @@ violation contains {"path": sprintf("%s.requests[%s]", [entry.path, name]), "mes
 	workloads.accelerator(name)
 	limit := object.get(entry.limits, name, "0")
 	sprintf("%v", [limit]) != sprintf("%v", [amount])
-	message := sprintf("the request %v is not the limit %v", [amount, limit])
+	message := sprintf("the request %v differs from the limit %v", [amount, limit])
 }
 
 plain(amount) if regex.match(`^(0|[1-9][0-9]*)$`, sprintf("%v", [amount]))

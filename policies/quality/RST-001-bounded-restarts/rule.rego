@@ -60,7 +60,7 @@ violation contains {"path": entry.path, "message": message} if {
 	some entry in numbers
 	entry.number != null
 	not bounded(entry)
-	message := sprintf("%v is out of bounds (at most %d)", [entry.number, entry.ceiling])
+	message := sprintf("out of bounds: %v (at most %d)", [entry.number, entry.ceiling])
 }
 
 # Values that are not numbers are unbounded: Rego sorts them before or after all numbers.
@@ -69,13 +69,13 @@ bounded(entry) if {
 	entry.number <= entry.ceiling
 }
 
-violation contains {"path": path, "message": "such restarts have no bound"} if {
+violation contains {"path": path, "message": "restarts that ignore maxRestarts are unlimited"} if {
 	some i, rule in request.list(failure_policy, "rules")
 	contains(request.text(rule, "action"), "AndIgnoreMaxRestarts")
 	path := sprintf("%s.failurePolicy.rules[%d].action", [job_set.path, i])
 }
 
-violation contains {"path": "spec.activeDeadlineSeconds", "message": "the job has no deadline"} if {
+violation contains {"path": "spec.activeDeadlineSeconds", "message": "activeDeadlineSeconds is unset"} if {
 	parameter("deadlineRequired")
 	request.kind == "TrainJob"
 	request.object_get(request.spec, "activeDeadlineSeconds", null) == null

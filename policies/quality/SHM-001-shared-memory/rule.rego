@@ -1,6 +1,6 @@
 package trainyard.rules.shm_001
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import data.trainyard.lib.workloads
@@ -8,7 +8,7 @@ import rego.v1
 
 # Containers with several accelerators, and their mounts at /dev/shm.
 hungry contains {"path": entry.path, "container": entry.container, "mounts": mounts(entry)} if {
-	some entry in places.containers
+	some entry in pod_templates.containers
 	some kind in ["limits", "requests"]
 	several(amounts(request.map(request.map(entry.container, "resources"), kind)))
 }
@@ -41,7 +41,7 @@ mounts(entry) := [{"mount": mount, "volumes": volumes} |
 violation contains {"path": sprintf("%s.volumeMounts", [entry.path]), "message": message} if {
 	some entry in hungry
 	not backed(entry.mounts)
-	message := "/dev/shm is not a memory-backed volume of its own"
+	message := "/dev/shm requires a writable emptyDir of medium Memory, mounted without subPath"
 }
 
 backed(found) if {

@@ -1,22 +1,22 @@
 package trainyard.rules.esc_004
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
-violation contains {"path": entry.path, "message": "a container should not run as root"} if {
-	some entry in places.security_contexts
+violation contains {"path": entry.path, "message": "containers should not run as root"} if {
+	some entry in pod_templates.security_contexts
 	as_root(entry.context)
 }
 
-violation contains {"path": path, "message": "a container should not be able to gain privileges"} if {
-	some entry in places.security_contexts
+violation contains {"path": path, "message": "allowPrivilegeEscalation should be false"} if {
+	some entry in pod_templates.security_contexts
 	entry.context.allowPrivilegeEscalation == true
 	path := sprintf("%s.allowPrivilegeEscalation", [entry.path])
 }
 
-violation contains {"path": path, "message": "a pod should get its storage through a PersistentVolumeClaim"} if {
-	some pod in places.pods
+violation contains {"path": path, "message": "use a PersistentVolumeClaim instead of this type of volume"} if {
+	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
 	some kind, source in volume
 	source != null
@@ -24,8 +24,8 @@ violation contains {"path": path, "message": "a pod should get its storage throu
 	path := sprintf("%s.volumes[%d]", [pod.specPath, i])
 }
 
-violation contains {"path": path, "message": "a pod should not take tokens for other services"} if {
-	some pod in places.pods
+violation contains {"path": path, "message": "the token's audience should be the API server"} if {
+	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
 	some source in volume.projected.sources
 	foreign(request.text(request.map(source, "serviceAccountToken"), "audience"))

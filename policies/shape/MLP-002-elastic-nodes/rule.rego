@@ -5,7 +5,7 @@ import rego.v1
 
 policy := request.map(request.spec, "mlPolicy")
 
-violation contains {"path": "spec.mlPolicy", "message": "numNodes is set beside torch.elasticPolicy"} if {
+violation contains {"path": "spec.mlPolicy", "message": "numNodes and torch.elasticPolicy are mutually exclusive"} if {
 	request.object_get(policy, "numNodes", null) != null
 	is_object(request.map(policy, "torch").elasticPolicy)
 }

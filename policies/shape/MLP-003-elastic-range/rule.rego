@@ -9,7 +9,7 @@ violation contains {"path": "spec.mlPolicy.torch.elasticPolicy", "message": mess
 	policy.minNodes != null
 	policy.maxNodes != null
 	not ordered
-	message := sprintf("minNodes %v is larger than maxNodes %v", [policy.minNodes, policy.maxNodes])
+	message := sprintf("minNodes %v exceeds maxNodes %v", [policy.minNodes, policy.maxNodes])
 }
 
 # Values that are not numbers are not compared.

@@ -7,7 +7,7 @@ topology := request.map(request.map(request.map(request.spec, "podGroupPolicy"),
 
 path := "spec.podGroupPolicy.volcano.networkTopology"
 
-violation contains {"path": path, "message": "highestTierAllowed and highestTierName are both set"} if {
+violation contains {"path": path, "message": "highestTierAllowed and highestTierName are mutually exclusive"} if {
 	is_string(topology.highestTierName)
 	request.object_get(topology, "highestTierAllowed", 1) != 1
 }

@@ -10,5 +10,5 @@ violation contains {"path": sprintf("%s.replicas", [entry.path]), "message": mes
 	step in ["trainer", "dataset-initializer", "model-initializer"]
 	replicas := request.object_get(entry.job, "replicas", 1)
 	replicas != 1
-	message := sprintf("the step %s must be one Job, not %v", [step, replicas])
+	message := sprintf("replicas must be 1 for %s, not %v", [step, replicas])
 }

@@ -1,26 +1,26 @@
 package trainyard.rules.acc_001
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import rego.v1
 
 violation contains {"path": sprintf("%s.schedulerName", [pod.specPath]), "message": message} if {
-	some pod in places.pods
+	some pod in pod_templates.pods
 	asked := accelerators(pod)
 	count(asked) > 0
 	scheduler := scheduler_of(pod)
 	scheduler != ""
 	not scheduler in request.parameter("ACC-001", "schedulers")
-	message := sprintf("scheduler \"%v\" may not hand out %s", [scheduler, concat(", ", asked)])
+	message := sprintf("scheduler \"%v\" must not allocate %s", [scheduler, concat(", ", asked)])
 }
 
 violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": message} if {
-	some pod in places.pods
+	some pod in pod_templates.pods
 	asked := accelerators(pod)
 	count(asked) > 0
 	request.object_get(pod.spec, "nodeName", "") != ""
-	message := sprintf("naming a node bypasses the scheduler for %s", [concat(", ", asked)])
+	message := sprintf("nodeName bypasses the scheduler for %s", [concat(", ", asked)])
 }
 
 scheduler_of(pod) := pod.spec.schedulerName if {

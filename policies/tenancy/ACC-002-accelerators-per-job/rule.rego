@@ -1,6 +1,6 @@
 package trainyard.rules.acc_002
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
 import rego.v1
@@ -16,7 +16,7 @@ violation contains {"path": "spec", "message": message} if {
 	is_number(ceiling)
 	countable
 	asked > ceiling
-	message := sprintf("it asks for %v accelerators; a job of this namespace may ask for %v", [asked, ceiling])
+	message := sprintf("the job requests %v accelerators; the limit of this namespace is %v", [asked, ceiling])
 }
 
 asked := sum([amount |
@@ -66,12 +66,12 @@ of_trainer := {"copies": request.copies(trainer, "numNodes"), "containers": [{"r
 trainer := request.map(request.spec, "trainer")
 
 of_pods := [unit |
-	some pod in places.pods
+	some pod in pod_templates.pods
 	counts := pod.counts
 	copies := product([number | some number in counts; is_number(number)])
 	copies > 0
 	containers := [{"resources": request.map(entry.container, "resources"), "first": first(entry)} |
-		some entry in places.containers
+		some entry in pod_templates.containers
 		entry.pod.specPath == pod.specPath
 	]
 	claims := count(request.list(pod.spec, "resourceClaims")) > 0

@@ -7,7 +7,7 @@ import rego.v1
 allowed := request.texts(request.tenant_policy, "queues")
 
 violation contains {"path": entry.path, "message": message} if {
-	some entry in queues.named
+	some entry in queues.references
 	not entry.queue in allowed
 	message := sprintf("queue \"%v\" is not one of this namespace's queues (%s)", [entry.queue, listed])
 }

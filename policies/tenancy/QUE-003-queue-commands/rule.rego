@@ -6,6 +6,6 @@ import rego.v1
 
 violation contains {"path": "target", "message": message} if {
 	lower(request.text(request.map(request.object, "target"), "kind")) == "queue"
-	not users.of_the_platform("QUE-003")
-	message := sprintf("user \"%v\" may not send a command to a queue", [request.user.name])
+	not users.is_platform("QUE-003")
+	message := sprintf("user \"%v\" cannot send commands to queues", [request.user.name])
 }

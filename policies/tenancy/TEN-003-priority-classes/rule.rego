@@ -1,12 +1,12 @@
 package trainyard.rules.ten_003
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
 classes := array.concat(request.texts(request.tenant_policy, "priorityClasses"), request.parameter("TEN-003", "defaults"))
 
-violation contains {"path": entry.path, "message": "this priority class is for the system's own pods"} if {
+violation contains {"path": entry.path, "message": "system priority classes are not allowed"} if {
 	some entry in named
 	of_the_system(entry.name)
 }
@@ -15,7 +15,7 @@ violation contains {"path": entry.path, "message": message} if {
 	some entry in named
 	not of_the_system(entry.name)
 	not entry.name in classes
-	message := sprintf("priority class \"%v\" is not one of this namespace's (%s)", [entry.name, listed])
+	message := sprintf("priority class \"%v\" is not one of this namespace's priority classes (%s)", [entry.name, listed])
 }
 
 of_the_system(name) if startswith(name, "system-")
@@ -26,7 +26,7 @@ named contains {"path": "spec.priorityClassName", "name": name} if {
 }
 
 named contains {"path": sprintf("%s.priorityClassName", [pod.specPath]), "name": name} if {
-	some pod in places.pods
+	some pod in pod_templates.pods
 	name := request.text(pod.spec, "priorityClassName")
 	name != ""
 }

@@ -1,23 +1,23 @@
 package trainyard.rules.ten_004
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
 accounts := request.texts(request.tenant_policy, "serviceAccounts")
 
 violation contains {"path": sprintf("%s.serviceAccountName", [pod.specPath]), "message": message} if {
-	some pod in places.pods
+	some pod in pod_templates.pods
 	name := account(pod.spec)
 	not name in accounts
-	message := sprintf("service account \"%v\" is not one of this namespace's (%s)", [name, listed])
+	message := sprintf("service account \"%v\" is not one of this namespace's service accounts (%s)", [name, listed])
 }
 
 violation contains {"path": sprintf("metadata.annotations[%s]", [annotation]), "message": message} if {
 	request.object.type == "kubernetes.io/service-account-token"
 	name := request.map(request.metadata, "annotations")[annotation]
 	not name in accounts
-	message := sprintf("service account \"%v\" is not one of this namespace's (%s)", [name, listed])
+	message := sprintf("service account \"%v\" is not one of this namespace's service accounts (%s)", [name, listed])
 }
 
 annotation := "kubernetes.io/service-account.name"

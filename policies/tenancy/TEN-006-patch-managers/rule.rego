@@ -8,15 +8,15 @@ patches := request.list(request.spec, "runtimePatches")
 
 before := request.list(request.map(request.old_object, "spec"), "runtimePatches")
 
-violation contains {"path": sprintf("spec.runtimePatches[%d]", [i]), "message": "this manager's patches are written by the manager itself"} if {
-	not users.of_the_platform("TEN-006")
+violation contains {"path": sprintf("spec.runtimePatches[%d]", [i]), "message": "only the manager itself can write its patches"} if {
+	not users.is_platform("TEN-006")
 	some i, patch in patches
 	reserved(patch)
 	not unchanged(patch)
 }
 
-violation contains {"path": "spec.runtimePatches", "message": "the patch of a reserved manager must not be dropped"} if {
-	not users.of_the_platform("TEN-006")
+violation contains {"path": "spec.runtimePatches", "message": "patches of reserved managers cannot be removed"} if {
+	not users.is_platform("TEN-006")
 	some patch in before
 	reserved(patch)
 	not patch.manager in [each.manager | some each in patches]

@@ -1,12 +1,12 @@
 package trainyard.rules.ten_007
 
-import data.trainyard.lib.places
+import data.trainyard.lib.pod_templates
 import rego.v1
 
 key := "volcano.sh/preemptable"
 
-violation contains {"path": path, "message": "a tenant's pod may not keep what it borrows"} if {
-	some entry in places.metadatas
+violation contains {"path": path, "message": "volcano.sh/preemptable must be true or unset"} if {
+	some entry in pod_templates.metadatas
 	some field, entries in entry.metadata
 	value := entries[key]
 	value != null

@@ -41,7 +41,7 @@ violation contains {"path": entry.path, "message": message} if {
 	some entry in wishes
 	hard(entry.wish)
 	not on
-	message := "the scheduler's plug-in network-topology-aware is off, so a hard limit is not held"
+	message := "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"
 }
 
 violation contains {"path": sprintf("%s.highestTierName", [entry.path]), "message": message} if {
@@ -59,7 +59,7 @@ violation contains {"path": sprintf("%s.highestTierAllowed", [entry.path]), "mes
 	number := entry.wish.highestTierAllowed
 	number != null
 	not inside(number)
-	message := sprintf("%v lies outside the fabric (tiers: %s)", [number, known])
+	message := sprintf("the fabric has no tier %v (tiers: %s)", [number, known])
 }
 
 inside(number) if {

@@ -24,7 +24,7 @@ class Cache(Component):
         super().__init__("cache", "cache", opts)
         self.crds: list[KubernetesObject] = []
         home = self.child(namespace(settings.namespace))
-        self.homes = {settings.namespace: home}
+        self.namespaces = {settings.namespace: home}
         webhooks = [self.child(each, depends_on=[home]) for each in webhook_configurations(settings, target)]
         shelf = {
             "apiVersion": "cache.example.com/v1",

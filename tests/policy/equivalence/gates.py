@@ -14,10 +14,10 @@ from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import NOW, USERS, Worlds
 from trainyard.api.constants import PLATFORM_API_VERSION
-from trainyard.policy.check.runner import check_paths, opened
+from trainyard.policy.check.runner import check_paths, open_rule_set
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.opa_client import OpaClient
-from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
 
 _BATCH = 50
@@ -25,14 +25,14 @@ _BATCH = 50
 
 def decisions(address: OpaAddress, judged: Sequence[Judged], stage: Stage, worlds: Worlds) -> list[Decision]:
     """Return what the policy server says about the very objects that the policies of the API server saw."""
-    surroundings = Surroundings(stage.settings, stage.exempt, NOW)
+    context = AdmissionContext(stage.settings, stage.exempt, NOW)
 
     async def answers() -> list[Decision]:
         found: list[Decision] = []
         async with OpaClient(address, timeout=60) as client:
             for start in range(0, len(judged), _BATCH):
                 reviews = [_review(each, worlds) for each in judged[start : start + _BATCH]]
-                answer = await client.decide_all(documents_of(reviews, surroundings))
+                answer = await client.decide_all(documents_of(reviews, context))
                 found += [decision_of(each) for each in answer]
         return found
 
@@ -104,17 +104,17 @@ def checked(
     """
     found: dict[int, Checked] = {}
     with ExitStack() as stack:
-        rulebook = opened(stack, None, program=program, now=NOW)
-        rulebook = replace(rulebook, surroundings=Surroundings(stage.settings, stage.exempt, NOW))
+        rule_set = open_rule_set(stack, None, program=program, now=NOW)
+        rule_set = replace(rule_set, context=AdmissionContext(stage.settings, stage.exempt, NOW))
         for platform in worlds.platforms:
             part = [each for each in judged if each.subject.platform == platform]
             if not part:
                 continue
             place = folder / platform
             place.mkdir()
-            (place / "world.json").write_text(_list(_surroundings(platform, stage, worlds)))
+            (place / "world.json").write_text(_list(_context_objects(platform, stage, worlds)))
             (place / "objects.json").write_text(_list(_manifest(each) for each in part))
-            report = check_paths(rulebook, [str(place)], stdin=str)
+            report = check_paths(rule_set, [str(place)], stdin=str)
             results: dict[str, list[Any]] = {}
             for result in report.findings:
                 results.setdefault(result.object, []).append(result)
@@ -144,7 +144,7 @@ def _manifest(judged: Judged) -> dict[str, Any]:
     return {**judged.sent, "metadata": {**judged.sent["metadata"], "namespace": judged.namespace}}
 
 
-def _surroundings(platform: str, stage: Stage, worlds: Worlds) -> Iterator[dict[str, Any]]:
+def _context_objects(platform: str, stage: Stage, worlds: Worlds) -> Iterator[dict[str, Any]]:
     spec = worlds.platforms[platform]
     if spec is not None:
         yield {"apiVersion": PLATFORM_API_VERSION, "kind": "Platform", "metadata": {"name": "platform"}, "spec": spec}

@@ -19,7 +19,7 @@ from tests.policy.equivalence.generator import Start, Subject
 from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
 from trainyard.policy.admission_rule import Match, Rule
-from trainyard.policy.api_session import Answer, Session, awaited
+from trainyard.policy.api_session import ApiResponse, Session, wait_for
 from trainyard.policy.apiserver import findings_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
@@ -103,13 +103,13 @@ class Stage:
     def judged(self, subjects: Sequence[Subject]) -> list[Judged]:
         """Return what the API server says about each subject, in order; what is made for them is removed again."""
         with ThreadPoolExecutor(WORKERS) as workers, ExitStack() as stack:
-            stack.enter_context(self._surroundings(_accounts(subjects)))
+            stack.enter_context(self._context_objects(_accounts(subjects)))
             stack.enter_context(self._begun(subjects, workers))
             stack.enter_context(self._policies(workers))
             return list(workers.map(self._judge, subjects))
 
     @contextmanager
-    def _surroundings(self, names: Iterable[str]) -> Iterator[None]:
+    def _context_objects(self, names: Iterable[str]) -> Iterator[None]:
         homes = [home for home in self._worlds.homes.values() if home.name != PLATFORM_NAMESPACE]
         namespaces = [self._namespace(home) for home in homes]
         accounts: list[Placed] = [
@@ -133,7 +133,7 @@ class Stage:
                 self._session.request("POST", path, body)
             with self._created(classes), self._created(self._roles()):
                 user = [("Impersonate-User", "probe"), ("Impersonate-Group", self._scratch.users)]
-                awaited(
+                wait_for(
                     "the role of the test's users",
                     lambda: self._session.request("GET", "/api/v1/configmaps?limit=1", headers=user).ok,
                 )
@@ -259,7 +259,7 @@ class Stage:
         with self._created(policies, workers), self._created(bindings, workers), self._created(sentinel):
             metadata = {"name": "probe", "labels": self._scratch.probe_labels}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-            awaited("activation of the policies", lambda: self._probed(body))
+            wait_for("activation of the policies", lambda: self._probed(body))
             yield
 
     def _probed(self, body: Mapping[str, Any]) -> bool:
@@ -310,7 +310,7 @@ class Stage:
             judged.problem = f"refused by something else: {answer.message}"
         return judged
 
-    def _sent(self, judged: Judged, mode: str) -> Answer | None:
+    def _sent(self, judged: Judged, mode: str) -> ApiResponse | None:
         subject = judged.subject
         name, before = self.name(subject), None
         if subject.start is not None:
@@ -343,7 +343,7 @@ class Stage:
             return None
         return answer
 
-    def _read(self, judged: Judged, answer: Answer) -> frozenset[Finding]:
+    def _read(self, judged: Judged, answer: ApiResponse) -> frozenset[Finding]:
         """Return the violations that the warnings name."""
         found = set()
         lost = not self._brief and _CONTROL.search(json.dumps(answer.body if answer.ok else judged.sent))
@@ -385,7 +385,7 @@ def _briefly(rule: Rule) -> Rule:
     return rule.model_copy(update={"cel": cel, "fix": "-", "title": "-"})
 
 
-def _shape_rules(answer: Answer) -> frozenset[str]:
+def _shape_rules(answer: ApiResponse) -> frozenset[str]:
     causes = answer.body.get("details", {}).get("causes", []) if isinstance(answer.body.get("details"), dict) else []
     texts = [str(cause.get("message", "")) for cause in causes]
     return frozenset(rule for text in texts for rule in re.findall(r"\b([A-Z]{3}-[0-9]{3})\b", text))

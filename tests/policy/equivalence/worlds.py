@@ -37,7 +37,7 @@ class User:
 
 
 USERS: Final[Mapping[str, User]] = {
-    "author": User("whoever applies this"),
+    "author": User("unknown user"),
     "account": User(
         "system:serviceaccount:{home}:default", ("system:serviceaccounts", "system:serviceaccounts:{home}")
     ),
@@ -163,9 +163,9 @@ def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) ->
             "TEN-006": {"managers": ["team.example/"], "users": ["ann"]},
             "GNG-001": {"volcano": ["volcano", "volcano-gpu"], "kai": []},
             "ACC-001": {"schedulers": ["default-scheduler"]},
-            "QUE-003": {"users": ["whoever applies this"]},
+            "QUE-003": {"users": ["unknown user"]},
             "ENV-001": {"reserved": ["torch=PET_*", "torch=*", "mpi=OMPI"]},
-            "OBJ-001": {"users": ["whoever applies this"]},
+            "OBJ-001": {"users": ["unknown user"]},
         },
         exemptions=(
             exemption("ESC-001"),

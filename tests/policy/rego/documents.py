@@ -16,7 +16,7 @@ from trainyard.policy import load_rules
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, load_world
 from trainyard.policy.opa.engine import _named, _review
-from trainyard.policy.review import Review, Surroundings, document_of
+from trainyard.policy.review import AdmissionContext, Review, document_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.settings.platform import PolicySettings
 
@@ -43,8 +43,8 @@ def case_documents() -> dict[str, list[tuple[Case, dict[str, Any]]]]:
     found: dict[str, list[tuple[Case, dict[str, Any]]]] = {rule.id: [] for rule in rules}
     for case in load_cases(POLICIES, rules):
         settings = PolicySettings(parameters={case.rule.id: case.content.parameters})
-        surroundings = Surroundings(settings, (_EXEMPT,), _NOW, only=[case.rule.id])
-        found[case.rule.id].append((case, document_of(_review(case, world), surroundings)))
+        context = AdmissionContext(settings, (_EXEMPT,), _NOW, only=[case.rule.id])
+        found[case.rule.id].append((case, document_of(_review(case, world), context)))
     return found
 
 
@@ -85,7 +85,7 @@ def generated_documents(count: int) -> list[dict[str, Any]]:
             subresource=subject.subresource,
         )
         settings = shipped if subject.number % OWN_SHARE else own
-        found.append(document_of(review, Surroundings(settings, exempt, NOW)))
+        found.append(document_of(review, AdmissionContext(settings, exempt, NOW)))
     return found
 
 

@@ -52,20 +52,20 @@ async def existing(client: Client, rules: Iterable[Rule]) -> tuple[Sources, Sour
     TrainyardError
         The cluster does not respond, or rejects a read.
     """
-    judged = {
+    evaluated = {
         Resource(match.group, match.version, match.resource, match.kind, namespaced=match.scope == "Namespaced")
         for rule in rules
         for match in rule.matches
         if "/" not in match.resource and "CREATE" in match.operations
     }
-    wanted = sorted(judged | set(_CONTEXT), key=str)
+    wanted = sorted(evaluated | set(_CONTEXT), key=str)
     try:
         found = dict(zip(wanted, await asyncio.gather(*(_listed(client, each) for each in wanted)), strict=True))
     except (ApiError, TransportError) as error:
         raise TrainyardError(
             f"The cluster cannot be read: {error}", fix="check the address, and your permission to list every kind"
         ) from error
-    objects = tuple(_manifest(body) for each in wanted if each in judged for body in found[each] or ())
+    objects = tuple(_manifest(body) for each in wanted if each in evaluated for body in found[each] or ())
     context = tuple(_manifest(body) for each in _CONTEXT for body in found[each] or ())
     return Sources(objects, notes=tuple(_notes(wanted, found))), Sources(context)
 

@@ -17,7 +17,7 @@ from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["BaselineEntry", "applied", "read_baseline", "written_baseline"]
+__all__ = ["BaselineEntry", "apply_baseline", "baseline_text", "read_baseline"]
 
 _HEAD: Final = """\
 # Known violations, suppressed until they expire. Written by: trainyard check --write-baseline
@@ -83,7 +83,7 @@ def read_baseline(path: Path) -> list[BaselineEntry]:
     return entries
 
 
-def applied(
+def apply_baseline(
     report: Report, entries: Iterable[BaselineEntry], file: str, today: datetime.date, *, partial: bool = False
 ) -> Report:
     """Return the report without suppressed findings, with findings about the baseline itself.
@@ -107,7 +107,7 @@ def applied(
     return report.with_findings([*kept, *extra], baseline=len(report.findings) - len(kept))
 
 
-def written_baseline(
+def baseline_text(
     report: Report, entries: Iterable[BaselineEntry], *, reason: str, expires: datetime.date, today: datetime.date
 ) -> str:
     """Return the text of a baseline that suppresses every error of a report.

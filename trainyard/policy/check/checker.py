@@ -23,10 +23,10 @@ from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
+    AdmissionContext,
     Decision,
     FindingFilter,
     Review,
-    Surroundings,
     Violation,
     decision_of,
     documents_of,
@@ -37,7 +37,7 @@ from trainyard.settings.platform import PolicyState
 
 __all__ = ["AUTHOR", "Checker"]
 
-AUTHOR: Final = "whoever applies this"
+AUTHOR: Final = "unknown user"
 """User that creates the objects of files; has no rights of the platform."""
 
 _BATCH: Final = 64
@@ -63,7 +63,7 @@ class Checker:
         The catalog of the decision source.
     world
         Tenants, platform and runtimes.
-    surroundings
+    context
         Settings of the stack, and the rules to evaluate.
     live
         Whether the objects exist in a cluster: they are already admitted, rendered objects are audited themselves, and
@@ -76,15 +76,15 @@ class Checker:
         self,
         rules: Iterable[Rule],
         world: World,
-        surroundings: Surroundings,
+        context: AdmissionContext,
         *,
         live: bool = False,
         platform_namespace: str = "kubeflow-system",
     ) -> None:
         self._scopes = {(match.group, match.kind): match.scope for rule in rules for match in rule.matches}
         self._world = world
-        self._surroundings = surroundings
-        self._only = None if surroundings.only is None else frozenset(surroundings.only)
+        self._context = context
+        self._only = None if context.only is None else frozenset(context.only)
         self._shown = ("violations", "warnings", "audits") if live else ("violations", "warnings")
         self._live = live
         self._controller = platform_controller(platform_namespace)
@@ -143,7 +143,7 @@ class Checker:
         if not reviews:
             return []
         async with connections:
-            return await source.decide_all(documents_of(reviews, self._surroundings))
+            return await source.decide_all(documents_of(reviews, self._context))
 
     def _subjects(self, manifests: Iterable[Manifest], changed: frozenset[Path] | None) -> Iterator[_Subject]:
         for manifest in manifests:
@@ -197,13 +197,13 @@ class Checker:
     def _results(self, subject: _Subject, decisions: Sequence[Decision], counts: Counter[str]) -> Iterator[Finding]:
         """Yield the findings of an object; rendered objects do not repeat its findings."""
         reported: FindingFilter | None = None
-        judged: set[tuple[str | None, str]] = set()
+        evaluated: set[tuple[str | None, str]] = set()
         for number, ((label, _), decision) in enumerate(zip(subject.reviews, decisions, strict=True)):
             counts["exempted"] += len(decision.exempted)
             counts["audited"] += len(decision.audits)
             found = [finding for name in self._shown for finding in getattr(decision, name)]
             if reported is None:
-                reported, judged = FindingFilter(found), {(finding.rule, finding.path) for finding in found}
+                reported, evaluated = FindingFilter(found), {(finding.rule, finding.path) for finding in found}
             else:
                 found = reported.unreported(found)
             for finding in found:
@@ -211,7 +211,7 @@ class Checker:
         for each in subject.findings:
             if self._only is not None and each.rule not in self._only:
                 continue
-            if each.rule is None or (each.rule, each.path) not in judged:
+            if each.rule is None or (each.rule, each.path) not in evaluated:
                 file, line = subject.manifest.source.name, subject.manifest.line(each.path)
                 yield replace(each, object=subject.name, file=file, line=line)
 

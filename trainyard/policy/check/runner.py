@@ -22,8 +22,8 @@ from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import Bundle, build_bundle
 from trainyard.policy.opa.local_server import OpaServer
 from trainyard.policy.opa.socket_client import SocketClient
-from trainyard.policy.prefilter import Mentions
-from trainyard.policy.review import Surroundings
+from trainyard.policy.prefilter import Prefilter
+from trainyard.policy.review import AdmissionContext
 from trainyard.policy.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.policy.validating_admission_policies import reject_unknown
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trainyard.kube import Client
     from trainyard.policy.opa.opa_client import OpaClient
 
-__all__ = ["Rulebook", "address_of", "check_cluster", "check_paths", "expired_exemptions", "opened"]
+__all__ = ["RuleSetSession", "address_of", "check_cluster", "check_paths", "expired_exemptions", "open_rule_set"]
 
 _PLATFORM_NAMESPACE = TrainerSettings().namespace
 _SECONDS = 60.0
@@ -42,14 +42,14 @@ _SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Rulebook:
+class RuleSetSession:
     """The rules and the policy server that evaluates them.
 
     Parameters
     ----------
     rules
         The catalog.
-    surroundings
+    context
         Settings of the stack, and the rules to evaluate.
     address
         Address of the policy server, once it runs.
@@ -58,12 +58,12 @@ class Rulebook:
     """
 
     rules: Sequence[Rule]
-    surroundings: Surroundings
+    context: AdmissionContext
     address: Future[OpaAddress]
     settings: StackSettings | None
 
 
-def opened(
+def open_rule_set(
     stack: ExitStack,
     settings: StackSettings | None,
     *,
@@ -72,7 +72,7 @@ def opened(
     program: Callable[[], Path] | None = None,
     server: OpaAddress | None = None,
     now: datetime.datetime | None = None,
-) -> Rulebook:
+) -> RuleSetSession:
     """Return the rules of a stack; a server is started concurrently, and stopped with the exit stack.
 
     Parameters
@@ -105,14 +105,14 @@ def opened(
     policies = policy_settings(settings, rules) if settings else PolicySettings()
     reject_unknown(rules, policies)
     exempt = settings.exempt_namespaces if settings else policies.exempt_namespaces
-    surroundings = Surroundings(
+    context = AdmissionContext(
         policies,
         exempt,
         now or datetime.datetime.now(datetime.UTC),
         list(only) if only else None,
-        Mentions(rules, policies.parameters),
+        Prefilter(rules, policies.parameters),
     )
-    return Rulebook(rules, surroundings, _address(stack, build_bundle(*own, rules=rules), program, server), settings)
+    return RuleSetSession(rules, context, _address(stack, build_bundle(*own, rules=rules), program, server), settings)
 
 
 def _address(
@@ -140,7 +140,7 @@ def _address(
 
 
 def check_paths(
-    rulebook: Rulebook,
+    rule_set: RuleSetSession,
     paths: Sequence[str],
     *,
     stdin: Callable[[], str],
@@ -153,7 +153,7 @@ def check_paths(
 
     Parameters
     ----------
-    rulebook
+    rule_set
         The rules and their policy server.
     paths
         Files, folders, globs; ``-`` for standard input.
@@ -186,26 +186,26 @@ def check_paths(
     files = changed() if changed else None
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
-    world = World(rulebook.settings, sources.manifests)
-    namespace = rulebook.settings.trainer.namespace if rulebook.settings else _PLATFORM_NAMESPACE
-    checker = Checker(rulebook.rules, world, rulebook.surroundings, platform_namespace=namespace)
+    world = World(rule_set.settings, sources.manifests)
+    namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    checker = Checker(rule_set.rules, world, rule_set.context, platform_namespace=namespace)
 
-    async def judged() -> Report:
-        async with _client(rulebook.address.result()) as client:
+    async def evaluate() -> Report:
+        async with _client(rule_set.address.result()) as client:
             return await checker.check(sources, client, changed=files)
 
-    report = asyncio.run(judged())
-    return report.with_findings([*report.findings, *expired_exemptions(rulebook, settings_file)])
+    report = asyncio.run(evaluate())
+    return report.with_findings([*report.findings, *expired_exemptions(rule_set, settings_file)])
 
 
-def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: bool = False) -> Report:
+def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, report: bool = False) -> Report:
     """Audit the objects of a cluster.
 
     Rules that are not ``audited`` are skipped: they depend on the user, which an object does not record.
 
     Parameters
     ----------
-    rulebook
+    rule_set
         The rules and their policy server.
     client
         Returns a client of the cluster.
@@ -222,25 +222,25 @@ def check_cluster(rulebook: Rulebook, client: Callable[[], Client], *, report: b
     from trainyard.policy.check.policy_reports import policy_reports, write_reports
     from trainyard.policy.check.world import World
 
-    wanted = rulebook.surroundings.only
-    rules = [rule for rule in rulebook.rules if rule.audited and (wanted is None or rule.id in wanted)]
-    surroundings = replace(rulebook.surroundings, only=[rule.id for rule in rules])
-    namespace = rulebook.settings.trainer.namespace if rulebook.settings else _PLATFORM_NAMESPACE
+    wanted = rule_set.context.only
+    rules = [rule for rule in rule_set.rules if rule.audited and (wanted is None or rule.id in wanted)]
+    context = replace(rule_set.context, only=[rule.id for rule in rules])
+    namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
 
-    async def judged() -> Report:
+    async def evaluate() -> Report:
         async with client() as cluster:
-            sources, context = await existing(cluster, rules)
-            world = World(None, context.manifests)
-            checker = Checker(rules, world, surroundings, live=True, platform_namespace=namespace)
-            async with _client(rulebook.address.result()) as source:
+            sources, parameters = await existing(cluster, rules)
+            world = World(None, parameters.manifests)
+            checker = Checker(rules, world, context, live=True, platform_namespace=namespace)
+            async with _client(rule_set.address.result()) as source:
                 found = await checker.check(sources, source)
             if report:
-                namespaces = [manifest.name for manifest in context.manifests if manifest.kind == "Namespace"]
-                bodies = policy_reports(found, rules, namespaces, surroundings.now)
+                namespaces = [manifest.name for manifest in parameters.manifests if manifest.kind == "Namespace"]
+                bodies = policy_reports(found, rules, namespaces, context.now)
                 await write_reports(cluster, bodies)
             return found
 
-    return asyncio.run(judged())
+    return asyncio.run(evaluate())
 
 
 def _client(address: OpaAddress) -> OpaClient | SocketClient:
@@ -252,9 +252,9 @@ def _client(address: OpaAddress) -> OpaClient | SocketClient:
     return OpaClient(address, timeout=_SECONDS)
 
 
-def expired_exemptions(rulebook: Rulebook, file: str) -> list[Finding]:
+def expired_exemptions(rule_set: RuleSetSession, file: str) -> list[Finding]:
     """Return a warning for each expired exemption."""
-    today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
+    today = rule_set.context.now.astimezone(datetime.UTC).date()
     return [
         Finding(
             f"policies.exemptions[{index}]",
@@ -265,7 +265,7 @@ def expired_exemptions(rulebook: Rulebook, file: str) -> list[Finding]:
             object=f"exemption of {exemption.owner}",
             file=file,
         )
-        for index, exemption in enumerate(rulebook.surroundings.settings.exemptions)
+        for index, exemption in enumerate(rule_set.context.settings.exemptions)
         if exemption.expires <= today
     ]
 

@@ -17,7 +17,7 @@ from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import Source
 from trainyard.manifests.lines import Lines
-from trainyard.policy.check.runner import Rulebook
+from trainyard.policy.check.runner import RuleSetSession
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.gate import DecisionSource
 from trainyard.runtimes.catalog import Catalog, Runtime, RuntimeVersion, State
@@ -30,7 +30,7 @@ from trainyard.runtimes.release.transitions import transitions
 from trainyard.runtimes.samples import SAMPLE_NAMESPACE, sample_train_job
 from trainyard.settings import StackSettings
 
-__all__ = ["Wanted", "check_runtimes", "require_valid"]
+__all__ = ["CheckScope", "check_runtimes", "require_valid"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 """Folders of an installed Trainyard; not under the user's version control, so not compared with a revision."""
@@ -41,7 +41,7 @@ _SAMPLE: Final = re.compile(rf"{SAMPLE_NAMESPACE}/sample-(\d+)\S*")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CheckScope:
     """Scope of a check.
 
     Parameters
@@ -62,7 +62,7 @@ class Wanted:
     against: str | None = None
 
     @classmethod
-    def of(cls, folders: Iterable[Path], **others: Any) -> Wanted:
+    def of(cls, folders: Iterable[Path], **others: Any) -> CheckScope:
         """Read folders."""
         return cls([read_folder(folder) for folder in folders], **others)
 
@@ -76,7 +76,7 @@ class _Findings:
     notes: list[str] = field(default_factory=list)
 
 
-def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | None = None) -> Report:
+def check_runtimes(rule_set: RuleSetSession, wanted: CheckScope, source: DecisionSource | None = None) -> Report:
     """Check a catalog.
 
     Every version must match its index and be unchanged since its release; compared with a revision, only additions,
@@ -85,12 +85,12 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
 
     Parameters
     ----------
-    rulebook
+    rule_set
         The rules and their policy server.
     wanted
         What is checked.
     source
-        Source of decisions to use instead of the rulebook's policy server.
+        Source of decisions to use instead of the rule_set's policy server.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
         A decision is unavailable, or a runtime or the revision is unknown.
     """
     findings = _Findings()
-    today = rulebook.surroundings.now.astimezone(datetime.UTC).date()
+    today = rule_set.context.now.astimezone(datetime.UTC).date()
     catalog = _catalog(wanted, findings, today)
     known = {runtime.name for runtime in catalog.runtimes}
     if unknown := [name for name in wanted.names if name not in known]:
@@ -113,7 +113,7 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
         for version in runtime.versions
         if not version_findings(version)
     ]
-    report = _judged(rulebook, versions, texts, source)
+    report = _evaluated(rule_set, versions, texts, source)
     results = [
         *_located(Severity.ERROR, findings.errors, texts),
         *_located(Severity.WARNING, findings.warnings, texts),
@@ -125,7 +125,7 @@ def check_runtimes(rulebook: Rulebook, wanted: Wanted, source: DecisionSource | 
 
 
 def require_valid(
-    rulebook: Rulebook, folder: CatalogFolder, name: str, source: DecisionSource | None = None
+    rule_set: RuleSetSession, folder: CatalogFolder, name: str, source: DecisionSource | None = None
 ) -> tuple[Finding, ...]:
     """Check a runtime as it would be released, and return the warnings.
 
@@ -134,7 +134,7 @@ def require_valid(
     TrainyardError
         The check has errors; all are listed.
     """
-    report = check_runtimes(rulebook, Wanted([folder], names=[name]), source)
+    report = check_runtimes(rule_set, CheckScope([folder], names=[name]), source)
     errors = [
         Finding(" ".join(filter(None, (each.object, each.path))), each.message, each.fix, each.rule)
         for each in report.errors
@@ -144,7 +144,7 @@ def require_valid(
     return report.warnings
 
 
-def _catalog(wanted: Wanted, findings: _Findings, today: datetime.date) -> Catalog:
+def _catalog(wanted: CheckScope, findings: _Findings, today: datetime.date) -> Catalog:
     found: list[Runtime] = []
     for folder in wanted.folders:
         runtimes = list(runtimes_of(folder, findings.errors))
@@ -200,8 +200,11 @@ def _check_states(folder: CatalogFolder, runtime: Runtime, findings: _Findings, 
             findings.warnings.append(Finding(f"{path}.versions.{version.version}", message, fix))
 
 
-def _judged(
-    rulebook: Rulebook, versions: Sequence[RuntimeVersion], texts: Mapping[Path, str], source: DecisionSource | None
+def _evaluated(
+    rule_set: RuleSetSession,
+    versions: Sequence[RuntimeVersion],
+    texts: Mapping[Path, str],
+    source: DecisionSource | None,
 ) -> Report:
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.world import World
@@ -213,16 +216,16 @@ def _judged(
         for number, (version, runtime) in enumerate(zip(versions, runtimes, strict=True))
     ]
     accounts = {name for version in versions for name in _service_accounts(version.body)}
-    world = World(rulebook.settings, [*_surroundings(rulebook.settings, sorted(accounts)), *runtimes])
-    checker = Checker(rulebook.rules, world, rulebook.surroundings)
+    world = World(rule_set.settings, [*_context_objects(rule_set.settings, sorted(accounts)), *runtimes])
+    checker = Checker(rule_set.rules, world, rule_set.context)
 
-    async def judged() -> Report:
+    async def evaluate() -> Report:
         if source is not None:
             return await checker.check(Sources((*runtimes, *samples)), source)
-        async with OpaClient(rulebook.address.result(), timeout=_SECONDS) as client:
+        async with OpaClient(rule_set.address.result(), timeout=_SECONDS) as client:
             return await checker.check(Sources((*runtimes, *samples)), client)
 
-    report = asyncio.run(judged())
+    report = asyncio.run(evaluate())
 
     def named(text: str) -> str:
         return _SAMPLE.sub(lambda match: f"on {versions[int(match[1])].object_name}", text)
@@ -245,7 +248,7 @@ def _service_accounts(body: Mapping[str, Any]) -> Iterator[str]:
             yield name
 
 
-def _surroundings(settings: StackSettings | None, accounts: Iterable[str]) -> list[Manifest]:
+def _context_objects(settings: StackSettings | None, accounts: Iterable[str]) -> list[Manifest]:
     """Return a tenant that may use everything and, without a stack, a platform that offers everything."""
     queues = list(settings.leaf_queues)[:1] if settings else []
     queues = queues or [SAMPLE_NAMESPACE]
@@ -267,7 +270,7 @@ def _surroundings(settings: StackSettings | None, accounts: Iterable[str]) -> li
         )
         body = Platform(spec=platform).model_dump(by_alias=True, exclude_none=True)
         bodies.append({**body, "metadata": {"name": PLATFORM_NAME}})
-    return [Manifest(Source("surroundings", ""), 0, (), body) for body in bodies]
+    return [Manifest(Source("context", ""), 0, (), body) for body in bodies]
 
 
 def _manifest(body: dict[str, Any], path: Path, texts: Mapping[Path, str]) -> Manifest:

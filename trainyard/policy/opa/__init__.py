@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import Bundle, build_bundle, sealed, verify_bundle
+from trainyard.policy.opa.bundle import Bundle, build_bundle, bundle_files, verify_bundle
 from trainyard.policy.opa.local_server import SOCKET_AUTHORIZATION, OpaServer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = [
     "OpaClient",
     "OpaServer",
     "build_bundle",
-    "sealed",
+    "bundle_files",
     "verify_bundle",
 ]
 

@@ -23,7 +23,7 @@ from trainyard.policy.plugins import CHILDREN
 from trainyard.policy.rule_catalog import load_rules, rule_folders
 from trainyard.settings.platform import PolicyState
 
-__all__ = ["Bundle", "build_bundle", "package_name", "sealed", "verify_bundle"]
+__all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]
 
 ROOT: Final = "trainyard"
 """Root of the bundle: it owns ``data.trainyard``, below which nothing else may be loaded."""
@@ -144,10 +144,10 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         "children": CHILDREN,
     }
     files["data.json"] = _json({ROOT: data})
-    return sealed(files, (ROOT,))
+    return bundle_files(files, (ROOT,))
 
 
-def sealed(files: Mapping[str, bytes], roots: Iterable[str]) -> Bundle:
+def bundle_files(files: Mapping[str, bytes], roots: Iterable[str]) -> Bundle:
     """Return files as a bundle, with manifest and revision.
 
     Parameters
@@ -175,7 +175,7 @@ def _catalog(rules: Iterable[Rule]) -> dict[str, Any]:
 
 def _entry(rule: Rule) -> dict[str, Any]:
     """Return the data by which the entry point selects a rule."""
-    judged = rule.cel
+    cel = rule.cel
     return {
         "title": rule.title,
         "severity": rule.severity.value,
@@ -183,8 +183,8 @@ def _entry(rule: Rule) -> dict[str, Any]:
         "fix": rule.fix,
         "reach": rule.reach.value,
         "source": rule.source.value,
-        "unchanged": bool(judged and judged.unchanged),
-        "stopping": bool(judged and judged.stopping),
+        "unchanged": bool(cel and cel.unchanged),
+        "stopping": bool(cel and cel.stopping),
         "parameters": rule.parameter_values({}),
         "touching": _touching(rule),
         "matches": [

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.policy.admission_rule import Match
-from trainyard.policy.cases import Case, Evaluation, Verdict, World, by_parameters, spec_of
+from trainyard.policy.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.policy.opa.bundle import Bundle
 from trainyard.policy.opa.local_server import OpaServer
 from trainyard.policy.opa.opa_client import OpaAddress, OpaClient
-from trainyard.policy.prefilter import Mentions
-from trainyard.policy.review import Decision, Review, Surroundings, decision_of, documents_of
+from trainyard.policy.prefilter import Prefilter
+from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
 from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.settings.platform import PolicySettings
 
@@ -53,14 +53,14 @@ async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[
     evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as client:
-        for parameters, indices in by_parameters(cases):
-            mentions = Mentions({cases[index].rule.id: cases[index].rule for index in indices}.values(), parameters)
-            surroundings = Surroundings(
-                PolicySettings(parameters=parameters), (_PLATFORM_NAMESPACE,), now, mentions=mentions
+        for parameters, indices in group_by_parameters(cases):
+            prefilter = Prefilter({cases[index].rule.id: cases[index].rule for index in indices}.values(), parameters)
+            context = AdmissionContext(
+                PolicySettings(parameters=parameters), (_PLATFORM_NAMESPACE,), now, prefilter=prefilter
             )
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
-                document = documents_of((_review(cases[index], world) for index in batch), surroundings)
+                document = documents_of((_review(cases[index], world) for index in batch), context)
                 for index, decision in zip(batch, await client.decide_all(document), strict=True):
                     evaluations[index] = _evaluation(cases[index], decision_of(decision))
     return [evaluations[index] for index in range(len(cases))]
@@ -106,5 +106,5 @@ def _evaluation(case: Case, decision: Decision) -> Evaluation:
     )
     unjudged = next((finding for finding in decision.violations if finding.rule is None), None)
     if unjudged:
-        return Evaluation(None, problem=unjudged.message)
+        return Evaluation(None, error=unjudged.message)
     return Evaluation(Verdict.DENY, denied) if denied else Evaluation(Verdict.WARN if warned else Verdict.ALLOW, warned)

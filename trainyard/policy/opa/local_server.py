@@ -14,7 +14,7 @@ from typing import Final
 
 from trainyard.errors import TrainyardError
 from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import Bundle, sealed
+from trainyard.policy.opa.bundle import Bundle, bundle_files
 
 __all__ = ["SOCKET_AUTHORIZATION", "OpaServer"]
 
@@ -71,7 +71,7 @@ class OpaServer:
         folder = Path(self._folder.name)
         address, authorization = folder / "opa.sock", folder / "authorization.tar.gz"
         self._bundle.write(folder / "bundle.tar.gz")
-        sealed({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).write(authorization)
+        bundle_files({"authorization.rego": SOCKET_AUTHORIZATION.encode()}, ["system/authz"]).write(authorization)
         log = folder / "opa.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603

@@ -17,7 +17,7 @@ import orjson
 from opa_client.opa_async import AsyncOpaClient
 
 from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.protocol import PARAMETERS, result_of, whole, wholes, written
+from trainyard.policy.opa.protocol import PARAMETERS, parse_result, validate_decision, validate_decisions, written
 from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]
@@ -96,7 +96,7 @@ class OpaClient:
         DecisionUnavailableError
             The server is unavailable, times out, has other rules than expected, or returned an incomplete decision.
         """
-        return whole(await self._query("decision", document))
+        return validate_decision(await self._query("decision", document))
 
     async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the decisions about several requests that share parameters, in their order.
@@ -112,7 +112,7 @@ class OpaClient:
         DecisionUnavailableError
             As in :meth:`decide`; also if one of the decisions is missing.
         """
-        return wholes(await self._query("decisions", documents), documents)
+        return validate_decisions(await self._query("decisions", documents), documents)
 
     async def _query(self, rule: str, document: Mapping[str, Any]) -> Any:
         try:
@@ -126,7 +126,7 @@ class OpaClient:
             answer = await self._again(rule, document)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise DecisionUnavailableError(_reason(error)) from error
-        return result_of(answer, self._address.revision)
+        return parse_result(answer, self._address.revision)
 
     async def _again(self, rule: str, document: Mapping[str, Any]) -> Any:
         try:

@@ -10,7 +10,7 @@ import orjson
 
 from trainyard.policy.review import DecisionUnavailableError
 
-__all__ = ["PARAMETERS", "result_of", "whole", "wholes", "written"]
+__all__ = ["PARAMETERS", "parse_result", "validate_decision", "validate_decisions", "written"]
 
 PARAMETERS: Final = {"strict-builtin-errors": "true", "provenance": "true"}
 """Query parameters of every request: a failing built-in is an error, and the response names its bundle revision."""
@@ -26,7 +26,7 @@ def written(document: Any) -> str:
         return json.dumps(document)
 
 
-def result_of(answer: Any, revision: str | None) -> Any:
+def parse_result(answer: Any, revision: str | None) -> Any:
     """Return the result of a response.
 
     Raises
@@ -42,7 +42,7 @@ def result_of(answer: Any, revision: str | None) -> Any:
     return answer["result"]
 
 
-def whole(decision: Any) -> dict[str, Any]:
+def validate_decision(decision: Any) -> dict[str, Any]:
     """Return the decision if it is complete.
 
     Raises
@@ -60,7 +60,7 @@ def whole(decision: Any) -> dict[str, Any]:
     return decision
 
 
-def wholes(decisions: Any, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+def validate_decisions(decisions: Any, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the decisions if there is one for each request.
 
     Raises
@@ -70,4 +70,4 @@ def wholes(decisions: Any, documents: Mapping[str, Any]) -> list[dict[str, Any]]
     """
     if not isinstance(decisions, list) or len(decisions) != len(documents["requests"]):
         raise DecisionUnavailableError("the policy server returned a wrong number of decisions")
-    return [whole(decision) for decision in decisions]
+    return [validate_decision(decision) for decision in decisions]

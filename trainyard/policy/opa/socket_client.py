@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.opa.protocol import PARAMETERS, result_of, wholes, written
+from trainyard.policy.opa.protocol import PARAMETERS, parse_result, validate_decisions, written
 from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["SocketClient"]
@@ -84,4 +84,4 @@ class SocketClient:
             connection.close()
         if status != http.client.OK:
             raise DecisionUnavailableError(f"the policy server returned status {status}")
-        return wholes(result_of(answer, self._revision), documents)
+        return validate_decisions(parse_result(answer, self._revision), documents)

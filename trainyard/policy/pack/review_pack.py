@@ -21,15 +21,15 @@ from trainyard.policy.check.world import DEFAULT_NAMESPACE
 from trainyard.policy.opa.address import OpaAddress
 from trainyard.policy.opa.bundle import build_bundle
 from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.pack.stack_context import CONTEXT_KINDS, StackContext
 from trainyard.policy.pack.stack_resources import KubernetesObject, Resource, objects_of, unreadable
 from trainyard.policy.pack.stack_values import masked, overlaps
-from trainyard.policy.pack.surroundings import SURROUNDING_KINDS, StackSurroundings
 from trainyard.policy.review import (
     PLAIN_KINDS,
+    AdmissionContext,
     Decision,
     FindingFilter,
     Review,
-    Surroundings,
     Violation,
     decision_of,
     documents_of,
@@ -39,7 +39,7 @@ from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, PolicyState
 
-__all__ = ["WHOLE", "Pack", "Report"]
+__all__ = ["WHOLE", "PolicyPack", "Report"]
 
 WHOLE: Final = "trainyard"
 """Policy name of reports without a rule, such as a failed evaluation."""
@@ -97,7 +97,7 @@ class _Subject:
         return (review for reviews, _ in self.candidates for _, review in reviews)
 
 
-class Pack:
+class PolicyPack:
     """The rules for one stack, evaluated by a policy server with the lifetime of the pack.
 
     Parameters
@@ -129,7 +129,7 @@ class Pack:
         self._policies = policies.model_copy(update={"states": {**policies.states, **(states or {})}})
         self._reach = {rule.id: rule.reach for rule in self.rules}
         self._scopes = {(match.group, match.kind): match.scope for rule in self.rules for match in rule.matches}
-        self._kinds = {kind for _, kind in self._scopes} | SURROUNDING_KINDS
+        self._kinds = {kind for _, kind in self._scopes} | CONTEXT_KINDS
         self._server: OpaServer | None = None
         self._address: OpaAddress | None = None
         self._lock = threading.Lock()
@@ -164,21 +164,21 @@ class Pack:
         if server is not None:
             server.__exit__(None, None, None)
 
-    def judge(self, resources: Iterable[Resource]) -> list[Report]:
+    def evaluate(self, resources: Iterable[Resource]) -> list[Report]:
         """Return the violations of a stack; an error that prevents the review is a violation too."""
         try:
-            return asyncio.run(self._judged(list(resources)))
+            return asyncio.run(self._evaluate(list(resources)))
         except TrainyardError as error:
             return [Report(WHOLE, "", True, str(error))]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return [Report(WHOLE, "", True, f"The stack could not be reviewed: {reason}. Fix: report this as a bug")]
 
-    async def _judged(self, resources: Sequence[Resource]) -> list[Report]:
+    async def _evaluate(self, resources: Sequence[Resource]) -> list[Report]:
         objects = list(objects_of(resources))
-        surroundings = StackSurroundings(self._settings, objects)
-        subjects = [subject for each in objects if (subject := self._subject(each, surroundings))]
-        decisions = await self._decisions([review for each in subjects for review in each.reviews], surroundings)
+        context = StackContext(self._settings, objects)
+        subjects = [subject for each in objects if (subject := self._subject(each, context))]
+        decisions = await self._decisions([review for each in subjects for review in each.reviews], context)
         reports = [
             Report(WHOLE, resource.urn, False, f"undecided until the stack is up: {reason}", undecided=True)
             for resource, reason in unreadable(resources)
@@ -188,13 +188,13 @@ class Pack:
             reports += self._reports(subject, answers)
         return reports
 
-    async def _decisions(self, reviews: Sequence[Review], surroundings: StackSurroundings) -> list[Decision]:
+    async def _decisions(self, reviews: Sequence[Review], context: StackContext) -> list[Decision]:
         if not reviews:
             return []
         from trainyard.policy.opa.opa_client import OpaClient
 
-        exempt = (*surroundings.exempt_namespaces, *self._exempt)
-        shared = Surroundings(self._policies, exempt, datetime.datetime.now(datetime.UTC))
+        exempt = (*context.exempt_namespaces, *self._exempt)
+        shared = AdmissionContext(self._policies, exempt, datetime.datetime.now(datetime.UTC))
         address = await asyncio.to_thread(self.start)
         decisions: list[Decision] = []
         async with OpaClient(address, timeout=_TIMEOUT) as client:
@@ -203,7 +203,7 @@ class Pack:
                 decisions += [decision_of(each) for each in await client.decide_all(document)]
         return decisions
 
-    def _subject(self, subject: KubernetesObject, surroundings: StackSurroundings) -> _Subject | None:
+    def _subject(self, subject: KubernetesObject, context: StackContext) -> _Subject | None:
         scope = self._scopes.get((subject.group, subject.kind))
         if scope is None:
             return None
@@ -211,8 +211,8 @@ class Pack:
         namespace = "" if clustered else subject.namespace
         if namespace == "" and not clustered:
             namespace = DEFAULT_NAMESPACE
-        doubts = (MISSING_PARAMETER,) if surroundings.unknown(namespace) else ()
-        common = surroundings.review(namespace or "", clustered=clustered)
+        doubts = (MISSING_PARAMETER,) if context.unknown(namespace) else ()
+        common = context.review(namespace or "", clustered=clustered)
         candidates = []
         for manifest in subject.manifests():
             body = manifest.body
@@ -220,17 +220,17 @@ class Pack:
             admission: tuple[Violation, ...] = ()
             runtime: Mapping[str, Any] | None = None
             if (body["apiVersion"], subject.kind) == (API_VERSION, TRAIN_JOB) and not subject.patch:
-                outcome = resolved(manifest, surroundings.world)
+                outcome = resolved(manifest, context.world)
                 body, rendered = outcome.body, outcome.objects
                 runtime = outcome.runtime.body if outcome.runtime else None
                 admission = tuple(_admission_findings(outcome, doubtful=bool(doubts)))
             reviews = [("", Review("CREATE", body, runtime=runtime, unknown=(*subject.unknown, *doubts), **common))]
-            by_controller = {**common, **surroundings.controller}
+            by_controller = {**common, **context.controller}
             for made in filter(self._is_reviewed, rendered):
                 label = f"{made['kind']} {namespace}/{made['metadata']['name']}: "
                 reviews.append((label, Review("CREATE", made, unknown=doubts, **by_controller)))
             candidates.append((tuple(reviews), admission))
-        return _Subject(subject, tuple(candidates), surroundings.unlabelled(namespace))
+        return _Subject(subject, tuple(candidates), context.unlabelled(namespace))
 
     def _is_reviewed(self, body: Mapping[str, Any]) -> bool:
         return body["kind"] not in PLAIN_KINDS and (_group(body), body["kind"]) in self._scopes

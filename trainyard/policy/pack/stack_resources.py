@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trainyard.manifests.documents import Source
 from trainyard.policy.check.sources import Manifest
-from trainyard.policy.pack.stack_values import SUBSTITUTES, NotKnown, Properties, paths, substituted
+from trainyard.policy.pack.stack_values import SUBSTITUTES, Properties, UnknownValue, paths, substituted
 
 __all__ = ["KubernetesObject", "Resource", "objects_of", "unreadable"]
 
@@ -80,7 +80,7 @@ class KubernetesObject:
     @property
     def namespace(self) -> str | None:
         """The object's namespace; None if unknown."""
-        if isinstance(self.body.get("metadata"), NotKnown):
+        if isinstance(self.body.get("metadata"), UnknownValue):
             return None
         namespace = self.metadata.get("namespace") or ""
         return namespace if isinstance(namespace, str) else None
@@ -93,7 +93,7 @@ class KubernetesObject:
     @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Paths of fields with unknown values."""
-        return tuple(path for path, value in paths(self.body) if isinstance(value, NotKnown))
+        return tuple(path for path, value in paths(self.body) if isinstance(value, UnknownValue))
 
     def manifests(self) -> list[Manifest]:
         """Return the possible manifests of the object; exactly one if all values are known."""
@@ -124,7 +124,7 @@ def unreadable(resources: Iterable[Resource]) -> Iterator[tuple[Resource, str]]:
             yield resource, "the provider renders the objects of a Helm release; use helm.sh/v4:Chart to review them"
         elif resource.type.startswith(_TYPE):
             for key in ("apiVersion", "kind"):
-                if isinstance(resource.properties.body.get(key), NotKnown):
+                if isinstance(resource.properties.body.get(key), UnknownValue):
                     yield resource, f"{key} is unknown"
 
 

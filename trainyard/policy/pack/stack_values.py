@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["NOT_KNOWN", "NotKnown", "Properties", "masked", "overlaps", "paths", "properties", "substituted"]
+__all__ = ["NOT_KNOWN", "Properties", "UnknownValue", "masked", "overlaps", "paths", "properties", "substituted"]
 
 _SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
 _SECRET: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
@@ -33,14 +33,14 @@ SUBSTITUTES: Final[tuple[Any, ...]] = ("(not known yet)", _ABSENT, True, 1_000_0
 """Substitutes of an unknown value: a finding that holds for all of them does not depend on the value."""
 
 
-class NotKnown:
+class UnknownValue:
     """The type of :data:`NOT_KNOWN`."""
 
     def __repr__(self) -> str:
         return "NOT_KNOWN"
 
 
-NOT_KNOWN: Final = NotKnown()
+NOT_KNOWN: Final = UnknownValue()
 """A value that is unknown until the deployment."""
 
 
@@ -85,13 +85,13 @@ def substituted(value: Any, substitute: Any) -> Any:
 
     List items are never removed: the paths of the following items would change.
     """
-    if isinstance(value, NotKnown):
+    if isinstance(value, UnknownValue):
         return None if substitute is _ABSENT else substitute
     if isinstance(value, Mapping):
         return {
             key: substituted(each, substitute)
             for key, each in value.items()
-            if not (substitute is _ABSENT and isinstance(each, NotKnown))
+            if not (substitute is _ABSENT and isinstance(each, UnknownValue))
         }
     return [substituted(each, substitute) for each in value] if isinstance(value, list) else value
 

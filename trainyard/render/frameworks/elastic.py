@@ -54,7 +54,7 @@ ELASTIC_NODES: Final = ShapeRule(
     "!(has(self.numNodes) && has(self.torch) && has(self.torch.elasticPolicy))",
     "numNodes should not be set if torch.elasticPolicy is configured",
     id="MLP-002",
-    fix="remove numNodes; minNodes and maxNodes of torch.elasticPolicy say how many nodes train",
+    fix="remove numNodes; minNodes and maxNodes of torch.elasticPolicy set the number of nodes",
     holds=lambda value: not ("numNodes" in value and "elasticPolicy" in value.get("torch", {})),
 )
 

@@ -41,7 +41,7 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
     summary = "The coscheduling plug-in."
     policy_model = CoschedulingPolicy
     schedulers = (COSCHEDULING_SCHEDULER,)
-    scheduler_names = "Names of the schedulers that have the coscheduling plug-in"
+    scheduler_names = "Names of schedulers with the coscheduling plug-in"
     metadata_prefixes = ("scheduling.",)
     child = Child("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
     member_label = COSCHEDULING_LABEL

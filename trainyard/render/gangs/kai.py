@@ -55,7 +55,7 @@ class Kai(GangScheduler[KaiPolicy]):
     policy_model = KaiPolicy
     added = "the KAI scheduler (#2628)"
     schedulers = (KAI_SCHEDULER,)
-    scheduler_names = "Names under which the KAI scheduler runs"
+    scheduler_names = "Scheduler names of KAI"
     metadata_prefixes = ("kai.scheduler/",)
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:

@@ -47,7 +47,7 @@ class Volcano(GangScheduler[VolcanoPolicy]):
     summary = "Volcano."
     policy_model = VolcanoPolicy
     schedulers = (VOLCANO_SCHEDULER,)
-    scheduler_names = "Names under which the Volcano scheduler runs"
+    scheduler_names = "Scheduler names of Volcano"
     metadata_prefixes = ("scheduling.", "volcano.sh/")
     child = Child("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=False)
     member_annotation = GROUP_NAME_ANNOTATION

@@ -32,7 +32,7 @@ _TIER_EXCLUSIVE: Final = ShapeRule(
     "!has(self.highestTierName) || !has(self.highestTierAllowed) || self.highestTierAllowed == 1",
     "highestTierAllowed and highestTierName exclude each other",
     id="PGP-002",
-    fix="keep one of them; beside a name, the number's default 1 does not count",
+    fix="keep one of them; the default number 1 beside a name is ignored",
     holds=lambda value: "highestTierName" not in value or value.get("highestTierAllowed", 1) == 1,
 )
 

@@ -11,24 +11,24 @@ from trainyard.policy.pack.stack_resources import KubernetesObject
 from trainyard.policy.review import platform_controller
 from trainyard.settings import StackSettings
 
-__all__ = ["SURROUNDING_KINDS", "StackSurroundings"]
+__all__ = ["CONTEXT_KINDS", "StackContext"]
 
 _NAMESPACE: Final = ("v1", "Namespace")
 _PLATFORM: Final = (PLATFORM_API_VERSION, "Platform")
 _TENANT_POLICY: Final = (PLATFORM_API_VERSION, "TenantPolicy")
-_SURROUNDING: Final = frozenset(
+_CONTEXT_TYPES: Final = frozenset(
     {
         *(_NAMESPACE, _PLATFORM, _TENANT_POLICY, ("scheduling.k8s.io/v1", "PriorityClass")),
         *((API_VERSION, "TrainingRuntime"), (API_VERSION, "ClusterTrainingRuntime")),
     }
 )
-SURROUNDING_KINDS: Final = frozenset(kind for _, kind in _SURROUNDING)
+CONTEXT_KINDS: Final = frozenset(kind for _, kind in _CONTEXT_TYPES)
 """Kinds that are part of the context of other objects."""
 
-_AUTHOR: Final = "whoever runs the program"
+_AUTHOR: Final = "user of the Pulumi program"
 
 
-class StackSurroundings:
+class StackContext:
     """Context of a stack's objects.
 
     Parameters
@@ -40,7 +40,7 @@ class StackSurroundings:
     """
 
     def __init__(self, settings: StackSettings | None, objects: Iterable[KubernetesObject]) -> None:
-        found = [each for each in objects if _type(each) in _SURROUNDING and not each.patch]
+        found = [each for each in objects if _type(each) in _CONTEXT_TYPES and not each.patch]
         self.world = World(settings, (each.manifests()[0] for each in found))
         platforms = [each for each in found if _type(each) == _PLATFORM]
         self._settings = settings

@@ -1,4 +1,4 @@
-package trainyard.lib.places
+package trainyard.lib.pod_templates
 
 import data.trainyard.lib.request
 import rego.v1
@@ -34,13 +34,13 @@ patches := request.list(request.spec, "runtimePatches")
 
 # Pod templates and their patches: entries {specPath, spec}; nested ones also have {path, metadata}, and templates of
 # pods have {counts}, whose product is the number of concurrent pods; a value that is not a number counts as nothing.
-pods := array.flatten([own, of_tasks, of_replicated_jobs, of_overrides, of_spec_overrides])
+pods := array.flatten([of_pod_or_job, of_tasks, of_replicated_jobs, of_overrides, of_spec_overrides])
 
-default own := []
+default of_pod_or_job := []
 
-own := [{"specPath": "spec", "spec": request.spec, "counts": []}] if request.kind == "Pod"
+of_pod_or_job := [{"specPath": "spec", "spec": request.spec, "counts": []}] if request.kind == "Pod"
 
-own := [entry] if {
+of_pod_or_job := [entry] if {
 	request.api_group == "batch"
 	entry := {
 		"specPath": "spec.template.spec",
