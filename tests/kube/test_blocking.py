@@ -96,7 +96,7 @@ async def test_text_is_the_message(api: FakeApi, within: In) -> None:
 
 
 async def test_throttling_is_waited_out(api: FakeApi, within: In) -> None:
-    answers = iter([error(429, "TooManyRequests", "slow down")])
+    answers = iter([error(429, "TooManyRequests", "slow down", Retry_After="0.01")])
     api.fault = lambda _, request: next(answers, None)
     assert (await within(lambda session: session.request("POST", PATH, config_map("a")))).status == 201
 
