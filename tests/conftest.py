@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -31,7 +32,13 @@ _RUNNING = pytest.StashKey[dict[str, ExitStack]]()
 """What stops a cluster, by the name of its fixture."""
 
 
+def pytest_configure() -> None:
+    gc.disable()  # Collection makes a million objects that stay.
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
     session.config.stash[_RUNNING] = {}
     session.config.stash[_LAST_USER] = {
         name: item.nodeid for item in session.items for name in getattr(item, "fixturenames", ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import logging
 import os
@@ -10,10 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 import pytest
 import yaml
@@ -41,6 +44,28 @@ def run(
 def trainyard(*arguments: str, env: Mapping[str, str], timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run the command line."""
     return run(sys.executable, "-m", "trainyard", *arguments, env=env, timeout=timeout)
+
+
+def in_process(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, which saves its start; an error with a traceback is raised."""
+    from trainyard.cli.app import main
+
+    code: str | int | None = 0
+    thresholds = gc.get_threshold()
+    with (
+        mock.patch.object(sys, "argv", ["trainyard", *arguments]),
+        mock.patch.dict(os.environ, env or {}),
+        redirect_stdout(io.StringIO()) as output,
+        redirect_stderr(io.StringIO()) as errors,
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            gc.set_threshold(*thresholds)  # main() raises them
+    assert code is None or isinstance(code, int), code
+    return subprocess.CompletedProcess(arguments, code or 0, output.getvalue(), errors.getvalue())
 
 
 def require(result: subprocess.CompletedProcess[str]) -> str:

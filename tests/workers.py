@@ -58,8 +58,10 @@ _FIRST: Final = (
     "tests/cluster_provider/test_embedded_cluster.py",
     "tests/compatibility/test_upstream.py",
     "tests/cluster/test_resume.py",
+    "tests/simulation/test_histories.py",
+    "tests/simulation/test_defects.py",
 )
-"""The units that take longest; they start first, so that both workers end at about the same time."""
+"""The units that take longest; they start first, so that all workers end at about the same time."""
 _WORKERS: Final = 2
 _MEMORY: Final = 6 << 30
 """Bytes that two clusters with everything on them need, and the tests beside them."""
@@ -78,11 +80,11 @@ def check_unit(fixture: str) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run the fast tests on every core, those on clusters in two workers, and files that somebody names in none."""
+    """Return the workers: one more than cores for the fast tests, two for those on clusters, none for named files."""
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return 0
     if not _on_clusters(config):
-        return os.cpu_count() or 1
+        return 1 + (os.cpu_count() or 1)  # a third of their time is waiting
     return _WORKERS if psutil.virtual_memory().total >= _MEMORY else 0
 
 
@@ -105,10 +107,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    if not _on_clusters(config):
-        return None
     config.option.loadscopereorder = False  # keep the order of the items
-    return _Units(config, log)
+    return _Units(config, log) if _on_clusters(config) else None
 
 
 def _on_clusters(config: pytest.Config) -> bool:

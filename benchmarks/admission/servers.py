@@ -22,7 +22,7 @@ from trainyard.cluster.health_probes import Probe, probe
 from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.kube import Client
-from trainyard.policy.api_session import Session
+from trainyard.kube.blocking import Session
 
 TENANT_USER, TENANT_GROUP = "ann@example.com", "tenants"
 _STARTED = 120.0

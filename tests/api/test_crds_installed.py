@@ -15,7 +15,8 @@ from tests.support import LiveCluster, require
 from trainyard.api import TrainJob, parse
 from trainyard.api.verdicts import decoded, violations
 from trainyard.errors import TrainyardError
-from trainyard.policy.api_session import ApiResponse, Session
+from trainyard.kube import Response
+from trainyard.kube.blocking import Session
 
 pytestmark = pytest.mark.cluster
 
@@ -58,11 +59,11 @@ def stored(server: Session) -> Iterator[Body]:
     server.request("DELETE", f"{job.address}/stored")
 
 
-def created(server: Session, kind: Kind, body: Mapping[str, Any]) -> ApiResponse:
+def created(server: Session, kind: Kind, body: Mapping[str, Any]) -> Response:
     return server.request("POST", kind.address, body, dry_run=True)
 
 
-def fault(case: Case, answer: ApiResponse) -> str | None:
+def fault(case: Case, answer: Response) -> str | None:
     """Return how an answer is not the one of the case; a refusal must point at the field."""
     if case.accepted or answer.status != 422:
         return None if case.accepted == answer.ok else f"{case}: {answer.status} {answer.message[:300]}"

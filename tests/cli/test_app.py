@@ -11,6 +11,7 @@ import pytest
 from typer.main import get_command
 
 from tests.kube.kubeconfigs import kubeconfig
+from tests.support import in_process
 from trainyard.cli.app import build
 
 WHOLE = get_command(build()).commands  # type: ignore[attr-defined]
@@ -55,8 +56,7 @@ def test_checking_loads_neither_the_network_nor_other_commands() -> None:
 )
 def test_unusable_credentials_are_told_with_path_and_fix(tmp_path: Path, user: dict[str, object], said: str) -> None:
     config = kubeconfig(tmp_path, "https://127.0.0.1:1", user)
-    command = [sys.executable, "-c", "from trainyard.cli import main; main()", "queues", "show"]
-    done = subprocess.run([*command, "--kubeconfig", str(config)], capture_output=True, text=True, check=False)
+    done = in_process("queues", "show", "--kubeconfig", str(config))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert done.stderr.startswith("Error: ")
     assert said in done.stderr

@@ -10,7 +10,8 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.bypass_objects import KINDS, OF_PODS, TENANT, Body, good
-from trainyard.policy.api_session import ApiResponse, Session
+from trainyard.kube import Response
+from trainyard.kube.blocking import Session
 
 __all__ = ["ATTEMPTS", "GROUPS", "Attempt", "Cluster", "load_attempts", "stack_settings"]
 
@@ -72,7 +73,7 @@ class Attempt:
         """What the answer must name: one of these; nothing where the request is to succeed."""
         return tuple(str(self.content["refused"]).split("|")) if "refused" in self.content else ()
 
-    def refused(self, answer: ApiResponse) -> bool:
+    def refused(self, answer: Response) -> bool:
         """Whether an answer is the refusal that is expected, and says why."""
         if answer.status not in (400, 403, 422):
             return False
@@ -98,7 +99,7 @@ class Cluster:
     def __init__(self, session: Session) -> None:
         self.session = session
 
-    def send(self, who: str, method: str, path: str, body: Any = None, *, patch: str = "merge-patch") -> ApiResponse:
+    def send(self, who: str, method: str, path: str, body: Any = None, *, patch: str = "merge-patch") -> Response:
         """Make a request in somebody's place."""
         groups = (*GROUPS[who], "system:authenticated")
         headers = [("Impersonate-User", f"{who}@example.com"), *(("Impersonate-Group", group) for group in groups)]
@@ -109,7 +110,7 @@ class Cluster:
         answer = self.session.request("GET", KINDS[kind].path(namespace, name))
         return dict(answer.body) if answer.ok else None
 
-    def create(self, who: str, name: str, called: str, **changes: Any) -> ApiResponse:
+    def create(self, who: str, name: str, called: str, **changes: Any) -> Response:
         """Create a good object in somebody's place."""
         kind, body = good(name, called, **changes)
         return self.send(who, "POST", KINDS[kind].path(body["metadata"].get("namespace", "")), body)
@@ -119,7 +120,7 @@ class Cluster:
         path = KINDS[kind].path(namespace, name)
         self.session.request("DELETE", f"{path}?gracePeriodSeconds=0&propagationPolicy=Background")
 
-    def try_it(self, attempt: Attempt) -> tuple[ApiResponse, bool]:
+    def try_it(self, attempt: Attempt) -> tuple[Response, bool]:
         """Make an attempt; return the answer, and whether everything is as it was."""
         content, who = attempt.content, attempt.who
         if "change" in content:
@@ -141,13 +142,13 @@ class Cluster:
         before = self._names("JobSet", TENANT)
         return self.send(who, "DELETE", path), self._names("JobSet", TENANT) == before
 
-    def make(self, attempt: Attempt) -> tuple[str, str, ApiResponse]:
+    def make(self, attempt: Attempt) -> tuple[str, str, Response]:
         """Create what an attempt creates; return kind and name with the answer."""
         kind, body = _wanted(attempt)
         answer = self._made(attempt, KINDS[kind].path(body["metadata"].get("namespace", "")), body)
         return kind, body["metadata"]["name"], answer
 
-    def _made(self, attempt: Attempt, path: str, body: Body) -> ApiResponse:
+    def _made(self, attempt: Attempt, path: str, body: Body) -> Response:
         content, who = attempt.content, attempt.who
         query = "?dryRun=All" if content.get("dry") else ""
         if content.get("how") == "apply":
@@ -155,7 +156,7 @@ class Cluster:
             return self.send(who, "PATCH", path, body, patch="apply-patch")
         return self.send(who, "POST", path + query, body)
 
-    def _changed(self, attempt: Attempt, kind: str, name: str) -> ApiResponse:
+    def _changed(self, attempt: Attempt, kind: str, name: str) -> Response:
         content, who = attempt.content, attempt.who
         path = KINDS[kind].path(TENANT, name)
         path += f"/{content['subresource']}" if "subresource" in content else ""

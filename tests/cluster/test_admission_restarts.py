@@ -18,14 +18,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import httpx2
 import pytest
 
 from tests.cluster.jobs import lasting, train_job
 from tests.conftest import live
 from tests.support import LiveCluster, awaited, environment, require, stack_file, trainyard
 from trainyard.errors import TrainyardError
-from trainyard.policy.api_session import ApiResponse, Session
+from trainyard.kube import Response, TransportError
+from trainyard.kube.blocking import Session
 from trainyard.policy.facts import platform_facts, policy_facts_in, tenant_facts
 
 pytestmark = pytest.mark.cluster
@@ -93,11 +93,11 @@ class Stream:
                     self.rejected.append(f"{name}: {answer.status} {answer.message}")
                 due, number = max(due + SECOND, time.monotonic()), number + 1
 
-    def _away(self, answer: ApiResponse) -> bool:
+    def _away(self, answer: Response) -> bool:
         alone = self.controllers < 2 and UNSERVED in answer.message
         return answer.status in NOT_READY or STARTING in answer.message or alone
 
-    def _sent(self, session: Session, name: str) -> ApiResponse:
+    def _sent(self, session: Session, name: str) -> Response:
         patches = [lasting("1s")]
         body = train_job(name, TENANT, "torch-distributed", nodes=1, accelerators=1, runtimePatches=patches)
         while True:
@@ -105,7 +105,7 @@ class Stream:
                 answer = session.request("POST", JOBS, body)
                 if not self._away(answer):
                     return answer
-            except httpx2.TransportError:
+            except TransportError:
                 pass
             time.sleep(0.02)
 
@@ -120,7 +120,7 @@ def restart(platform: LiveCluster) -> None:
         try:
             with Session(platform.kubeconfig) as session:
                 return session.request("GET", "/readyz").status == 200
-        except (TrainyardError, httpx2.TransportError):
+        except (TrainyardError, TransportError):
             return False
 
     awaited("an API server that is ready", ready, timeout=RECOVERY)

@@ -10,7 +10,8 @@ import pytest
 from tests.cluster.bypass import GROUPS, Attempt, Cluster, load_attempts
 from tests.cluster.bypass_objects import TENANT
 from tests.support import LiveCluster, awaited
-from trainyard.policy.api_session import ApiResponse, Session
+from trainyard.kube import Response
+from trainyard.kube.blocking import Session
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +31,7 @@ CARELESS = {
 """What somebody gave away: all but the policies themselves, which the API server lets no policy protect."""
 
 
-def required(answer: ApiResponse) -> ApiResponse:
+def required(answer: Response) -> Response:
     assert answer.ok, answer.message
     return answer
 

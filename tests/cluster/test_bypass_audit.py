@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.bypass import Cluster
 from tests.cluster.bypass_objects import POD_SPEC, TENANT
 from tests.support import LiveCluster, awaited
-from trainyard.policy.api_session import Session
+from trainyard.kube.blocking import Session
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,8 @@ import pytest
 from tests.cluster.bypass import Cluster
 from tests.cluster.bypass_objects import TENANT, good
 from tests.support import LiveCluster, awaited, require
-from trainyard.policy.api_session import ApiResponse, Session
+from trainyard.kube import Response
+from trainyard.kube.blocking import Session
 
 pytestmark = pytest.mark.cluster
 
@@ -130,7 +131,7 @@ def test_without_webhooks_the_other_controllers_work(without_webhooks: Cluster) 
         awaited("a pod of the default scheduler on a node", lambda: _node(cluster, "ordinary"))
 
 
-def accepted(answer: ApiResponse) -> None:
+def accepted(answer: Response) -> None:
     assert answer.ok, answer.message
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.controller.harness import runtime, train_job
@@ -67,14 +69,15 @@ def job_of(record: str, end: str, *, suspend: bool) -> Body:
     return {**body, **({"status": status} if status else {})}
 
 
-def rendered(job: Body) -> Rendered:
-    result = render(parse(TrainJob, job), parse(ClusterTrainingRuntime, runtime()), RenderContext())
+@cache
+def rendered_job_set(job: bytes) -> bytes:
+    result = render(parse(TrainJob, orjson.loads(job)), parse(ClusterTrainingRuntime, runtime()), RenderContext())
     assert isinstance(result, Rendered)
-    return result
+    return orjson.dumps(next(one for one in result.objects if one["kind"] == "JobSet"))
 
 
 def stored_job_set(job: Body, state: Body) -> Body:
-    body = as_created(next(one for one in rendered(job).objects if one["kind"] == "JobSet"), job)
+    body = as_created(orjson.loads(rendered_job_set(orjson.dumps(job))), job)
     body["metadata"] |= {"uid": JOB_SET_UID, "resourceVersion": "7"}
     body["spec"] = {**body["spec"], "suspend": bool(state.get("suspend"))}
     if "digest" in state:
@@ -118,7 +121,12 @@ def observed(
     return Observed(job, NOW, kept, confirmed, groups, inputs, created=created)
 
 
-def everything() -> Iterator[Observed]:
+@cache
+def everything() -> tuple[Observed, ...]:
+    return tuple(combinations())
+
+
+def combinations() -> Iterator[Observed]:
     flags = (False, True)
     for record, end, job_set, given, suspend, confirmed, gang in itertools.product(
         RECORDS, ENDS, JOB_SETS, GIVEN, flags, flags, flags
@@ -132,16 +140,13 @@ def everything() -> Iterator[Observed]:
             )
 
 
-ALL = list(everything())
-
-
 def test_there_are_thousands_of_combinations() -> None:
-    assert len(ALL) > 2_000
+    assert len(everything()) > 2_000
 
 
 def test_a_running_job_set_of_a_suspended_job_is_always_suspended() -> None:
     seen = 0
-    for each in ALL:
+    for each in everything():
         job_set = each.job_set
         if finished(each.train_job) or job_set is None or job_set["metadata"].get("deletionTimestamp"):
             continue
@@ -154,7 +159,7 @@ def test_a_running_job_set_of_a_suspended_job_is_always_suspended() -> None:
 
 
 def test_what_ended_is_only_cleaned_up() -> None:
-    for each in ALL:
+    for each in everything():
         if finished(each.train_job):
             assert isinstance(decide(each), lifecycle.Finish | lifecycle.Nothing)
             assert required_build(each) is None
@@ -162,7 +167,7 @@ def test_what_ended_is_only_cleaned_up() -> None:
 
 
 def test_a_job_set_is_created_only_where_none_was_recorded_or_a_recreation_is() -> None:
-    for each in ALL:
+    for each in everything():
         action = decide(each)
         if isinstance(action, lifecycle.Create) and not action.restore:
             status = each.train_job.get("status") or {}
@@ -173,7 +178,7 @@ def test_a_job_set_is_created_only_where_none_was_recorded_or_a_recreation_is() 
 
 
 def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_before_that() -> None:
-    for each in ALL:
+    for each in everything():
         status = each.train_job.get("status") or {}
         marked = bool(status.get("jobsStatus")) or "uid" in (status.get("jobSet") or {})
         remade = "remake" in (status.get("jobSet") or {})
@@ -190,7 +195,7 @@ def test_a_recorded_job_set_that_is_gone_for_certain_fails_the_job_and_never_bef
 
 def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active_or_the_deadline_has_passed() -> None:
     seen = set()
-    for each in ALL:
+    for each in everything():
         action = decide(each)
         if isinstance(action, lifecycle.Recreate):
             recorded = "remake" in ((each.train_job.get("status") or {}).get("jobSet") or {})
@@ -205,14 +210,14 @@ def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active
 
 
 def test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back() -> None:
-    for each in ALL:
+    for each in everything():
         job_set = each.job_set
         if job_set is not None and (each.suspended or (not job_set["spec"]["suspend"] and each.pod_groups)):
             assert required_build(each) is None
 
 
 def test_every_patch_and_delete_is_of_one_incarnation() -> None:
-    for each in ALL:
+    for each in everything():
         match decide(each):
             case lifecycle.Suspend(_, patch) | lifecycle.Adopt(_, patch):
                 assert patch["metadata"]["uid"] == JOB_SET_UID

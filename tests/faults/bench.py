@@ -12,7 +12,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,9 @@ from trainyard.cluster.state import ClusterState, ProgramFile
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import Configuration
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
-from trainyard.kube import Resource
+from trainyard.kube import Resource, Response
+from trainyard.kube.blocking import Session
 from trainyard.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SERVICE_ACCOUNTS
-from trainyard.policy.api_session import ApiResponse, Session
 
 __all__ = [
     "HOME",
@@ -61,7 +61,7 @@ Body = dict[str, Any]
 class RefusedError(AssertionError):
     """The API server refused a request of the test itself."""
 
-    def __init__(self, what: str, answer: ApiResponse) -> None:
+    def __init__(self, what: str, answer: Response) -> None:
         super().__init__(f"{what}: {answer.status} {answer.message}")
         self.answer = answer
 
@@ -132,7 +132,7 @@ class Api:
                 )
 
     @staticmethod
-    def _body(what: str, answer: ApiResponse) -> Body:
+    def _body(what: str, answer: Response) -> Body:
         if not answer.ok:
             raise RefusedError(what, answer)
         return dict(answer.body)
@@ -148,11 +148,14 @@ class Bench:
         Its files, as the helpers of the compatibility tests take them.
     parts
         Its programs by name, as they are started.
+    connections
+        Closes the connections of the tests.
     """
 
     server: Server
     parts: Mapping[str, ControlPlaneProcess]
     records: dict[str, process.ProcessRecord] = field(default_factory=dict)
+    connections: ExitStack = field(default_factory=ExitStack)
 
     def start(self, *names: str) -> None:
         """Start programs and wait until each is healthy."""
@@ -183,7 +186,9 @@ class Bench:
     @property
     def api(self) -> Api:
         """A new connection of the test."""
-        return Api(self.server.kubeconfig)
+        api = Api(self.server.kubeconfig)
+        self.connections.callback(api.session.close)
+        return api
 
     @property
     def url(self) -> str:
@@ -212,7 +217,8 @@ class Bench:
             "spec": {"expirationSeconds": seconds},
         }
         path = SERVICE_ACCOUNTS.path(namespace=HOME, name=account, subresource="token")
-        answer = self.api.session.request("POST", path, body)
+        with Session(self.server.kubeconfig) as session:
+            answer = session.request("POST", path, body)
         assert answer.ok, answer.message
         return str(answer.body["status"]["token"])
 
@@ -251,6 +257,7 @@ def bench(folder: Path) -> Iterator[Bench]:
         running.start("kube-controller-manager")
         yield running
     finally:
+        running.connections.close()
         running.stop("kube-controller-manager", "kube-apiserver", "etcd", grace=3.0)
 
 

@@ -132,6 +132,8 @@ class FakeApi:
             answer = self.fault(self, request)
             if answer is not None:
                 return answer
+        if request.path == "/version":
+            return web.json_response({"gitVersion": "v0.0.0"})
         path, namespace, name, sub = parse_path(request.path)
         if path.rsplit("/", 1)[-1] in self.unserved:
             return web.Response(status=404, text="404 page not found\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from typer.testing import CliRunner
 from trainyard.cli.app import build
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.kube import Response
 from trainyard.policy import load_rules
-from trainyard.policy.api_session import ApiResponse
 from trainyard.policy.apiserver import _evaluation
 from trainyard.policy.cases import Case, CaseContent, Evaluation, Verdict, compare
 from trainyard.policy.scratch import Scratch
@@ -28,6 +29,10 @@ def case(rule_id: str = "QUE-001", verdict: Verdict = Verdict.DENY, *paths: str)
     return Case(RULES[rule_id], "a-case", verdict, content, Path("cases.yaml"))
 
 
+def response(status: int, body: Mapping[str, Any], *warnings: str) -> Response:
+    return Response(status, json.dumps(body).encode(), warnings)
+
+
 def warning(text: str) -> str:
     return f"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': {text}"
 
@@ -39,33 +44,31 @@ def denial(text: str) -> dict[str, Any]:
 
 
 def test_every_violation_is_read_from_the_warnings() -> None:
-    answer = ApiResponse(
-        422, denial("QUE-001 a: x"), (warning("QUE-001 a, b[c/d]: x"), warning("QUE-001 e: y"), "other")
-    )
+    answer = response(422, denial("QUE-001 a: x"), warning("QUE-001 a, b[c/d]: x"), warning("QUE-001 e: y"), "other")
     evaluation = _evaluation(case(), answer)
     assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"a", "b[c/d]", "e"})
 
 
 def test_a_warning_without_denial_is_a_warning() -> None:
-    assert _evaluation(case(), ApiResponse(201, {}, (warning("QUE-001 a: x"),))).verdict is Verdict.WARN
+    assert _evaluation(case(), response(201, {}, warning("QUE-001 a: x"))).verdict is Verdict.WARN
 
 
 def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
     text = "QUE-001 parameters: Platform is missing; name a queue"
-    evaluation = _evaluation(case(), ApiResponse(422, denial(text), (warning(text),)))
+    evaluation = _evaluation(case(), response(422, denial(text), warning(text)))
     assert (evaluation.verdict, evaluation.paths) == (Verdict.DENY, {"parameters"})
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        ApiResponse(403, {"message": "pods is forbidden: User cannot create resource"}, ()),
-        ApiResponse(422, {"message": "Pod is invalid: spec.containers: Required value"}, ()),
-        ApiResponse(201, {}, (warning("expression 'x' resulted in error: no such key"),)),
-        ApiResponse(201, {}, (warning("TEN-001 a: another rule"),)),
+        response(403, {"message": "pods is forbidden: User cannot create resource"}),
+        response(422, {"message": "Pod is invalid: spec.containers: Required value"}),
+        response(201, {}, warning("expression 'x' resulted in error: no such key")),
+        response(201, {}, warning("TEN-001 a: another rule")),
     ],
 )
-def test_an_answer_that_is_not_the_rules_is_no_judgement(answer: ApiResponse) -> None:
+def test_an_answer_that_is_not_the_rules_is_no_judgement(answer: Response) -> None:
     assert _evaluation(case(), answer).verdict is None
 
 
@@ -74,7 +77,7 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         {"message": "Invalid value: MLP-001: Only one", "field": "spec.mlPolicy"},
         {"message": "Required", "field": "spec"},
     ]
-    answer = ApiResponse(422, {"message": "invalid", "details": {"causes": causes}}, ())
+    answer = response(422, {"message": "invalid", "details": {"causes": causes}})
     assert _evaluation(case("MLP-001"), answer) == Evaluation(Verdict.DENY, frozenset({"spec.mlPolicy"}))
 
 

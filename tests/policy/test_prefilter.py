@@ -8,17 +8,14 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from trainyard.data import data_folder
-from trainyard.policy import Rule, load_rules
+from tests.policy.shipped import CASES, POLICIES, RULES
+from trainyard.policy import Rule
 from trainyard.policy.admission_rule import RuleInput
-from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, Verdict, load_world, spec_of
 from trainyard.policy.prefilter import Prefilter
 
-POLICIES = data_folder("policies")
-RULES = load_rules(POLICIES)
 WORLD = load_world(POLICIES)
-REFUSED = [case for case in load_cases(POLICIES, RULES) if case.rule.mentions and case.verdict is not Verdict.ALLOW]
+REFUSED = [case for case in CASES if case.rule.mentions and case.verdict is not Verdict.ALLOW]
 
 
 def request(**fields: Any) -> dict[str, Any]:

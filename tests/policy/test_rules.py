@@ -6,17 +6,13 @@ import re
 
 import pytest
 
-from trainyard.data import data_folder
-from trainyard.policy import Rule, load_rules
+from tests.policy.shipped import CASES, POLICIES, RULES
+from trainyard.policy import Rule
 from trainyard.policy.admission_rule import Gate
-from trainyard.policy.case_files import load_cases, shared_bases
+from trainyard.policy.case_files import shared_bases
 from trainyard.policy.cases import Case, Verdict
 from trainyard.reference.admission_rules import reference
 from trainyard.settings.platform import PolicyState
-
-POLICIES = data_folder("policies")
-RULES = load_rules(POLICIES)
-CASES = load_cases(POLICIES, RULES)
 
 RELEASED = {
     "ACC-001": "tenancy",

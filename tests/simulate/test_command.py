@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.simulate.world import SMALL
-from tests.support import trainyard
+from tests.support import in_process
 
 
 @pytest.mark.parametrize(
@@ -26,8 +25,7 @@ def test_a_usage_error_exits_2_without_a_traceback(
     path = tmp_path / "scenario.yaml"
     if content is not None:
         path.write_text(yaml.safe_dump(content))
-    env = {**os.environ, "TRAINYARD_STATE_HOME": str(tmp_path / "state")}
-    result = trainyard("simulate", str(path), *options, env=env)
+    result = in_process("simulate", str(path), *options, env={"TRAINYARD_STATE_HOME": str(tmp_path / "state")})
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
@@ -40,8 +38,8 @@ def test_a_cluster_that_no_replay_made_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "clusters" / "local"
     folder.mkdir(parents=True, mode=0o700)
     (folder / "cluster.json").write_text("{}")
-    env = {**os.environ, "TRAINYARD_STATE_HOME": str(tmp_path / "state")}
-    result = trainyard("simulate", str(path), "--name", "local", env=env)
+    env = {"TRAINYARD_STATE_HOME": str(tmp_path / "state")}
+    result = in_process("simulate", str(path), "--name", "local", env=env)
     assert result.returncode == 2
     assert "was not created by a replay" in result.stderr
     assert (folder / "cluster.json").read_text() == "{}"

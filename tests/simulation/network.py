@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
+from multidict import CIMultiDict
 
 from tests.simulation.api_server import ApiServer, Call, Event, RefusedError, decode
 from tests.simulation.virtual_time import VirtualTimeLoop
@@ -208,13 +209,13 @@ class _Session:
         *,
         params: Mapping[str, str] | None = None,
         data: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Sequence[tuple[str, str]] = (),
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's signature
         **options: Any,
     ) -> _Response:
         parts = urlsplit(url)
         link = self._network.links[parts.hostname or ""]
-        sent = headers or {}
+        sent = CIMultiDict(headers)
         try:
             call = decode(
                 method,
@@ -242,7 +243,7 @@ class _Response:
         self, status: int, body: bytes, *, reason: str = "OK", wait: int | None = None, content: Any = None
     ) -> None:
         self.status, self.reason, self.content = status, reason, content
-        self.headers = {} if wait is None else {"Retry-After": str(wait)}
+        self.headers = CIMultiDict({} if wait is None else {"Retry-After": str(wait)})
         self._body = body
 
     async def read(self) -> bytes:

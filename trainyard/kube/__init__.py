@@ -8,6 +8,7 @@ from trainyard.kube.event_recorder import EventRecorder
 from trainyard.kube.informer import Informer
 from trainyard.kube.leader import LeaderElector, LeadershipLostError
 from trainyard.kube.resource import Key, Object, Resource, controller_of, key_of, uid_of, version_of
+from trainyard.kube.response import Response
 from trainyard.kube.store import Change, Store
 from trainyard.kube.work_queue import QueueClosedError, WorkQueue
 
@@ -28,6 +29,7 @@ __all__ = [
     "Object",
     "QueueClosedError",
     "Resource",
+    "Response",
     "Store",
     "TransportError",
     "WatchBrokenError",

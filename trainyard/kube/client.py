@@ -12,8 +12,9 @@ from typing import Any
 from trainyard.kube import credentials
 from trainyard.kube.api_errors import ApiError
 from trainyard.kube.resource import Object, Resource
+from trainyard.kube.response import Response
 from trainyard.kube.stream import WatchEvent, events
-from trainyard.kube.transport import JSON, Transport
+from trainyard.kube.transport import JSON, Headers, Transport
 
 __all__ = ["Client", "Listing"]
 
@@ -369,9 +370,24 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Object:
-        """Send any request with a JSON response and return the response."""
+        """Send any request with a JSON response and return its object."""
         return await self._transport.request(
             method, path, resource=resource, body=body, query=query, content_type=content_type
+        )
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        headers: Headers = (),
+    ) -> Response:
+        """Send any request and return the response, with its warnings, whatever its status."""
+        return await self._transport.exchange(
+            method, path, body=body, query=query, content_type=content_type, headers=headers
         )
 
 

@@ -6,24 +6,29 @@ import asyncio
 import copy
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import orjson
 
-from trainyard.kube.api_errors import ApiError, CredentialsError, FencedError, TransportError
+from trainyard.kube.api_errors import CredentialsError, FencedError, TransportError
 from trainyard.kube.credentials import Connection, Credential
 from trainyard.kube.decoding import decoded
 from trainyard.kube.resource import Object, Resource
+from trainyard.kube.response import Response, warning_texts
 
-__all__ = ["JSON", "Transport"]
+__all__ = ["JSON", "Headers", "Transport"]
+
+Headers = Sequence[tuple[str, str]]
 
 JSON = "application/json"
 _READS = ("GET", "HEAD")
 _LEAST_SECONDS = 0.5
 _IDLE_SECONDS = 15.0
+_HEADER_BYTES = 1 << 16
+"""Longest header: the API server sends warnings of 4,096 characters in total, each of up to 4 bytes."""
 
 
 class Transport:
@@ -90,11 +95,30 @@ class Transport:
         content_type: str = JSON,
         accept: str | None = None,
     ) -> Object:
-        """Send one request, retry it while the server throttles, and return the decoded response."""
+        """Return the object of a successful response; raise the error of another one."""
+        headers = [("Accept", accept)] if accept else []
+        response = await self.exchange(
+            method, path, resource=resource, body=body, query=query, content_type=content_type, headers=headers
+        )
+        if not response.ok:
+            raise response.error
+        return _object(response.payload, f"{method} {path}")
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        resource: Resource | None = None,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        headers: Headers = (),
+    ) -> Response:
+        """Send one request, retry it while the server throttles, and return the response whatever its status."""
         data = None if body is None else orjson.dumps(body)
-        headers = {"Content-Type": content_type} if data is not None else {}
-        if accept:
-            headers["Accept"] = accept
+        if data is not None:
+            headers = [("Content-Type", content_type), *headers]
         if method in _READS:  # no total limit: a long page over a slow link takes long, but data keeps arriving
             limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=self._timeout)
         else:
@@ -102,21 +126,18 @@ class Transport:
         deadline = time.monotonic() + self._patience
         while True:
             async with self._slots:
-                response = await self._send(
+                received = await self._send(
                     method, path, resource, query=query, data=data, headers=headers, limits=limits
                 )
                 try:
-                    payload = await response.read()
+                    response = _response(received, await received.read())
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
                     raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}") from error
                 finally:
-                    response.release()
-            if response.status < 400:
-                return _object(payload, f"{method} {path}")
-            api_error = _api_error(response, payload)
-            wait = api_error.retry_after
-            if api_error.status != 429 or wait is None or time.monotonic() + wait > deadline:
-                raise api_error
+                    received.release()
+            wait = response.retry_after
+            if response.status != 429 or wait is None or time.monotonic() + wait > deadline:
+                return response
             await asyncio.sleep(wait)
 
     @asynccontextmanager
@@ -127,12 +148,12 @@ class Transport:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout)
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._send("GET", path, resource, query=query, data=None, headers={}, limits=limits)
+                response = await self._send("GET", path, resource, query=query, data=None, headers=(), limits=limits)
         except TimeoutError as error:
             raise TransportError(f"GET {path}: no response within {self._timeout:g} s") from error
         try:
             if response.status != 200:
-                raise _api_error(response, await response.read())
+                raise _response(response, await response.read()).error
             yield response.content
         finally:
             response.close()
@@ -145,7 +166,7 @@ class Transport:
         *,
         query: Mapping[str, str] | None,
         data: bytes | None,
-        headers: Mapping[str, str],
+        headers: Headers,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         credentials = self._connection.credentials
@@ -176,14 +197,14 @@ class Transport:
             total = min(left, limits.total)
             query = {**(query or {}), "timeout": f"{total:.3f}s"}
             limits = aiohttp.ClientTimeout(total=total, ceil_threshold=math.inf)
-        bearer = {"Authorization": f"Bearer {presented.token}"} if presented.token else {}
+        bearer = [("Authorization", f"Bearer {presented.token}")] if presented.token else []
         try:
             response = await self._session().request(
                 method,
                 self._connection.server + path,
                 params=query,
                 data=parts["data"],
-                headers={**parts["headers"], **bearer},
+                headers=[*parts["headers"], *bearer],
                 timeout=limits,
                 ssl=presented.tls if presented.tls is not None else True,
             )
@@ -198,7 +219,14 @@ class Transport:
             # Idle connections are closed before a request times out: when all connections go dead at once, the idle
             # ones are closed before the first requests fail, so no retry uses a dead connection.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
-            self._sessions.append(aiohttp.ClientSession(connector=connector, headers=self._headers))
+            self._sessions.append(
+                aiohttp.ClientSession(
+                    connector=connector,
+                    headers=self._headers,
+                    max_line_size=_HEADER_BYTES,
+                    max_field_size=_HEADER_BYTES,
+                )
+            )
         return self._sessions[0]
 
 
@@ -212,17 +240,11 @@ def _object(payload: bytes, request: str) -> Object:
     return body
 
 
-def _api_error(response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
-    try:
-        status = orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        status = None
-    if not isinstance(status, dict):
-        status = {"message": payload[:500].decode(errors="replace").strip()}
+def _response(received: aiohttp.ClientResponse, payload: bytes) -> Response:
     retry_after: float | None
     try:
-        retry_after = float(response.headers["Retry-After"])
+        retry_after = float(received.headers["Retry-After"])
     except (KeyError, ValueError):
-        retry_after = 1.0 if response.status == 429 else None
-    reason = status.get("reason") or response.reason or "Unknown"
-    return ApiError(response.status, str(reason), str(status.get("message") or ""), retry_after=retry_after)
+        retry_after = 1.0 if received.status == 429 else None
+    warnings = warning_texts(received.headers.getall("Warning", ()))
+    return Response(received.status, payload, warnings, received.reason or "", retry_after)

@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
+from trainyard.errors import TrainyardError
+from trainyard.kube import ApiError, Response
+from trainyard.kube.blocking import Session, wait_for
 from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
-from trainyard.policy.api_session import ApiResponse, Session, wait_for
 from trainyard.policy.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
@@ -98,12 +100,21 @@ class ApiServerEngine:
         made: list[str] = []
         try:
             for path, body in objects:
-                self._session.create(path, body)
+                self._create(path, body)
                 made.append(f"{path}/{body['metadata']['name']}")
             yield
         finally:
             for path in reversed(made):
                 self._session.request("DELETE", path)
+
+    def _create(self, path: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._session.create(path, body)
+        except ApiError as error:
+            raise TrainyardError(
+                f"{body['kind']} {body['metadata']['name']} was refused: {error.message}",
+                fix="run the cases on a cluster where nothing else is installed",
+            ) from error
 
     @contextmanager
     def _namespaces(self, cases: Sequence[Case], world: World) -> Iterator[list[str]]:
@@ -184,9 +195,9 @@ class ApiServerEngine:
                 old = request.old_object
                 if old is None or request.error or any(request.starts_like(other) for other in made):
                     continue
-                answer = self._session.request("POST", request.collection, old)
-                if not answer.ok:
-                    request.error = f"oldObject was rejected: {answer.message}"
+                response = self._session.request("POST", request.collection, old)
+                if not response.ok:
+                    request.error = f"oldObject was rejected: {response.message}"
                     continue
                 made.append(request)
                 if request.terminating:
@@ -266,7 +277,7 @@ class _Request:
         """Whether another case has created the same old object."""
         return self.item == other.item and self.old_object == other.old_object
 
-    def send(self) -> ApiResponse:
+    def send(self) -> Response:
         user = self.case.content.user
         groups = (*user.groups, self._users, "system:authenticated")
         headers = [("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in groups)]
@@ -321,25 +332,25 @@ def _fits(match: Match, kind: tuple[str | None, str | None], operation: str) -> 
     return (match.api_version, match.kind) == kind and operation in match.operations
 
 
-def _evaluation(case: Case, answer: ApiResponse) -> Evaluation:
+def _evaluation(case: Case, response: Response) -> Evaluation:
     if case.content.refused:
         # The expected finding applies where no schema precedes the rule.
-        if answer.status in (400, 422):
+        if response.status in (400, 422):
             return Evaluation(case.verdict, frozenset(case.content.paths))
-        return Evaluation(None, error=f"the schema does not reject it: {answer.status} {answer.message}")
+        return Evaluation(None, error=f"the schema does not reject it: {response.status} {response.message}")
     paths: set[str] = set()
-    for text in (match[1] for warning in answer.warnings if (match := _WARNED.match(warning))):
+    for text in (match[1] for warning in response.warnings if (match := _WARNED.match(warning))):
         rule, named = findings_of(text)
         if rule != case.rule.id:
             return Evaluation(None, error=f"the rule could not be evaluated: {text}")
         paths |= named
-    if answer.ok:
+    if response.ok:
         return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
     if case.rule.gate is Gate.CRD:
-        causes = answer.body.get("details", {}).get("causes", [])
+        causes = response.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
-        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, error=answer.message)
-    denied = _DENIED.search(answer.message)
+        return Evaluation(Verdict.DENY, fields) if fields else Evaluation(None, error=response.message)
+    denied = _DENIED.search(response.message)
     if denied is None:
-        return Evaluation(None, frozenset(paths), error=answer.message)
+        return Evaluation(None, frozenset(paths), error=response.message)
     return Evaluation(Verdict.DENY, frozenset(paths))

@@ -11,8 +11,8 @@ from typing import Any
 
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
+from trainyard.kube.blocking import Session
 from trainyard.policy.admission_rule import Gate
-from trainyard.policy.api_session import Session
 from trainyard.policy.apiserver import ApiServerEngine
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, CaseResult, Engine, World, compare, load_world

@@ -1,4 +1,8 @@
-"""Edit single values of a YAML text, preserving all other lines and comments."""
+"""Edit single values of a YAML text, preserving all other lines and comments.
+
+Lines are edited at the positions that the parser reports. A round trip (ruamel.yaml) writes the whole file again with
+one indentation and one width, and it attaches a comment to the key above, so comments follow the wrong entry.
+"""
 
 from __future__ import annotations
 

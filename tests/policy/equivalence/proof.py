@@ -15,9 +15,9 @@ from tests.policy.equivalence.judged import Judged
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
+from trainyard.kube.blocking import Session
 from trainyard.manifests.documents import Source
 from trainyard.policy.admission_rule import Gate
-from trainyard.policy.api_session import Session
 from trainyard.policy.case_files import load_cases
 from trainyard.policy.cases import Case, load_world
 from trainyard.policy.check.sources import Manifest

@@ -18,8 +18,9 @@ from typing import Any, Final
 from tests.policy.equivalence.generator import Start, Subject
 from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
+from trainyard.kube import Response
+from trainyard.kube.blocking import Session, wait_for
 from trainyard.policy.admission_rule import Match, Rule
-from trainyard.policy.api_session import ApiResponse, Session, wait_for
 from trainyard.policy.apiserver import findings_of
 from trainyard.policy.facts import platform_facts, tenant_facts
 from trainyard.policy.scratch import ADMISSION, Placed, Scratch
@@ -310,7 +311,7 @@ class Stage:
             judged.problem = f"refused by something else: {answer.message}"
         return judged
 
-    def _sent(self, judged: Judged, mode: str) -> ApiResponse | None:
+    def _sent(self, judged: Judged, mode: str) -> Response | None:
         subject = judged.subject
         name, before = self.name(subject), None
         if subject.start is not None:
@@ -343,7 +344,7 @@ class Stage:
             return None
         return answer
 
-    def _read(self, judged: Judged, answer: ApiResponse) -> frozenset[Finding]:
+    def _read(self, judged: Judged, answer: Response) -> frozenset[Finding]:
         """Return the violations that the warnings name."""
         found = set()
         lost = not self._brief and _CONTROL.search(json.dumps(answer.body if answer.ok else judged.sent))
@@ -385,7 +386,7 @@ def _briefly(rule: Rule) -> Rule:
     return rule.model_copy(update={"cel": cel, "fix": "-", "title": "-"})
 
 
-def _shape_rules(answer: ApiResponse) -> frozenset[str]:
+def _shape_rules(answer: Response) -> frozenset[str]:
     causes = answer.body.get("details", {}).get("causes", []) if isinstance(answer.body.get("details"), dict) else []
     texts = [str(cause.get("message", "")) for cause in causes]
     return frozenset(rule for text in texts for rule in re.findall(r"\b([A-Z]{3}-[0-9]{3})\b", text))

@@ -14,9 +14,9 @@ from tests.policy.equivalence.comparison import Tally
 from tests.policy.equivalence.proof import prove
 from tests.support import LiveCluster
 from trainyard.cluster.toolchain import program_path
+from trainyard.kube.blocking import Session
 from trainyard.policy import load_rules
 from trainyard.policy.admission_rule import Gate
-from trainyard.policy.api_session import Session
 
 pytestmark = pytest.mark.cluster
 
