@@ -24,7 +24,7 @@ from benchmarks.commands import spent
 from benchmarks.policy import STACK, manifest, write_corpus
 from benchmarks.recording import publish
 from trainyard.cluster.toolchain import program_path
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import namespace_labels, platform_object, tenant_policy
 from trainyard.settings import StackSettings, load_stack
 

@@ -27,7 +27,7 @@ from benchmarks.recording import ROOT
 from trainyard.cluster.go import PROFILE
 from trainyard.cluster.toolchain import program_path
 from trainyard.policy.check.sources import read_sources
-from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.settings import load_stack
 
 FILE = ROOT / "toolchain" / "opa" / PROFILE

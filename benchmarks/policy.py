@@ -31,12 +31,12 @@ from trainyard.cluster.toolchain import program_path
 from trainyard.policy.check.checker import Checker
 from trainyard.policy.check.sources import Sources, read_sources
 from trainyard.policy.check.world import World
-from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.local_server import OpaServer
-from trainyard.policy.opa.opa_client import OpaClient
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.opa_client import OpaClient
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings import StackSettings, load_stack
 
 NAME = "policy-check"

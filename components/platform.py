@@ -9,7 +9,7 @@ import pulumi
 
 from components.common.declaration import Declaration
 from components.common.objects import Component
-from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
+from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
 from trainyard.policy.stack_objects import platform_object
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import PriorityClassSettings

@@ -24,9 +24,9 @@ from components.common.rbac import (
 from components.common.workload import namespace
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.controller.permissions import KEYS_ROLE
-from trainyard.policy.facts import tenant_facts
+from trainyard.policy.engines.vap.facts import tenant_facts
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.stack_objects import default_queue, namespace_labels, tenant_policy
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings

@@ -11,8 +11,8 @@ from benchmarks.admission.calls import Caller, Said
 from benchmarks.admission.scene import tenant, timed
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.cases import Case, CaseContent
+from trainyard.policy.testing.case_files import load_cases
+from trainyard.policy.testing.cases import Case, CaseContent
 
 _MADE = re.compile(r"\b([A-Z]{3}-[0-9]{3}) (?:JobSet|PodGroup) ")
 _PLAIN = CaseContent(about="", object={})

@@ -13,7 +13,7 @@ from trainyard.controller.configuration import SERVING_SECRET, Certificate, Conf
 from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.data import project_root
 from trainyard.policy import admission_objects, load_rules
-from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
+from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
 from trainyard.settings.platform import PolicySettings
 
 _DEFAULTER, _VALIDATOR = "defaulter.trainer.kubeflow.org", "validator.trainer.kubeflow.org"

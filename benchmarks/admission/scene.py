@@ -16,9 +16,9 @@ from trainyard.api import crds
 from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.data import data_folder
 from trainyard.kube import ApiError, Client, Resource
-from trainyard.policy.cases import World, load_world
-from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.testing.cases import World, load_world
 from trainyard.settings.versions import supported_versions
 from trainyard.upstream import without_descriptions
 

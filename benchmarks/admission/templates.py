@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from trainyard.api.constants import API_VERSION, PLATFORM_API_VERSION, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.data import data_folder
-from trainyard.policy.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
-from trainyard.policy.plugins import CHILDREN
-from trainyard.policy.rule_catalog import rule_folders
-from trainyard.policy.validating_admission_policies import TENANT_LABEL, rule_state
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, rule_state
+from trainyard.policy.rules.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
+from trainyard.policy.rules.plugins import CHILDREN
+from trainyard.policy.rules.rule_catalog import rule_folders
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 TARGET: Final = "admission.k8s.gatekeeper.sh"

@@ -19,9 +19,9 @@ from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicySe
 from trainyard.data import data_folder, project_root
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
-from trainyard.policy.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
+from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
+from trainyard.policy.engines.vap.validating_admission_policies import rule_state
 from trainyard.policy.stack_objects import policy_settings
-from trainyard.policy.validating_admission_policies import rule_state
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.versions import PROGRAMS

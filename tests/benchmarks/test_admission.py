@@ -13,8 +13,8 @@ from benchmarks.admission.report import percentile, ratios, summary, table
 from benchmarks.admission.scene import resource_of
 from benchmarks.admission.templates import entry_point, gatekeeper_objects, kind_of, library, webhook_rules
 from trainyard.policy import load_rules
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.cases import Verdict
+from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.testing.cases import Verdict
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 RULES = {rule.id: rule for rule in load_rules()}

@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks.gator import figures_of, findings, known_to_gator
 from benchmarks.policy import STACK
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.settings import load_stack
 
 

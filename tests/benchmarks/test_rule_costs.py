@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.rule_costs import MANIFESTS, questions, table
-from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.bundle import build_bundle
 
 
 def test_the_dearest_rule_comes_first() -> None:

@@ -26,7 +26,7 @@ from tests.support import LiveCluster, awaited, environment, require, stack_file
 from trainyard.errors import TrainyardError
 from trainyard.kube import Response, TransportError
 from trainyard.kube.blocking import Session
-from trainyard.policy.facts import platform_facts, policy_facts_in, tenant_facts
+from trainyard.policy.engines.vap.facts import platform_facts, policy_facts_in, tenant_facts
 
 pytestmark = pytest.mark.cluster
 

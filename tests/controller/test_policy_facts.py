@@ -13,7 +13,7 @@ from tests.kube.fake_api import FakeApi, error, eventually
 from trainyard.controller.policy_facts import PolicyFacts
 from trainyard.controller.resources import PLATFORMS, TENANT_POLICIES
 from trainyard.kube import Backoff, Informer
-from trainyard.policy.facts import TENANT_FACTS, platform_facts, tenant_facts
+from trainyard.policy.engines.vap.facts import TENANT_FACTS, platform_facts, tenant_facts
 
 NAMESPACES = "/api/v1/namespaces"
 POLICIES = "/apis/trainyard.dev/v1alpha1/tenantpolicies"

@@ -26,7 +26,7 @@ from trainyard.controller.resources import (
 )
 from trainyard.kube import Resource
 from trainyard.kube.kinds import NAMESPACES
-from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.bundle import build_bundle
 
 pytestmark = pytest.mark.cluster
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")

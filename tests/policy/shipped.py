@@ -6,7 +6,7 @@ from typing import Final
 
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.case_files import load_cases
+from trainyard.policy.testing.case_files import load_cases
 
 __all__ = ["CASES", "POLICIES", "RULES"]
 

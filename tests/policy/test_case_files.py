@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.case_files import load_cases, shared_bases
-from trainyard.policy.cases import Case, Verdict
-from trainyard.policy.rule_catalog import load_rules
-from trainyard.policy.rule_scaffold import new_rule
+from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.testing.case_files import load_cases, shared_bases
+from trainyard.policy.testing.cases import Case, Verdict
+from trainyard.policy.testing.rule_scaffold import new_rule
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"nodeName": "a"}}
 

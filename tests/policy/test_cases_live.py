@@ -11,9 +11,9 @@ import yaml
 from tests.support import LiveCluster, require
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.rule_scaffold import new_rule
+from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.testing.case_files import load_cases
+from trainyard.policy.testing.rule_scaffold import new_rule
 
 pytestmark = pytest.mark.cluster
 

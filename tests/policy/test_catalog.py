@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.rule_catalog import load_rules
-from trainyard.policy.rule_scaffold import new_rule
+from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.testing.case_files import load_cases
+from trainyard.policy.testing.rule_scaffold import new_rule
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.kube import Response
 from trainyard.policy import load_rules
-from trainyard.policy.apiserver import _evaluation
-from trainyard.policy.cases import Case, CaseContent, Evaluation, Verdict, compare
-from trainyard.policy.scratch import Scratch
-from trainyard.policy.testing import EngineReport, run_cases
+from trainyard.policy.testing.apiserver import _evaluation
+from trainyard.policy.testing.case_run import EngineReport, run_cases
+from trainyard.policy.testing.cases import Case, CaseContent, Evaluation, Verdict, compare
+from trainyard.policy.testing.scratch import Scratch
 from trainyard.settings.platform import PolicyState
 
 RULES = {rule.id: rule for rule in load_rules()}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.api.tenancy import PlatformSpec, TenantPolicySpec
-from trainyard.policy.facts import FACTS_PREFIX, platform_facts, policy_facts_in, tenant_facts
+from trainyard.policy.engines.vap.facts import FACTS_PREFIX, platform_facts, policy_facts_in, tenant_facts
 
 
 def short(facts: dict[str, str]) -> dict[str, str]:

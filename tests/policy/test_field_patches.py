@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.policy.field_patches import Patch, patched
+from trainyard.policy.testing.field_patches import Patch, patched
 
 BODY: dict[str, Any] = {
     "metadata": {"labels": {"example.com/team": "a"}},

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from trainyard.errors import TrainyardError
+from trainyard.policy.engines.opa import OpaAddress, OpaClient, OpaServer, build_bundle
 from trainyard.policy.gate import NO_DECISION, Gate, GateDecision
-from trainyard.policy.opa import OpaAddress, OpaClient, OpaServer, build_bundle
 from trainyard.policy.review import DecisionUnavailableError, Review
 from trainyard.settings.platform import PolicySettings
 

@@ -8,8 +8,8 @@ import pytest
 
 from trainyard.errors import TrainyardError
 from trainyard.policy import load_rules
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.opa.bundle import Bundle, build_bundle, bundle_files, package_name, verify_bundle
+from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, bundle_files, package_name, verify_bundle
+from trainyard.policy.rules.admission_rule import Gate
 
 
 def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from trainyard.policy.opa.opa_client import DecisionUnavailableError, OpaAddress, OpaClient
+from trainyard.policy.engines.opa.opa_client import DecisionUnavailableError, OpaAddress, OpaClient
 
 WHOLE: dict[str, Any] = {
     "allowed": True, "violations": [], "warnings": [], "audits": [], "undecided": [], "exempted": [],

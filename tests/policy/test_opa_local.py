@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from trainyard.policy.opa.socket_client import SocketClient
+from trainyard.policy.engines.opa.socket_client import SocketClient
 from trainyard.policy.review import DecisionUnavailableError
 
 WHOLE: dict[str, Any] = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy import Rule
-from trainyard.policy.admission_rule import RuleInput
-from trainyard.policy.cases import Case, Verdict, load_world, spec_of
 from trainyard.policy.prefilter import Prefilter
+from trainyard.policy.rules.admission_rule import RuleInput
+from trainyard.policy.testing.cases import Case, Verdict, load_world, spec_of
 
 WORLD = load_world(POLICIES)
 REFUSED = [case for case in CASES if case.rule.mentions and case.verdict is not Verdict.ALLOW]

@@ -12,7 +12,7 @@ import yaml
 from tests.golden import assert_golden
 from tests.policy.rego.documents import ENTRY_POINT, case_documents, entry_documents, rego_files
 from tests.policy.rego.engine import HARNESS, run
-from trainyard.policy.opa.bundle import build_bundle, package_name
+from trainyard.policy.engines.opa.bundle import build_bundle, package_name
 
 MESSAGES = Path(__file__).parent / "golden" / "messages.yaml"
 FORBIDDEN = ("http.send", "opa.runtime", "net.lookup", "rego.metadata", "time.now_ns", "rand.", "import future", "%q")

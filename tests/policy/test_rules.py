@@ -8,9 +8,9 @@ import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy import Rule
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.case_files import shared_bases
-from trainyard.policy.cases import Case, Verdict
+from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.testing.case_files import shared_bases
+from trainyard.policy.testing.cases import Case, Verdict
 from trainyard.reference.admission_rules import reference
 from trainyard.settings.platform import PolicyState
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.policy import load_rules
-from trainyard.policy.parameters import StackValues
+from trainyard.policy.rules.parameters import StackValues
 from trainyard.policy.stack_objects import platform_object, policy_settings
 from trainyard.settings import StackSettings, parse_stack
 

@@ -13,9 +13,9 @@ import pytest
 from tests.golden import assert_golden_objects
 from trainyard.errors import TrainyardError
 from trainyard.policy import Rule, admission_objects, load_rules
-from trainyard.policy.admission_rule import ParameterSource
-from trainyard.policy.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
-from trainyard.policy.rule_catalog import fragments
+from trainyard.policy.engines.vap.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
+from trainyard.policy.rules.admission_rule import ParameterSource
+from trainyard.policy.rules.rule_catalog import fragments
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 GOLDEN = Path(__file__).parent / "golden" / "admission.yaml"

@@ -13,8 +13,8 @@ import yaml
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.policy.plugins import CHILDREN
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rules.plugins import CHILDREN
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.render import RenderContext, Rendered, render, validate_runtime
 from trainyard.runtimes import load_catalog, spec_hash
 

@@ -40,7 +40,7 @@ def _test(
 ) -> None:
     """Run the cases of every rule on every available engine; exit 1 if a decision differs from its case."""
     from trainyard.cluster.toolchain import program_path
-    from trainyard.policy.testing import run_cases
+    from trainyard.policy.testing.case_run import run_cases
 
     reports = run_cases(
         folder or [],
@@ -66,7 +66,7 @@ def _new(
 ) -> None:
     """Create a working rule folder as a template."""
     from trainyard.data import data_folder, project_root
-    from trainyard.policy.rule_scaffold import new_rule
+    from trainyard.policy.testing.rule_scaffold import new_rule
 
     for path in new_rule(folder or project_root() / "policies", rule_id, slug, family, known=data_folder("policies")):
         typer.echo(path)
@@ -77,8 +77,8 @@ def _docs(
 ) -> None:
     """Write the rule reference, generated from the rule folders."""
     from trainyard.data import data_folder
-    from trainyard.policy.case_files import load_cases
-    from trainyard.policy.rule_catalog import load_rules
+    from trainyard.policy.rules.rule_catalog import load_rules
+    from trainyard.policy.testing.case_files import load_cases
     from trainyard.reference.admission_rules import reference
 
     folder = data_folder("policies")

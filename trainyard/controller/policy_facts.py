@@ -1,7 +1,7 @@
 """Policy facts (leader only): copy TenantPolicies and the Platform to annotations of Namespaces.
 
-ValidatingAdmissionPolicies read facts from annotations of Namespaces (`trainyard.policy.facts`). The sources are the
-TenantPolicies and the Platform; manual changes of the annotations are reverted.
+ValidatingAdmissionPolicies read facts from annotations of Namespaces (`trainyard.policy.engines.vap.facts`). The
+sources are the TenantPolicies and the Platform; manual changes of the annotations are reverted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainyard.api.constants import PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.controller.level_triggered import run_level_triggered
 from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import ApiError, Backoff, Change, Client, Informer, Object, TransportError
-from trainyard.policy.facts import (
+from trainyard.policy.engines.vap.facts import (
     PLATFORM_FACTS,
     PLATFORM_FACTS_NAMESPACE,
     TENANT_FACTS,

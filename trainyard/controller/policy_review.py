@@ -17,7 +17,7 @@ from trainyard.policy.gate import Gate, GateDecision
 from trainyard.policy.review import Operation, Review
 
 if TYPE_CHECKING:
-    from trainyard.policy.opa import OpaClient
+    from trainyard.policy.engines.opa import OpaClient
 
 __all__ = ["Policies", "message_of", "policy_client", "policy_gate"]
 
@@ -102,7 +102,7 @@ def policy_client(configuration: Configuration) -> OpaClient | None:
     if server is None or not configuration.webhooks:
         _LOG.info("policies are off: %s", "no policy server" if configuration.webhooks else "no webhooks")
         return None
-    from trainyard.policy.opa import OpaAddress, OpaClient, verify_bundle
+    from trainyard.policy.engines.opa import OpaAddress, OpaClient, verify_bundle
 
     verify_bundle(server.bundle, server.revision)
     return OpaClient(OpaAddress(socket=server.socket, revision=server.revision), timeout=server.timeout_seconds)

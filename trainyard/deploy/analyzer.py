@@ -25,8 +25,8 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import Rule
 from trainyard.policy.pack import WHOLE, PolicyPack, Report, Resource, properties
+from trainyard.policy.rules.admission_rule import Rule
 from trainyard.settings import StackSettings, load_stack, parse_stack
 from trainyard.settings.platform import PolicyState
 

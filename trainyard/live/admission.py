@@ -15,7 +15,7 @@ from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object, Resource, TransportError
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.progress import Progress
 from trainyard.settings import StackSettings
 from trainyard.settings.tenancy import TenantSettings

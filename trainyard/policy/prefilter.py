@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.admission_rule import LISTED, Rule, RuleInput
+from trainyard.policy.rules.admission_rule import LISTED, Rule, RuleInput
 
 __all__ = ["Prefilter"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from trainyard.api.constants import CONTROLLER_SERVICE, PLATFORM_NAME, TENANT_POLICY_NAME
 from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPolicy, TenantPolicySpec, Tier
 from trainyard.data import data_folder, project_root
-from trainyard.policy.admission_rule import Rule
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.rules.admission_rule import Rule
 from trainyard.scheduler import effective_configuration
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings

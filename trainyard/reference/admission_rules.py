@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainyard.policy.admission_rule import Gate, ParameterSource, Reach, Rule
-from trainyard.policy.cases import Case, Verdict
-from trainyard.policy.parameters import cel_literal
+from trainyard.policy.rules.admission_rule import Gate, ParameterSource, Reach, Rule
+from trainyard.policy.rules.parameters import cel_literal
+from trainyard.policy.testing.cases import Case, Verdict
 
 __all__ = ["reference"]
 

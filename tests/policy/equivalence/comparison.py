@@ -12,8 +12,8 @@ from tests.policy.equivalence.anatomy import places
 from tests.policy.equivalence.gates import Checked
 from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import Worlds
-from trainyard.policy.admission_rule import Gate, Reach, Rule
 from trainyard.policy.review import Decision
+from trainyard.policy.rules.admission_rule import Gate, Reach, Rule
 
 
 @dataclass

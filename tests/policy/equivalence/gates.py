@@ -15,10 +15,10 @@ from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import NOW, USERS, Worlds
 from trainyard.api.constants import PLATFORM_API_VERSION
 from trainyard.policy.check.runner import check_paths, open_rule_set
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.opa_client import OpaClient
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.opa_client import OpaClient
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
 
 _BATCH = 50
 

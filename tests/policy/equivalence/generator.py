@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from tests.policy.equivalence import values
 from tests.policy.equivalence.anatomy import Body, Part, parts, places
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, USERS, Worlds
-from trainyard.policy.cases import Case
+from trainyard.policy.testing.cases import Case
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 

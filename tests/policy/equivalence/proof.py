@@ -17,15 +17,15 @@ from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
 from trainyard.kube.blocking import Session
 from trainyard.manifests.documents import Source
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.cases import Case, load_world
 from trainyard.policy.check.sources import Manifest
 from trainyard.policy.check.train_job_check import resolved
 from trainyard.policy.check.world import World
-from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.local_server import OpaServer
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.testing.case_files import load_cases
+from trainyard.policy.testing.cases import Case, load_world
 from trainyard.runtimes import load_catalog
 from trainyard.settings.platform import PolicySettings
 

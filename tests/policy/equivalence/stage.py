@@ -20,11 +20,11 @@ from tests.policy.equivalence.judged import Finding, Judged
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
 from trainyard.kube import Response
 from trainyard.kube.blocking import Session, wait_for
-from trainyard.policy.admission_rule import Match, Rule
-from trainyard.policy.apiserver import findings_of
-from trainyard.policy.facts import platform_facts, tenant_facts
-from trainyard.policy.scratch import ADMISSION, Placed, Scratch
-from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
+from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
+from trainyard.policy.rules.admission_rule import Match, Rule
+from trainyard.policy.testing.apiserver import findings_of
+from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
 
 WORKERS: Final = 8

@@ -16,7 +16,7 @@ from tests.support import LiveCluster
 from trainyard.cluster.toolchain import program_path
 from trainyard.kube.blocking import Session
 from trainyard.policy import load_rules
-from trainyard.policy.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import Gate
 
 pytestmark = pytest.mark.cluster
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard.policy.admission_rule import Gate, Rule
-from trainyard.policy.cases import Case, World, spec_of
+from trainyard.policy.rules.admission_rule import Gate, Rule
+from trainyard.policy.testing.cases import Case, World, spec_of
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 PLATFORM_NAMESPACE: Final = "kube-system"

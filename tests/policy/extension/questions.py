@@ -6,7 +6,7 @@ import json
 
 from tests.policy.decisions import STACK
 from trainyard.policy import admission_objects, load_rules
-from trainyard.policy.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.bundle import build_bundle
 from trainyard.policy.stack_objects import policy_settings
 from trainyard.settings import load_stack
 

@@ -13,11 +13,11 @@ from tests.policy.equivalence.proof import OWN_SHARE, subjects_of
 from tests.policy.equivalence.worlds import NOW, USERS, own_settings
 from trainyard.data import data_folder
 from trainyard.policy import load_rules
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.cases import Case, load_world
-from trainyard.policy.opa.engine import _named, _review
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.review import AdmissionContext, Review, document_of
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.testing.case_files import load_cases
+from trainyard.policy.testing.cases import Case, load_world
+from trainyard.policy.testing.opa_engine import _named, _review
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["ENTRY_POINT", "POLICIES", "case_documents", "entry_documents", "generated_documents", "rego_files"]

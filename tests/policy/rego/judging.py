@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.policy.rego.documents import case_documents, entry_documents, generated_documents, rego_files
 from tests.policy.rego.engine import RegoServer, without_errors
 from tests.policy.rego.mutants import Mutant
-from trainyard.policy.opa.bundle import build_bundle, package_name
+from trainyard.policy.engines.opa.bundle import build_bundle, package_name
 
 __all__ = ["MutantJudge", "Outcome"]
 

@@ -13,9 +13,9 @@ from trainyard.controller.keys import generate
 from trainyard.controller.permissions import cluster_rules
 from trainyard.data import data_folder
 from trainyard.kube import Client, Connection
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.opa.bundle import _sources, build_bundle
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.engines.opa.bundle import _sources, build_bundle
+from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.testing.case_files import load_cases
 from trainyard.reference.admission_rules import reference as rules_page
 from trainyard.reference.api import reference
 from trainyard.runtimes.runtime_lint import lint_runtime

@@ -10,8 +10,8 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
 from trainyard.kube.api_errors import ApiError, TransportError
 from trainyard.manifests.documents import Source
-from trainyard.policy.admission_rule import Rule
 from trainyard.policy.check.sources import Manifest, Sources
+from trainyard.policy.rules.admission_rule import Rule
 
 __all__ = ["CLUSTER", "existing"]
 

@@ -16,7 +16,6 @@ from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import Rule
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
 from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
@@ -32,6 +31,7 @@ from trainyard.policy.review import (
     documents_of,
     platform_controller,
 )
+from trainyard.policy.rules.admission_rule import Rule
 from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
 

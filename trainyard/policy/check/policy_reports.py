@@ -12,8 +12,8 @@ from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Resource
 from trainyard.kube.api_errors import ApiError, TransportError
-from trainyard.policy.admission_rule import Rule
 from trainyard.policy.check.report_kinds import API_VERSION, CLUSTERED, GROUP, NAMESPACED, VERSION
+from trainyard.policy.rules.admission_rule import Rule
 
 __all__ = ["policy_reports", "write_reports"]
 

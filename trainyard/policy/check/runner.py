@@ -17,22 +17,22 @@ from urllib.parse import urlsplit
 from trainyard.checks.finding import Finding, Severity
 from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import Rule
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import Bundle, build_bundle
-from trainyard.policy.opa.local_server import OpaServer
-from trainyard.policy.opa.socket_client import SocketClient
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.bundle import Bundle, build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.socket_client import SocketClient
+from trainyard.policy.engines.vap.validating_admission_policies import reject_unknown
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
-from trainyard.policy.validating_admission_policies import reject_unknown
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, TrainerSettings
 
 if TYPE_CHECKING:
     from trainyard.kube import Client
-    from trainyard.policy.opa.opa_client import OpaClient
+    from trainyard.policy.engines.opa.opa_client import OpaClient
 
 __all__ = ["RuleSetSession", "address_of", "check_cluster", "check_paths", "expired_exemptions", "open_rule_set"]
 
@@ -247,7 +247,7 @@ def _client(address: OpaAddress) -> OpaClient | SocketClient:
     """Return the client for an address; the library for remote servers is imported only if needed."""
     if address.socket is not None:
         return SocketClient(address.socket, address.revision, timeout=_SECONDS)
-    from trainyard.policy.opa.opa_client import OpaClient
+    from trainyard.policy.engines.opa.opa_client import OpaClient
 
     return OpaClient(address, timeout=_SECONDS)
 

@@ -208,7 +208,7 @@ def _evaluated(
 ) -> Report:
     from trainyard.policy.check.checker import Checker
     from trainyard.policy.check.world import World
-    from trainyard.policy.opa.opa_client import OpaClient
+    from trainyard.policy.engines.opa.opa_client import OpaClient
 
     runtimes = [_manifest(_undeprecated(version), version.path, texts) for version in versions]
     samples = [

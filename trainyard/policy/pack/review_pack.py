@@ -14,13 +14,11 @@ from typing import Any, Final
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import Reach, Rule
-from trainyard.policy.cases import MISSING_PARAMETER
 from trainyard.policy.check.train_job_check import Resolved, resolved
 from trainyard.policy.check.world import DEFAULT_NAMESPACE
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
 from trainyard.policy.pack.stack_context import CONTEXT_KINDS, StackContext
 from trainyard.policy.pack.stack_resources import KubernetesObject, Resource, objects_of, unreadable
 from trainyard.policy.pack.stack_values import masked, overlaps
@@ -34,7 +32,9 @@ from trainyard.policy.review import (
     decision_of,
     documents_of,
 )
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.rules.admission_rule import Reach, Rule
+from trainyard.policy.rules.parameters import MISSING_PARAMETER
+from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicySettings, PolicyState
@@ -191,7 +191,7 @@ class PolicyPack:
     async def _decisions(self, reviews: Sequence[Review], context: StackContext) -> list[Decision]:
         if not reviews:
             return []
-        from trainyard.policy.opa.opa_client import OpaClient
+        from trainyard.policy.engines.opa.opa_client import OpaClient
 
         exempt = (*context.exempt_namespaces, *self._exempt)
         shared = AdmissionContext(self._policies, exempt, datetime.datetime.now(datetime.UTC))

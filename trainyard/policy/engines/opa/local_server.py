@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Final
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import Bundle, bundle_files
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.bundle import Bundle, bundle_files
 
 __all__ = ["SOCKET_AUTHORIZATION", "OpaServer"]
 

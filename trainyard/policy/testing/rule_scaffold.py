@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.case_files import CASES
-from trainyard.policy.opa.bundle import package_name
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.engines.opa.bundle import package_name
+from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.testing.case_files import CASES
 
 __all__ = ["new_rule"]
 

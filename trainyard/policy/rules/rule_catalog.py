@@ -12,8 +12,8 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.policy.admission_rule import Fragment, Rule
-from trainyard.policy.plugins import expand_placeholders
+from trainyard.policy.rules.admission_rule import Fragment, Rule
+from trainyard.policy.rules.plugins import expand_placeholders
 
 __all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
 

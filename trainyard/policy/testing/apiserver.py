@@ -15,11 +15,11 @@ from trainyard.api.constants import PLATFORM_API_VERSION, TENANT_POLICY_NAME
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Response
 from trainyard.kube.blocking import Session, wait_for
-from trainyard.policy.admission_rule import Fragment, Gate, Match, Rule
-from trainyard.policy.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
-from trainyard.policy.facts import platform_facts, tenant_facts
-from trainyard.policy.scratch import ADMISSION, Placed, Scratch
-from trainyard.policy.validating_admission_policies import TENANT_LABEL, admission_objects
+from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
+from trainyard.policy.rules.admission_rule import Fragment, Gate, Match, Rule
+from trainyard.policy.testing.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
+from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["ApiServerEngine", "findings_of"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from trainyard.settings.settings_model import SettingsModel
 
-__all__ = ["ParameterSchema", "ParameterValue", "cel_literal", "parameter_error"]
+__all__ = ["MISSING_PARAMETER", "ParameterSchema", "ParameterValue", "cel_literal", "parameter_error"]
+
+MISSING_PARAMETER: Final = "parameters"
+"""Path of the finding for a missing parameter object."""
 
 ParameterValue = bool | int | str | list[str]
 

@@ -16,8 +16,14 @@ import aiohttp
 import orjson
 from opa_client.opa_async import AsyncOpaClient
 
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.protocol import PARAMETERS, parse_result, validate_decision, validate_decisions, written
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.protocol import (
+    PARAMETERS,
+    parse_result,
+    validate_decision,
+    validate_decisions,
+    written,
+)
 from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["DecisionUnavailableError", "OpaAddress", "OpaClient"]

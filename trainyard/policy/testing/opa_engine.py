@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.policy.admission_rule import Match
-from trainyard.policy.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
-from trainyard.policy.opa.bundle import Bundle
-from trainyard.policy.opa.local_server import OpaServer
-from trainyard.policy.opa.opa_client import OpaAddress, OpaClient
+from trainyard.policy.engines.opa.bundle import Bundle
+from trainyard.policy.engines.opa.local_server import OpaServer
+from trainyard.policy.engines.opa.opa_client import OpaAddress, OpaClient
+from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
-from trainyard.policy.validating_admission_policies import TENANT_LABEL
+from trainyard.policy.rules.admission_rule import Match
+from trainyard.policy.testing.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.settings.platform import PolicySettings
 
 __all__ = ["OpaEngine"]

@@ -12,13 +12,13 @@ from typing import Any
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.kube.blocking import Session
-from trainyard.policy.admission_rule import Gate
-from trainyard.policy.apiserver import ApiServerEngine
-from trainyard.policy.case_files import load_cases
-from trainyard.policy.cases import Case, CaseResult, Engine, World, compare, load_world
-from trainyard.policy.opa.bundle import build_bundle
-from trainyard.policy.opa.engine import OpaEngine
-from trainyard.policy.rule_catalog import load_rules
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import load_rules
+from trainyard.policy.testing.apiserver import ApiServerEngine
+from trainyard.policy.testing.case_files import load_cases
+from trainyard.policy.testing.cases import Case, CaseResult, Engine, World, compare, load_world
+from trainyard.policy.testing.opa_engine import OpaEngine
 
 __all__ = ["EngineReport", "run_cases"]
 

@@ -1,7 +1,7 @@
 """Rules as ValidatingAdmissionPolicies: enforced by the API server itself, without another process.
 
 No policy has a custom resource as its parameter: TenantPolicies and the Platform are read from annotations of
-Namespaces (`trainyard.policy.facts`), which an API server serves from its first request on.
+Namespaces (`trainyard.policy.engines.vap.facts`), which an API server serves from its first request on.
 """
 
 from __future__ import annotations
@@ -14,10 +14,20 @@ from typing import Any, Final
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import PARTS, Cel, Fragment, Gate, ParameterSource, Part, Reach, Rule, Validation
-from trainyard.policy.facts import PLATFORM_FACTS_NAMESPACE
-from trainyard.policy.parameters import ParameterValue, cel_literal
-from trainyard.policy.rule_catalog import fragments
+from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE
+from trainyard.policy.rules.admission_rule import (
+    PARTS,
+    Cel,
+    Fragment,
+    Gate,
+    ParameterSource,
+    Part,
+    Reach,
+    Rule,
+    Validation,
+)
+from trainyard.policy.rules.parameters import ParameterValue, cel_literal
+from trainyard.policy.rules.rule_catalog import fragments
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 __all__ = ["NAMESPACE_LABEL", "TENANT_LABEL", "admission_objects", "policy_name", "reject_unknown", "rule_state"]

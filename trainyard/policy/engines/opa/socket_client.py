@@ -1,7 +1,7 @@
 """Client of a local server on its Unix socket, without network libraries, which are slow to import.
 
-Every error is a denial, as in :mod:`trainyard.policy.opa.opa_client`. No other process can listen on the socket,
-so neither tokens nor retries are required.
+Every error is a denial, as in :mod:`trainyard.policy.engines.opa.opa_client`. No other process can listen on the
+socket, so neither tokens nor retries are required.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from trainyard.policy.opa.protocol import PARAMETERS, parse_result, validate_decisions, written
+from trainyard.policy.engines.opa.protocol import PARAMETERS, parse_result, validate_decisions, written
 from trainyard.policy.review import DecisionUnavailableError
 
 __all__ = ["SocketClient"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainyard.policy.opa.address import OpaAddress
-from trainyard.policy.opa.bundle import Bundle, build_bundle, bundle_files, verify_bundle
-from trainyard.policy.opa.local_server import SOCKET_AUTHORIZATION, OpaServer
+from trainyard.policy.engines.opa.address import OpaAddress
+from trainyard.policy.engines.opa.bundle import Bundle, build_bundle, bundle_files, verify_bundle
+from trainyard.policy.engines.opa.local_server import SOCKET_AUTHORIZATION, OpaServer
 
 if TYPE_CHECKING:
-    from trainyard.policy.opa.opa_client import DecisionUnavailableError, OpaClient
+    from trainyard.policy.engines.opa.opa_client import DecisionUnavailableError, OpaClient
 
 __all__ = [
     "SOCKET_AUTHORIZATION",
@@ -29,7 +29,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("DecisionUnavailableError", "OpaClient"):
-        from trainyard.policy.opa import opa_client
+        from trainyard.policy.engines.opa import opa_client
 
         return getattr(opa_client, name)
     raise AttributeError(name)

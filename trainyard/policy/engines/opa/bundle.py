@@ -18,9 +18,9 @@ from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import PARTS, ParameterSource, Reach, Rule
-from trainyard.policy.plugins import CHILDREN
-from trainyard.policy.rule_catalog import load_rules, rule_folders
+from trainyard.policy.rules.admission_rule import PARTS, ParameterSource, Reach, Rule
+from trainyard.policy.rules.plugins import CHILDREN
+from trainyard.policy.rules.rule_catalog import load_rules, rule_folders
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]

@@ -12,10 +12,10 @@ from pydantic import Field, ValidationError, model_validator
 from trainyard.checks.finding import Finding
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.policy.admission_rule import Rule
-from trainyard.policy.cases import Case, CaseContent, Circumstances, Verdict
-from trainyard.policy.field_patches import Patch, patched
-from trainyard.policy.rule_catalog import read_yaml, rule_folders
+from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.rule_catalog import read_yaml, rule_folders
+from trainyard.policy.testing.cases import Case, CaseContent, Circumstances, Verdict
+from trainyard.policy.testing.field_patches import Patch, patched
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["CASES", "load_cases", "shared_bases"]

@@ -10,12 +10,11 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from trainyard.policy.admission_rule import Rule
-from trainyard.policy.rule_catalog import read_yaml, validated
+from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
-    "MISSING_PARAMETER",
     "Case",
     "CaseContent",
     "CaseResult",
@@ -29,9 +28,6 @@ __all__ = [
     "load_world",
     "spec_of",
 ]
-
-MISSING_PARAMETER = "parameters"
-"""Path of the finding for a missing parameter object."""
 
 
 class Verdict(StrEnum):

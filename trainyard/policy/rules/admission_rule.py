@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from trainyard.checks.finding import Severity
-from trainyard.policy.parameters import ParameterSchema, ParameterValue, parameter_error
+from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, parameter_error
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.settings_model import SettingsModel
 

@@ -1,0 +1,1 @@
+"""Engines that evaluate the rules: the API server (CEL) and OPA (Rego)."""

@@ -1,0 +1,1 @@
+"""The API server: ValidatingAdmissionPolicies, and the facts that they read."""

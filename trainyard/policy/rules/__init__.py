@@ -1,0 +1,1 @@
+"""Rules: the model of rule.yaml, its parameters, and the catalog of rule folders."""

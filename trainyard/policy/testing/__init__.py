@@ -1,0 +1,1 @@
+"""Tests of rules: their cases, and the engines that run them; not used by admission."""
