@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from typer.main import get_command
@@ -13,6 +14,7 @@ from typer.main import get_command
 from tests.kube.kubeconfigs import kubeconfig
 from tests.support import in_process
 from trainyard.cli.app import build
+from trainyard.kube import ApiError, Client, WatchBrokenError
 
 WHOLE = get_command(build()).commands  # type: ignore[attr-defined]
 
@@ -62,3 +64,30 @@ def test_unusable_credentials_are_told_with_path_and_fix(tmp_path: Path, user: d
     assert said in done.stderr
     assert str(tmp_path / "absent") in done.stderr
     assert any(fix in done.stderr for fix in ("(Install it)", "(Check the kubeconfig", "Fix: Write the kubeconfig"))
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_with_a_fix(tmp_path: Path) -> None:
+    config = kubeconfig(tmp_path, "https://127.0.0.1:1", {"token": "secret"})
+    done = in_process("queues", "show", "--kubeconfig", str(config))
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: No answer from the API server: GET /apis/scheduling.volcano.sh")
+    assert "127.0.0.1:1" in done.stderr
+    assert "Fix: check that the cluster runs" in done.stderr
+    assert "SSLContext" not in done.stderr
+    assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ApiError(403, "Forbidden", "queues is forbidden"), "rejected a request: 403 Forbidden: queues is forbidden"),
+        (WatchBrokenError("the stream ended"), "No answer from the API server: the stream ended"),
+    ],
+)
+def test_answers_of_a_cluster_that_no_command_handles_are_errors_with_a_fix(
+    tmp_path: Path, error: Exception, said: str
+) -> None:
+    config = kubeconfig(tmp_path, "https://127.0.0.1:1", {"token": "secret"})
+    with mock.patch.object(Client, "list", side_effect=error):
+        done = in_process("queues", "show", "--kubeconfig", str(config))
+    assert (done.returncode, said in done.stderr, "Fix: " in done.stderr) == (2, True, True), done.stderr

@@ -35,6 +35,8 @@ _DEPLOY = ("up", "preview", "destroy", "refresh")
 _COMMANDS = {**{name: name for name in _GROUPS if name != "deploy"}, **dict.fromkeys(_DEPLOY, "deploy")}
 """Module by top-level command."""
 
+_UNREACHABLE = "check that the cluster runs and that the kubeconfig has its address (embedded: trainyard cluster up)"
+_REJECTED = "use credentials with this permission, or another context of the kubeconfig"
 _GC_THRESHOLDS = (50_000, 20, 100)
 """Rare cyclic garbage collection: commands create few cycles, and the default takes a quarter of the run time."""
 
@@ -76,16 +78,26 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
     except Exception as error:
-        if not _is_user_error(error):
+        text = _user_text(error)
+        if text is None:
             raise
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {text}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("Interrupted; run the command again to continue.", err=True)
         sys.exit(130)
 
 
-def _is_user_error(error: Exception) -> bool:
-    """Return whether an error is reported without traceback; does not import the Kubernetes client."""
+def _user_text(error: Exception) -> str | None:
+    """Return the text of an error that is reported without traceback; None: a defect of the program.
+
+    Does not import the Kubernetes client.
+    """
     kube = sys.modules.get("trainyard.kube")
-    return isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError))
+    if isinstance(error, TrainyardError) or (kube is not None and isinstance(error, kube.CredentialsError)):
+        return str(error)
+    if kube is not None and isinstance(error, kube.TransportError | kube.WatchBrokenError):
+        return f"No answer from the API server: {error}\nFix: {_UNREACHABLE}"
+    if kube is not None and isinstance(error, kube.ApiError):
+        return f"The API server rejected a request: {error}\nFix: {_REJECTED}"
+    return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import orjson
@@ -26,6 +27,8 @@ Headers = Sequence[tuple[str, str]]
 JSON = "application/json"
 _READS = ("GET", "HEAD")
 _LEAST_SECONDS = 0.5
+_TLS_OBJECT: Final = re.compile(r" ssl:(<[^>]*>|\w+)")
+"""Part of aiohttp's messages that means nothing to a reader."""
 _IDLE_SECONDS = 15.0
 _HEADER_BYTES = 1 << 16
 """Longest header: the API server sends warnings of 4,096 characters in total, each of up to 4 bytes."""
@@ -210,7 +213,8 @@ class Transport:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, str(resource or path), 0)
-            raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}") from error
+            reason = _TLS_OBJECT.sub("", str(error)) or type(error).__name__
+            raise TransportError(f"{method} {path}: {reason}") from error
         self._observe(method, str(resource or path), response.status)
         return response
 
