@@ -8,7 +8,7 @@ from functools import cache
 import components
 from components.common.declaration import Declaration, Kinds
 from components.common.ownership import CLUSTER_KINDS, NAMESPACED_KINDS
-from trainyard.discovery import plugins_of
+from trainyard.discovery import merged, plugins_of
 
 __all__ = ["cluster_kinds", "declarations", "image_repositories", "namespaced_kinds"]
 
@@ -21,16 +21,14 @@ def declarations() -> Mapping[str, Declaration]:
 
 def image_repositories() -> dict[str, str]:
     """Return the repository of each image by its name."""
-    return {name: place for each in declarations().values() for name, place in each.images.items()}
+    return merged("images", [each.images for each in declarations().values()])
 
 
 def cluster_kinds() -> Kinds:
     """Return the plural of each cluster-scoped kind that the program declares or reads."""
-    own = {kind: plural for each in declarations().values() for kind, plural in each.cluster_kinds.items()}
-    return CLUSTER_KINDS | own
+    return merged("kinds", [CLUSTER_KINDS, *(each.cluster_kinds for each in declarations().values())])
 
 
 def namespaced_kinds() -> Kinds:
     """Return the plural of each namespaced kind that the program declares."""
-    own = {kind: plural for each in declarations().values() for kind, plural in each.namespaced_kinds.items()}
-    return NAMESPACED_KINDS | own
+    return merged("kinds", [NAMESPACED_KINDS, *(each.namespaced_kinds for each in declarations().values())])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Plugin", "plugins_of", "registered"]
+__all__ = ["Plugin", "merged", "plugins_of", "registered"]
 
 
 class Plugin(Protocol):
@@ -24,6 +24,8 @@ class Plugin(Protocol):
 
 
 Found = TypeVar("Found", bound=Plugin)
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[Found]) -> dict[str, Found]:
@@ -55,6 +57,27 @@ def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[F
             raise TypeError(f"{package}.{module.name}: name or order is taken by {taken[0]}")
         found[plugin.name] = plugin
     return dict(sorted(found.items(), key=lambda entry: entry[1].order))
+
+
+def merged(what: str, parts: Iterable[Mapping[Key, Value]]) -> dict[Key, Value]:
+    """Return the entries of several plug-ins by name.
+
+    Parameters
+    ----------
+    what
+        What the entries are, for the error.
+
+    Raises
+    ------
+    TypeError
+        Two plug-ins have an entry of the same name.
+    """
+    found: dict[Key, Value] = {}
+    for part in parts:
+        if taken := found.keys() & part.keys():
+            raise TypeError(f"{what}: {', '.join(sorted(map(str, taken)))} is declared twice")
+        found.update(part)
+    return found
 
 
 @cache

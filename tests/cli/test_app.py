@@ -81,6 +81,8 @@ def test_a_cluster_that_does_not_answer_is_an_error_with_a_fix(tmp_path: Path) -
     ("error", "said"),
     [
         (ApiError(403, "Forbidden", "queues is forbidden"), "rejected a request: 403 Forbidden: queues is forbidden"),
+        (ApiError(404, "NotFound", "no queues"), "Fix: install the platform"),
+        (ApiError(503, "ServiceUnavailable", "later"), "Fix: run the command again"),
         (WatchBrokenError("the stream ended"), "No answer from the API server: the stream ended"),
     ],
 )
@@ -91,3 +93,10 @@ def test_answers_of_a_cluster_that_no_command_handles_are_errors_with_a_fix(
     with mock.patch.object(Client, "list", side_effect=error):
         done = in_process("queues", "show", "--kubeconfig", str(config))
     assert (done.returncode, said in done.stderr, "Fix: " in done.stderr) == (2, True, True), done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "[]", "not: [valid", "clusters: null\ncontexts: null\nusers: null"])
+def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text)
+    done = in_process("queues", "show", "--kubeconfig", str(tmp_path / "file"))
+    assert (done.returncode, "kubeconfig" in done.stderr, "Fix: " in done.stderr) == (2, True, True), done.stderr

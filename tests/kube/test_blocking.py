@@ -126,22 +126,58 @@ async def test_a_broken_connection_is_an_error_and_closing_ends_the_thread(
 
 
 @pytest.mark.parametrize(
-    ("user", "cluster", "reason"),
+    ("user", "cluster", "reason", "fix"),
     [
-        ({"token": "t"}, {}, "GET /version"),
-        ({"username": "ann", "password": "x"}, {}, "passwords are not supported"),
-        ({"token": "t"}, {"insecure-skip-tls-verify": True}, "insecure-skip-tls-verify is set"),
+        ({"token": "t"}, {}, "No control plane answers through .*GET /version", "trainyard cluster up"),
+        ({"username": "ann", "password": "x"}, {}, "passwords are not supported", "token"),
+        ({"token": "t"}, {"insecure-skip-tls-verify": True}, "insecure-skip-tls-verify is set", "certificate"),
     ],
 )
 def test_no_control_plane_is_an_error_with_a_fix(
-    tmp_path: Path, user: dict[str, str], cluster: dict[str, bool], reason: str
+    tmp_path: Path, user: dict[str, str], cluster: dict[str, bool], reason: str, fix: str
 ) -> None:
     file = kubeconfig(tmp_path, "https://127.0.0.1:1", user, **cluster)
-    with pytest.raises(TrainyardError, match=f"No control plane answers through .*{reason}") as raised:
+    with pytest.raises(TrainyardError, match=reason) as raised:
         Session(file)
-    assert raised.value.fix == "start one with: trainyard cluster up"
+    assert fix in raised.value.fix
 
 
 def test_what_does_not_happen_in_time_is_an_error() -> None:
     with pytest.raises(TrainyardError, match="the end did not happen within 0 s"):
         wait_for("the end", lambda: False, timeout=0, interval=0.001)
+
+
+async def test_a_closed_session_raises_instead_of_waiting(file: Path) -> None:
+    session = await asyncio.to_thread(Session, file)
+    await asyncio.to_thread(session.close)
+    await asyncio.to_thread(session.close)
+    with pytest.raises(TrainyardError, match="is closed"):
+        await asyncio.to_thread(session.request, "GET", PATH)
+
+
+async def test_threads_that_wait_while_the_session_is_closed_get_an_error(file: Path) -> None:
+    session = await asyncio.to_thread(Session, file)
+
+    def endless() -> str:
+        try:
+            while True:
+                session.request("GET", PATH)
+        except BaseException as error:
+            return type(error).__name__
+
+    waiting = [asyncio.to_thread(endless) for _ in range(4)]
+    calls = asyncio.gather(*waiting)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(session.close)
+    assert set(await asyncio.wait_for(calls, 20)) <= {
+        "TrainyardError",
+        "CancelledError",
+        "TransportError",
+        "RuntimeError",
+    }
+
+
+def test_an_unusable_kubeconfig_keeps_its_own_fix(tmp_path: Path) -> None:
+    with pytest.raises(TrainyardError) as raised:
+        Session(tmp_path / "absent")
+    assert raised.value.fix == "Name an existing kubeconfig file and context"

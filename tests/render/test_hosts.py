@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.render.builders import only, replicated_job, runtime, train_job, trainer, verdict
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.data import data_folder
 from trainyard.render import Rejected, RenderContext, Rendered, render
@@ -43,3 +44,18 @@ def test_more_pods_than_kubernetes_runs_are_refused_before_they_are_named(
 
 def test_the_largest_job_is_rendered() -> None:
     assert isinstance(answer("plain", nodes=MOST_PODS), Rendered)
+
+
+@pytest.mark.parametrize(
+    ("framework", "jobs", "nodes", "what"),
+    [
+        ("tensorflow", (trainer(), replicated_job("ps")), 5_000, "TF_CONFIG"),
+        ("mpi", (replicated_job("launcher", ancestor="trainer"), replicated_job("node")), 40_000, "host file"),
+    ],
+)
+def test_host_names_fit_into_their_variable_or_file(framework: str, jobs: Any, nodes: int, what: str) -> None:
+    of = runtime(*jobs, mlPolicy={framework: {}})
+    assert verdict(train_job(trainer={"numNodes": 1_000}), of).allowed
+    error = only(verdict(train_job(trainer={"numNodes": nodes}), of).errors)
+    assert error.path == "spec.trainer.numNodes"
+    assert what in error.message

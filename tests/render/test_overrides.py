@@ -281,3 +281,25 @@ def test_a_patch_can_mount_the_claim_that_no_container_of_the_runtime_mounts() -
         "is also a volume of a replicatedJob"
         in only(verdict(train_job(runtimePatches=[patch(clash)]), of).errors).message
     )
+
+
+def test_a_target_that_is_named_often_is_changed_once() -> None:
+    targets = [{"name": "node"}] * 10_000
+    spec = {"podTemplateOverrides": [{"targetJobs": targets, "spec": {"nodeSelector": {"a": "b"}}}]}
+    assert pods(train_job(**spec), runtime(trainer()))["node"]["spec"]["nodeSelector"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("field", "entry"), [("podTemplateOverrides", {"spec": {}}), ("podSpecOverrides", {"nodeSelector": {"a": "b"}})]
+)
+def test_more_changes_than_are_merged_are_one_error(field: str, entry: dict[str, Any]) -> None:
+    override = {"targetJobs": [{"name": "node"}], **entry}
+    assert verdict(train_job(**{field: [override] * 256}), runtime(trainer())).allowed
+    error = only(verdict(train_job(**{field: [override] * 257}), runtime(trainer())).errors)
+    assert (error.path, error.message) == (f"spec.{field}", "changes 257 targetJobs; at most 256 are supported")
+
+
+def test_errors_of_one_job_are_bounded() -> None:
+    containers = [{"name": f"unknown-{number}"} for number in range(200)]
+    override = {"targetJobs": [{"name": f"job-{number}"} for number in range(200)], "spec": {"containers": containers}}
+    assert len(verdict(train_job(podTemplateOverrides=[override]), runtime(trainer())).errors) == 100

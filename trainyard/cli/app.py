@@ -36,7 +36,9 @@ _COMMANDS = {**{name: name for name in _GROUPS if name != "deploy"}, **dict.from
 """Module by top-level command."""
 
 _UNREACHABLE = "check that the cluster runs and that the kubeconfig has its address (embedded: trainyard cluster up)"
-_REJECTED = "use credentials with this permission, or another context of the kubeconfig"
+_FORBIDDEN = "use credentials with this permission, or another context of the kubeconfig"
+_NOT_FOUND = "install the platform (trainyard up), or use another context of the kubeconfig"
+_AGAIN = "run the command again"
 _GC_THRESHOLDS = (50_000, 20, 100)
 """Rare cyclic garbage collection: commands create few cycles, and the default takes a quarter of the run time."""
 
@@ -99,5 +101,6 @@ def _user_text(error: Exception) -> str | None:
     if kube is not None and isinstance(error, kube.TransportError | kube.WatchBrokenError):
         return f"No answer from the API server: {error}\nFix: {_UNREACHABLE}"
     if kube is not None and isinstance(error, kube.ApiError):
-        return f"The API server rejected a request: {error}\nFix: {_REJECTED}"
+        fix = {403: _FORBIDDEN, 404: _NOT_FOUND}.get(error.status, _AGAIN)
+        return f"The API server rejected a request: {error}\nFix: {fix}"
     return None

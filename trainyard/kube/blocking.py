@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from trainyard.errors import TrainyardError
+from trainyard.kube.api_errors import CredentialsError
 from trainyard.kube.client import Client
 from trainyard.kube.response import Response
 from trainyard.kube.transport import JSON, Headers
@@ -26,6 +27,7 @@ _FORMS = {"apply-patch": "yaml"}
 """Content-type suffix of patches that are not JSON; JSON is valid YAML too."""
 _SECONDS = 60.0
 """Timeout of one request; longer than the timeout of any webhook, so that webhook timeouts are reported as such."""
+_ALIVE_SECONDS = 1.0
 T = TypeVar("T")
 
 
@@ -54,8 +56,10 @@ class Session:
             except BaseException:
                 self.close()
                 raise
+        except (TrainyardError, CredentialsError):
+            raise
         except Exception as error:
-            reason = error.message if isinstance(error, TrainyardError) else str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
             raise TrainyardError(
                 f"No control plane answers through {kubeconfig}: {reason}", fix="start one with: trainyard cluster up"
             ) from error
@@ -75,8 +79,24 @@ class Session:
             self._thread.join()
 
     def run(self, call: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of a call of the asynchronous client, such as ``lambda client: client.list(PODS)``."""
-        return asyncio.run_coroutine_threadsafe(call(self._client), self._loop).result()
+        """Return the result of a call of the asynchronous client, such as ``lambda client: client.list(PODS)``.
+
+        Raises
+        ------
+        TrainyardError
+            The session is closed, also by another thread during the call, or belongs to the parent process.
+        """
+        if not self._thread.is_alive():
+            raise _closed_error()
+        future = asyncio.run_coroutine_threadsafe(call(self._client), self._loop)
+        while True:
+            try:
+                return future.result(timeout=_ALIVE_SECONDS)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if not self._thread.is_alive():
+                    raise _closed_error() from None
 
     def request(
         self,
@@ -114,6 +134,10 @@ class Session:
         async with self._client:
             started.set_result(asyncio.get_running_loop())
             await self._closed.wait()
+
+
+def _closed_error() -> TrainyardError:
+    return TrainyardError("the session with the API server is closed", fix="open another one")
 
 
 def wait_for(what: str, probe: Callable[[], bool], *, timeout: float = 30.0, interval: float = 0.05) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import yaml
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
@@ -119,6 +120,8 @@ def kubeconfig(path: str | Path, context: str | None = None) -> Connection:
     except (ConfigError, KeyError, OSError, ValueError) as error:
         fix = "Name an existing kubeconfig file and context"
         raise TrainyardError(f"kubeconfig {path}: {error}", fix=fix) from error
+    except (AttributeError, TypeError, yaml.YAMLError) as error:
+        raise TrainyardError(f"{path} is not a kubeconfig", fix="Name an existing kubeconfig file") from error
     if chosen is None:
         raise TrainyardError(f"kubeconfig {path}: no current context", fix="Name a context")
     return _connection(chosen, str(path))

@@ -10,13 +10,46 @@ from trainyard.render.job_view import JobView
 from trainyard.render.pod_set import PodSet
 from trainyard.render.resolved_job import ResolvedJob
 
-__all__ = ["MOST_PODS", "check_pods", "host", "hosts", "subdomain"]
+__all__ = ["MOST_PODS", "check_pods", "host", "hosts", "size_error", "size_of_hosts", "subdomain"]
 
 MOST_PODS: Final = 100_000
 """Pods that Kubernetes accepts in one Job; also the limit of host names in a host file or variable.
 
 Source: ``maxParallelismForIndexedJob`` in the validation of batch/v1.
 """
+
+
+MOST_VARIABLE_BYTES: Final = 128 * 1024 - 256
+"""Bytes of an environment variable; Linux starts no program with a longer string (``MAX_ARG_STRLEN``)."""
+
+MOST_FILE_BYTES: Final = 1024 * 1024
+"""Bytes of a ConfigMap's data that the API server accepts."""
+
+
+def size_of_hosts(job: JobView, pod_set: PodSet, *, separators: int, per_pod: int = 1) -> int:
+    """Return an upper bound of the bytes of a list of a pod set's host names, without making it.
+
+    Parameters
+    ----------
+    separators
+        Bytes beside each host name: port, quotes, comma.
+    per_pod
+        Entries of each pod.
+    """
+    longest = host(job, pod_set, max(pod_set.count - 1, 0), max(pod_set.replicas - 1, 0))
+    return pod_set.pods * per_pod * (len(longest) + separators)
+
+
+def size_error(job: JobView, what: str, size: int, most: int) -> Iterator[Finding]:
+    """Yield a list of host names that is too long for its variable or file; checked before it is made."""
+    if size > most:
+        trainer = job.spec.trainer
+        requested = trainer is not None and (trainer.num_nodes or 0) > 1
+        yield Finding(
+            "spec.trainer.numNodes" if requested else "spec.runtimeRef",
+            f"{what} with all host names would have up to {size} bytes; at most {most} are supported",
+            "request fewer nodes" if requested else "lower the replicas or the parallelism in the runtime",
+        )
 
 
 def check_pods(job: ResolvedJob) -> Iterator[Finding]:

@@ -6,8 +6,10 @@ their own modules to `Change`, which is validated and merged here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from trainyard.api import Body
 from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER
@@ -18,7 +20,21 @@ from trainyard.render.pod_set import container_names
 from trainyard.render.shape import ENV, VOLUME_MOUNTS, pod_fields, shape_errors
 from trainyard.render.template import Template
 
-__all__ = ["Change", "Generation", "change_shape_errors", "check_targets", "merge_changes"]
+__all__ = [
+    "MOST_OVERRIDES",
+    "Change",
+    "Generation",
+    "change_shape_errors",
+    "check_number",
+    "check_targets",
+    "merge_changes",
+]
+
+MOST_OVERRIDES: Final = 256
+"""Changes that the overrides of one TrainJob may make; each is merged into a whole pod template.
+
+The schema bounds runtimePatches, but not the overrides of earlier API versions.
+"""
 
 _CONFIGURED = (DATASET_INITIALIZER, MODEL_INITIALIZER, CONTAINER_NODE)
 _CONTAINER_KINDS = {"initContainers": "initContainer", "containers": "container"}
@@ -34,10 +50,13 @@ class Generation:
         Name of the field in the TrainJob's spec.
     target
         Term for a replicatedJob in its API documentation and messages.
+    bounded
+        Whether the schema bounds the number of changes.
     """
 
     field: str
     target: str
+    bounded: bool = False
 
     @property
     def path(self) -> str:
@@ -71,6 +90,17 @@ class Change:
         """Return the fields of the pod specification."""
         found: Body = self.template.get("spec", {}).get("template", {}).get("spec", {})
         return found
+
+
+def check_number(changes: Sequence[Change]) -> Iterator[Finding]:
+    """Yield fields with more changes than are merged; checked before anything else is done with them."""
+    for generation, number in Counter(change.generation for change in changes if not change.generation.bounded).items():
+        if number > MOST_OVERRIDES:
+            yield Finding(
+                generation.path,
+                f"changes {number} {generation.target}s; at most {MOST_OVERRIDES} are supported",
+                "use runtimePatches, or one entry for each replicatedJob",
+            )
 
 
 def change_shape_errors(changes: Sequence[Change]) -> Iterator[Finding]:

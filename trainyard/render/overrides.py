@@ -22,8 +22,8 @@ def pod_spec_overrides(spec: TrainJobSpec) -> Iterator[Change]:
         pod = stored(override)
         del pod["targetJobs"]
         path = f"{POD_SPEC_OVERRIDES.path}[{index}]"
-        for target in override.target_jobs:
-            yield Change(POD_SPEC_OVERRIDES, path, target.name, {"spec": {"template": {"spec": pod}}})
+        for target in dict.fromkeys(target.name for target in override.target_jobs):
+            yield Change(POD_SPEC_OVERRIDES, path, target, {"spec": {"template": {"spec": pod}}})
 
 
 def pod_template_overrides(spec: TrainJobSpec) -> Iterator[Change]:
@@ -36,10 +36,10 @@ def pod_template_overrides(spec: TrainJobSpec) -> Iterator[Change]:
             **({"spec": given["spec"]} if given.get("spec") else {}),
         }
         path = f"{POD_TEMPLATE_OVERRIDES.path}[{index}]"
-        for target in override.target_jobs:
+        for target in dict.fromkeys(target.name for target in override.target_jobs):
             yield Change(
                 POD_TEMPLATE_OVERRIDES,
                 f"{path}.spec",
-                target.name,
+                target,
                 {"spec": {"template": template}} if template else {},
             )

@@ -14,7 +14,7 @@ from trainyard.render.pod_editing import stored
 
 __all__ = ["RUNTIME_PATCHES", "check_managers", "patched_metadata", "runtime_patches"]
 
-RUNTIME_PATCHES: Final = Generation("runtimePatches", "replicated job")
+RUNTIME_PATCHES: Final = Generation("runtimePatches", "replicated job", bounded=True)
 _POD: Final = "template.spec.template.spec"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from trainyard.api import PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import ANCESTOR_LABEL, DEPRECATION_POLICY_URL
@@ -12,7 +13,7 @@ from trainyard.checks.finding import Finding
 from trainyard.render import frameworks, gangs
 from trainyard.render.hosts import check_pods
 from trainyard.render.initializers import check_initializers, initializer_sources, initializer_warnings
-from trainyard.render.job_changes import Change, change_shape_errors, check_targets
+from trainyard.render.job_changes import Change, change_shape_errors, check_number, check_targets
 from trainyard.render.job_view import JobView
 from trainyard.render.jobset_rules import claim_errors
 from trainyard.render.labels import check_metadata
@@ -29,6 +30,9 @@ from trainyard.render.template import template_of
 from trainyard.render.trainer import trainer_warnings
 
 __all__ = ["framework_of", "gang_schedulers_of", "input_errors", "input_warnings", "job_findings", "step_findings"]
+
+_MOST_ERRORS: Final = 100
+"""Errors that are reported of one TrainJob: a list of 1,000 containers for 100 jobs can have 100,000."""
 
 
 @once_per_runtime
@@ -52,8 +56,9 @@ def input_errors(spec: TrainJobSpec, runtime: Runtime, changes: Sequence[Change]
     changes
         Changes of overrides and patches.
     """
-    errors = (*_runtime_errors(runtime), *_shape_errors(spec, changes))
-    return errors or tuple(_reference_errors(spec, changes, runtime))
+    too_many = tuple(check_number(changes))
+    errors = (*_runtime_errors(runtime), *(too_many or islice(_shape_errors(spec, changes), _MOST_ERRORS)))
+    return errors or tuple(islice(_reference_errors(spec, changes, runtime), _MOST_ERRORS))
 
 
 def input_warnings(train_job: TrainJob, runtime: Runtime) -> Iterator[Finding]:

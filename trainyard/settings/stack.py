@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pydantic import Field, model_validator
+from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -120,9 +121,12 @@ class StackSettings(SettingsModel):
 
 
 for _name, _section in SECTIONS.items():
+    if _name in StackSettings.model_fields:
+        raise TypeError(f"trainyard.settings.sections.{_name}: the settings have this key already")
     # Before the schema is built, which `defer_build` leaves to the first validation.
     StackSettings.model_fields[_name] = FieldInfo.from_annotated_attribute(
-        _section.model, Field(default_factory=_section.model, description=_section.description)
+        _section.model,
+        Field(default_factory=_section.model, alias=to_camel(_name), description=_section.description),
     )
 
 

@@ -73,11 +73,11 @@ asked := [answer |
 
 asking := [answer |
 	some document in data.documents[input.suite]
-	answer := {id | some id, _ in data.trainyard.judging} with input as document
+	answer := {id | some id, _ in data.trainyard.evaluated_rules} with input as document
 ]
 
 asks(id) if {
-	data.trainyard.judging[id]
+	data.trainyard.evaluated_rules[id]
 } else := false
 """
 

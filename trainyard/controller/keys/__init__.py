@@ -13,8 +13,9 @@ from typing import Final
 __all__ = ["GENERATORS", "generate"]
 
 GENERATORS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
-    module.name: importlib.import_module(f"{__name__}.{module.name}").generate
+    module.name: generator
     for module in pkgutil.iter_modules(__path__)
+    if (generator := getattr(importlib.import_module(f"{__name__}.{module.name}"), "generate", None))
 }
 """Functions that generate keys, by kind, which is the name of their module."""
 

@@ -7,7 +7,7 @@ starts those that match POD_IP.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Annotated, Final
 
@@ -26,7 +26,7 @@ from trainyard.render.frameworks.roles import (
     share_program,
     succeed_with,
 )
-from trainyard.render.hosts import MOST_PODS, host, hosts, subdomain
+from trainyard.render.hosts import MOST_VARIABLE_BYTES, host, hosts, size_error, size_of_hosts, subdomain
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import add_ports, prepend_env
@@ -87,7 +87,7 @@ class Paddle(Framework[PaddlePolicy]):
             yield from check_indexes(pod_set)
         nodes = job.trainer
         if servers and nodes is not None and nodes.main_container is not None:
-            yield from _endpoint_errors(job, nodes.pods, named_port(nodes.main_container, _PORT_NAME, _PORT))
+            yield from _endpoint_errors(job, nodes, servers, named_port(nodes.main_container, _PORT_NAME, _PORT))
         if len(servers) > 1:
             yield Finding(
                 "spec.runtimeRef",
@@ -110,7 +110,7 @@ class Paddle(Framework[PaddlePolicy]):
         return ()
 
 
-def _endpoint_errors(job: ResolvedJob, nodes: int, first_port: int) -> Iterator[Finding]:
+def _endpoint_errors(job: ResolvedJob, nodes: PodSet, servers: Sequence[PodSet], first_port: int) -> Iterator[Finding]:
     """Yield more trainers than ports, and more endpoints than a variable holds; checked before they are generated."""
     processes = _processes(job)
     trainer = job.spec.trainer
@@ -120,9 +120,12 @@ def _endpoint_errors(job: ResolvedJob, nodes: int, first_port: int) -> Iterator[
     if first_port + processes - 1 > _HIGHEST_PORT:
         message = f"{processes} processes per node need a port each, from {first_port}; the highest is {_HIGHEST_PORT}"
         yield Finding(path, message, f"use at most {_HIGHEST_PORT - first_port + 1}")
-    elif nodes * processes > MOST_PODS:
-        message = f"{nodes} nodes of {processes} processes have {nodes * processes} endpoints; at most {MOST_PODS} fit"
-        yield Finding(path, message, "use fewer nodes or processes")
+        return
+    endpoint = len(":65535,")
+    size = size_of_hosts(job, nodes, separators=endpoint, per_pod=processes)
+    yield from size_error(job, _TRAINERS, size, MOST_VARIABLE_BYTES)
+    for pod_set in servers:
+        yield from size_error(job, _SERVERS, size_of_hosts(job, pod_set, separators=endpoint), MOST_VARIABLE_BYTES)
 
 
 def _collective(builder: JobSetBuilder, nodes: PodSet, container: Body) -> None:

@@ -22,7 +22,7 @@ from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.mpi_implementations import HOST_FILE_DIRECTORY, HOST_FILE_NAME, Implementation
-from trainyard.render.hosts import hosts
+from trainyard.render.hosts import MOST_FILE_BYTES, hosts, size_error, size_of_hosts
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
 from trainyard.render.merge import merge_resources
@@ -119,6 +119,9 @@ class SshLaunched(Framework[Policy]):
                 f"spec.mlPolicy.{self.name}.sshAuthMountPath of the runtime cannot be {path!r}",
                 f"name the .ssh directory of the user in the image, not {HOST_FILE_DIRECTORY}",
             )
+        nodes = self._host_pod_sets(job)
+        size = sum(size_of_hosts(job, pod_set, separators=len(" slots=2147483647 \n")) for pod_set in nodes)
+        yield from size_error(job, f"{HOST_FILE_NAME} of the host file", size, MOST_FILE_BYTES)
         if launcher is None or _container(launcher) is None:
             yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
         if (node is None and not policy.run_launcher_as_node) or (node and _container(node) is None):
@@ -204,12 +207,11 @@ class SshLaunched(Framework[Policy]):
         return max(1, ceil(gpu_count((container or {}).get("resources", {}))))
 
     def _hosts(self, job: JobView) -> list[str]:
-        return [
-            name
-            for pod_set in _launcher_and_nodes(job)
-            if pod_set.name == _NODE or self.launch_policy(job).run_launcher_as_node
-            for name in hosts(job, pod_set)
-        ]
+        return [name for pod_set in self._host_pod_sets(job) for name in hosts(job, pod_set)]
+
+    def _host_pod_sets(self, job: JobView) -> list[PodSet]:
+        with_launcher = self.launch_policy(job).run_launcher_as_node
+        return [pod_set for pod_set in _launcher_and_nodes(job) if pod_set.name == _NODE or with_launcher]
 
     def _process_errors(self, job: ResolvedJob) -> Iterator[Finding]:
         processes = job.spec.trainer.num_proc_per_node if job.spec.trainer else None

@@ -27,7 +27,7 @@ from trainyard.render.frameworks.roles import (
     share_program,
     succeed_with,
 )
-from trainyard.render.hosts import hosts
+from trainyard.render.hosts import MOST_VARIABLE_BYTES, hosts, size_error, size_of_hosts
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import add_ports, prepend_env
@@ -115,6 +115,9 @@ class Tensorflow(Framework[TensorflowPolicy]):
             )
         for role in roles:
             yield from check_indexes(role.pod_set)
+        members = [role.pod_set for role in roles if role.name in _CLUSTER]
+        size = sum(size_of_hosts(job, pod_set, separators=len('":65535",')) for pod_set in members)
+        yield from size_error(job, _CONFIG, size, MOST_VARIABLE_BYTES)
 
     def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Set TF_CONFIG of each task; a single task has none, since TensorFlow then trains locally."""

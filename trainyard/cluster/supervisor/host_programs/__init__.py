@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from trainyard.cluster.supervisor.host_programs.base import ComponentPrograms, HostProgram, RunContext, with_flags
-from trainyard.discovery import plugins_of
+from trainyard.discovery import merged, plugins_of
 
 __all__ = ["HOST_PROGRAMS", "ComponentPrograms", "HostProgram", "RunContext", "with_flags"]
 
-HOST_PROGRAMS: Final[Mapping[str, HostProgram]] = {
-    name: program
-    for component in plugins_of(__name__, __path__, "PROGRAMS", ComponentPrograms).values()
-    for name, program in component.programs.items()
-}
+HOST_PROGRAMS: Final[Mapping[str, HostProgram]] = merged(
+    "host programs", [each.programs for each in plugins_of(__name__, __path__, "PROGRAMS", ComponentPrograms).values()]
+)
 """Definition by program, in the order of the status."""
