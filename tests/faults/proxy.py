@@ -21,6 +21,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.faults.background import Background
+from tests.support import awaited
 
 __all__ = ["Call", "Fault", "Proxy", "on", "status_body"]
 
@@ -89,6 +90,7 @@ class Fault:
     before: Callable[[Call], Any] | None = None
     after: Callable[[Call], Any] | None = None
     hits: int = 0
+    answered: int = 0
 
     def takes(self, call: Call) -> bool:
         """Whether this request is one of them, and count it."""
@@ -176,14 +178,23 @@ class Proxy:
 
         return self.fault(Fault(match, after=after, **options))
 
-    def calling(self, match: Match, callback: Callable[[Call], None], *, deliver: bool = False, **options: Any) -> Any:
-        """Call back, in the proxy's thread, once a request was executed; by default its answer is lost."""
+    @contextmanager
+    def calling(
+        self, match: Match, callback: Callable[[Call], None], *, deliver: bool = False, **options: Any
+    ) -> Iterator[Fault]:
+        """Call back, in the proxy's thread, once a request was executed; by default its answer is lost.
+
+        No call back comes after the end of the block: what a request did can be seen before its answer has arrived.
+        """
 
         async def after(call: Call) -> bool:
             callback(call)
             return deliver
 
-        return self.fault(Fault(match, after=after, **options))
+        with self.fault(Fault(match, after=after, **options)) as fault:
+            yield fault
+        self._background.run(_turn())  # a request that found the fault has counted itself
+        awaited("the requests under way", lambda: fault.answered == fault.hits)
 
     @contextmanager
     def holding(self, match: Match) -> Iterator[Fault]:
@@ -259,13 +270,16 @@ class Proxy:
         self.calls.append(call)
         await self._heard(transport)
         fault = next((each for each in self._faults if each.takes(call)), None)
-        if fault is not None and fault.before is not None and (instead := await fault.before(call)) is not None:
-            await self._heard(transport)
-            return instead
         try:
+            if fault is not None and fault.before is not None and (instead := await fault.before(call)) is not None:
+                await self._heard(transport)
+                return instead
             return await self._forward(request, payload, call, fault)
         except (aiohttp.ClientError, OSError):
             return _aborted(request)
+        finally:
+            if fault is not None:
+                fault.answered += 1
 
     async def _forward(
         self, request: web.BaseRequest, payload: bytes, call: Call, fault: Fault | None
@@ -335,6 +349,10 @@ def _aborted(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)
+
+
+async def _turn() -> None:
+    """Let what the loop is doing end."""
 
 
 async def _event() -> asyncio.Event:

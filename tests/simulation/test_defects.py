@@ -8,6 +8,7 @@ from tests.simulation.histories import drawn, played
 _HISTORIES = 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_is_found(name: str) -> None:
     with seeded(name):
