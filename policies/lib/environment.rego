@@ -17,10 +17,8 @@ matches(name, pattern) if {
 	startswith(name, trim_suffix(pattern, "*"))
 }
 
-patterns(policy, reserved) := {trim_prefix(entry, start) |
-	some framework, settings in policy
-	is_object(settings)
-	start := sprintf("%s=", [framework])
+patterns(policy, reserved) := {parts[1] |
 	some entry in reserved
-	startswith(entry, start)
+	parts := split(entry, "=")
+	is_object(policy[parts[0]])
 }
