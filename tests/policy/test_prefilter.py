@@ -11,6 +11,7 @@ from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy import Rule
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.rules.admission_rule import RuleInput
+from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.cases import Case, Verdict, load_world, spec_of
 
 WORLD = load_world(POLICIES)
@@ -22,7 +23,7 @@ def request(**fields: Any) -> dict[str, Any]:
 
 
 def rego(rule: Rule) -> str:
-    return (POLICIES / rule.family / f"{rule.id}-{rule.slug}" / "rule.rego").read_text(encoding="utf-8")
+    return rego_source(rule, POLICIES / rule.family / f"{rule.id}-{rule.slug}")
 
 
 def pod(**spec: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pydantic import Field, TypeAdapter
 from trainyard.data import data_folder
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.plugins import CHILDREN
+from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["REQUIRED_TEXTS", "RequiredTexts", "encoded", "rego_digest", "valid_texts"]
@@ -130,10 +131,10 @@ def valid_texts(rules: Iterable[Rule]) -> dict[str, RequiredTexts]:
 
 def rego_digest(rule: Rule, folder: Path) -> str:
     """Return the digest of a rule's Rego and of the shared one; empty if the folder does not have the rule."""
-    path = folder / rule.family / f"{rule.id}-{rule.slug}" / "rule.rego"
-    if not path.is_file():
+    own = folder / rule.family / f"{rule.id}-{rule.slug}"
+    if not own.is_dir():
         return ""
-    return hashlib.sha256(_shared(folder) + path.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(_shared(folder) + rego_source(rule, own).encode()).hexdigest()[:16]
 
 
 @lru_cache(4)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 
 from trainyard.checks.finding import Severity
+from trainyard.policy.rules.forbidden_fields import ForbiddenFields, cel_of
 from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, parameter_error
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.settings_model import SettingsModel
@@ -200,7 +201,20 @@ class Rule(SettingsModel):
     parameters: dict[Name, ParameterSchema] = Field(default={})
     fix: str
     references: tuple[str, ...] = ()
+    forbidden: tuple[ForbiddenFields, ...] = Field(
+        default=(), description="Table from which the CEL and the Rego of the rule are generated"
+    )
     cel: Cel | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generated(cls, document: Any) -> Any:
+        if not isinstance(document, dict) or not document.get("forbidden"):
+            return document
+        if document.get("cel"):
+            raise ValueError("a rule has either forbidden or cel: the table generates the CEL")
+        entries = TypeAdapter(tuple[ForbiddenFields, ...]).validate_python(document["forbidden"])
+        return {**document, "cel": cel_of(entries)}
 
     @model_validator(mode="after")
     def _consistent(self) -> Rule:
