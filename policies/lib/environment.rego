@@ -17,8 +17,10 @@ matches(name, pattern) if {
 	startswith(name, trim_suffix(pattern, "*"))
 }
 
-patterns(policy, reserved) := {parts[1] |
+patterns(policy, reserved) := {split(entry, "=")[1] |
+	some framework, settings in policy
+	is_object(settings)
+	start := sprintf("%s=", [framework])
 	some entry in reserved
-	parts := split(entry, "=")
-	is_object(policy[parts[0]])
+	startswith(entry, start)
 }
