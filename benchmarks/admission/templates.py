@@ -19,7 +19,7 @@ from trainyard.data import data_folder
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, rule_state
 from trainyard.policy.rules.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
-from trainyard.policy.rules.rule_catalog import rule_folders
+from trainyard.policy.rules.rule_catalog import rego_source, rule_folders
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 TARGET: Final = "admission.k8s.gatekeeper.sh"
@@ -148,12 +148,12 @@ def gatekeeper_objects(
         Namespaces of the platform.
     """
     exempt = sorted(exempt_namespaces)
-    sources = {folder.name[:7]: folder / "rule.rego" for folder in rule_folders(data_folder("policies"))}
+    folders = {folder.name[:7]: folder for folder in rule_folders(data_folder("policies"))}
     templates, constraints = [], []
     for rule in rules:
         state = rule_state(rule, settings)
         if rule.gate is not Gate.CRD and state is not PolicyState.OFF:
-            templates.append(_template(rule, state, sources[rule.id]))
+            templates.append(_template(rule, state, rego_source(rule, folders[rule.id])))
             constraints.append(_constraint(rule, state, exempt))
     return templates, constraints
 
@@ -209,8 +209,8 @@ def kind_of(rule: Rule) -> str:
     return f"Trainyard{rule.id.title().replace('-', '')}"
 
 
-def _template(rule: Rule, state: PolicyState, source: Path) -> dict[str, Any]:
-    judged = re.sub(r"^package trainyard\.rules\.\w+$", "package lib.rule", _moved(source.read_text()), flags=re.M)
+def _template(rule: Rule, state: PolicyState, source: str) -> dict[str, Any]:
+    judged = re.sub(r"^package trainyard\.rules\.\w+$", "package lib.rule", _moved(source), flags=re.M)
     kind, entry = kind_of(rule), entry_point(rule, state)
     libraries = [judged, *library(f"{judged}\n{entry}")]
     code = {"engine": "Rego", "source": {"version": "v1", "rego": entry, "libs": libraries}}

@@ -17,7 +17,7 @@ matches(name, pattern) if {
 	startswith(name, trim_suffix(pattern, "*"))
 }
 
-patterns(policy, reserved) := {trim_prefix(entry, start) |
+patterns(policy, reserved) := {split(entry, "=")[1] |
 	some framework, settings in policy
 	is_object(settings)
 	start := sprintf("%s=", [framework])

@@ -68,8 +68,8 @@ def test_equal_bundles_are_equal_to_the_byte(tmp_path: Path) -> None:
 def test_a_rule_without_rego_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "own" / "OWN-001-something"
     folder.mkdir(parents=True)
-    shipped = Path(__file__).parents[2] / "policies" / "labels" / "LBL-003-deprecated" / "rule.yaml"
-    (folder / "rule.yaml").write_text(shipped.read_text().replace("LBL-003", "OWN-001"))
+    shipped = Path(__file__).parents[2] / "policies" / "labels" / "LBL-002-framework" / "rule.yaml"
+    (folder / "rule.yaml").write_text(shipped.read_text().replace("LBL-002", "OWN-001"))
     with pytest.raises(TrainyardError, match="Rule OWN-001 has no Rego") as caught:
         build_bundle(tmp_path)
     assert "package trainyard.rules.own_001" in caught.value.fix

@@ -6,16 +6,16 @@ from typing import Any
 
 import orjson
 import pytest
-from pydantic import ValidationError
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy import Rule
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.rules.admission_rule import RuleInput
+from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.cases import Case, Verdict, load_world, spec_of
 
 WORLD = load_world(POLICIES)
-REFUSED = [case for case in CASES if case.rule.mentions and case.verdict is not Verdict.ALLOW]
+REFUSED = [case for case in CASES if case.verdict is not Verdict.ALLOW]
 
 
 def request(**fields: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def request(**fields: Any) -> dict[str, Any]:
 
 
 def rego(rule: Rule) -> str:
-    return (POLICIES / rule.family / f"{rule.id}-{rule.slug}" / "rule.rego").read_text(encoding="utf-8")
+    return rego_source(rule, POLICIES / rule.family / f"{rule.id}-{rule.slug}")
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def test_a_rule_without_its_texts_is_not_asked() -> None:
     muted = prefilter.excluded(
         request(object=pod(containers=[{"name": "a"}])), {"acceleratorResources": ["nvidia.com/gpu"]}
     )
-    assert {"ACC-001", "ESC-001", "QUE-002", "TEN-007"} <= set(muted)
+    assert {"ACC-001", "ACC-002", "ESC-001", "QUE-002", "TEN-007"} <= set(muted)
     assert {"IMG-001", "TEN-004"}.isdisjoint(muted)
 
 
 def test_texts_of_the_platform_and_of_parameters_count() -> None:
     asked = request(object=pod(containers=[{"name": "a", "resources": {"limits": {'example.com/a"b&c': 1}}}]))
     accelerators = Prefilter([rule for rule in RULES if rule.id == "ACC-001"], {})
-    assert accelerators.excluded(asked, {"acceleratorResources": ['example.com/a"b&c', 5]}) == {}
-    assert accelerators.excluded(asked, {"acceleratorResources": 5}) == {"ACC-001": True}
+    assert accelerators.excluded(asked, {"acceleratorResources": ['example.com/a"b&c']}) == {}
+    assert accelerators.excluded(asked, {"acceleratorResources": ["example.com/b"]}) == {"ACC-001": True}
     assert accelerators.excluded(asked, None) == {"ACC-001": True}
     ceiling = [rule for rule in RULES if rule.id == "ACC-002"]
     assert Prefilter(ceiling, {}).excluded(asked, None) == {"ACC-002": True}
@@ -68,7 +68,7 @@ def test_what_texts_say_after_the_sign_counts() -> None:
     for name, mute in (("PET_NNODES", False), ("HOSTS", False), ("torch", True), ("PATH", True)):
         spec = {"trainer": {"env": [{"name": name, "value": "*"}]}}
         assert ("ENV-002" in reserved.excluded(request(object={**job, "spec": spec}), None)) is mute
-    assert Prefilter(rules, {"ENV-002": {"reserved": ["any"]}}).excluded(request(object=job), None) == {}
+    assert Prefilter(rules, {"ENV-002": {"reserved": ["any=*"]}}).excluded(request(object=job), None) == {}
 
 
 def test_a_parameter_that_is_true_asks_of_everything() -> None:
@@ -111,10 +111,3 @@ def test_what_the_faster_library_cannot_write_is_judged() -> None:
         with pytest.raises(TypeError):
             orjson.dumps(odd)
         assert prefilter.excluded(request(object=pod(odd=odd, hostPID=True)), None) == {}
-
-
-@pytest.mark.parametrize("mention", ["{parameters.unknown}", "{platform.tiers}", ""])
-def test_a_wrong_mention_is_named(mention: str) -> None:
-    rule = next(rule for rule in RULES if rule.id == "ENV-001")
-    with pytest.raises(ValidationError, match="mentions"):
-        Rule.model_validate({**rule.model_dump(by_alias=True), "mentions": [mention]})

@@ -12,6 +12,37 @@ import yaml
 from tests.extended_tree import extended, run
 from tests.policy.decisions import STACK
 
+TABLE = {
+    "rule.yaml": """
+id: ABC-002
+title: Pods have no host name
+description: A host name is not unique.
+severity: error
+state: deny
+since: 0.1.0
+reach: everywhere
+matches:
+  - {group: "", version: v1, kind: Pod, resource: pods, operations: [CREATE]}
+fix: remove it
+forbidden:
+  - fields: ["{pod}.(hostname|subdomain)"]
+    message: host names are not allowed
+""",
+    "cases.yaml": """
+cases:
+  - name: unset
+    verdict: allow
+    about: A pod without a host name.
+    base: pod
+  - name: subdomain
+    verdict: deny
+    about: A pod with a subdomain.
+    base: pod
+    add: {spec.subdomain: jobs}
+    paths: [spec.subdomain]
+""",
+}
+"""The files of a rule with a table of forbidden fields."""
 QUESTIONS = Path(__file__).with_name("extension") / "questions.py"
 
 
@@ -25,6 +56,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rule.rego",
         "rule.yaml",
     ]
+    for name, text in TABLE.items():
+        path = root / "policies/naming/ABC-002-no-host-names" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return root
 
 
@@ -36,22 +71,23 @@ def known(tree: Path) -> dict[str, Any]:
 
 
 def test_the_catalog_and_the_bundle_have_it(known: dict[str, Any]) -> None:
-    assert "ABC-001" in known["rules"]
-    assert known["rego"] == ["rules/ABC-001-some-thing.rego"]
+    assert {"ABC-001", "ABC-002"} <= set(known["rules"])
+    assert known["rego"] == ["rules/ABC-001-some-thing.rego", "rules/ABC-002-no-host-names.rego"]
     assert known["catalog"]["state"] == "warn"
     assert known["index"] is True
 
 
 def test_the_api_server_gets_its_policy_and_binding(known: dict[str, Any]) -> None:
-    kinds = [kind for kind, _ in known["policies"]]
-    assert set(kinds) == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    names = {(kind, name[:7]) for kind, name in known["policies"]}
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    assert names == {(kind, rule) for kind in kinds for rule in ("abc-001", "abc-002")}
 
 
 @pytest.mark.cluster
 def test_its_cases_are_tested(tree: Path) -> None:
-    command = ("-m", "trainyard", "policy", "test", "--rule", "ABC-001", "-o", "json")
+    command = ("-m", "trainyard", "policy", "test", "--rule", "ABC-001", "--rule", "ABC-002", "-o", "json")
     engines = json.loads(run(tree, *command).stdout)["engines"]
-    assert [(each["engine"], each["passed"]) for each in engines] == [("OPA", 2)]
+    assert [(each["engine"], each["passed"]) for each in engines] == [("OPA", 4)]
 
 
 @pytest.mark.cluster

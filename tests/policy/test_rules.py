@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase as fnmatch
 
 import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy import Rule
 from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import shared_bases
 from trainyard.policy.testing.cases import Case, Verdict
 from trainyard.reference.admission_rules import reference
@@ -62,6 +64,10 @@ RELEASED = {
 """Ids once given stay; a rule that is withdrawn keeps its line here."""
 
 
+REGO_MESSAGE = re.compile(r'(?:"message":|message :=) (?:sprintf\()?"((?:[^"\\]|\\.)*)"')
+PLACEHOLDER = re.compile(r"\{[a-zA-Z]+\}")
+
+
 def of(rule: Rule, *verdicts: Verdict) -> list[Case]:
     return [case for case in CASES if case.rule.id == rule.id and case.verdict in verdicts]
 
@@ -102,6 +108,24 @@ def test_the_texts_are_fit_for_a_person(rule: Rule) -> None:
     assert not rule.fix.endswith(".")
     assert rule.fix[0].islower()
     assert rule.description.endswith(".")
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.cel], ids=ids)
+def test_both_languages_have_the_same_messages(rule: Rule) -> None:
+    """A placeholder matches a constant of the other language, and a placeholder alone any message."""
+    source = rego_source(rule, POLICIES / rule.family / f"{rule.id}-{rule.slug}")
+    rego = {re.sub(r"%[vsd]", "*", text).replace('\\"', "") for text in REGO_MESSAGE.findall(source)}
+    cel = {PLACEHOLDER.sub("*", each.message).replace('"', "") for each in rule.cel.validations} if rule.cel else set()
+    for these, others in ((rego, cel), (cel, rego)):
+        unmatched = [text for text in these if not any(same(text, each) for each in others)]
+        assert unmatched == []
+
+
+def same(text: str, other: str) -> bool:
+    return any(
+        one == each or ((each == "*" or "*" not in one) and fnmatch(one, each))
+        for one, each in ((text, other), (other, text))
+    )
 
 
 def test_every_shared_base_is_used() -> None:

@@ -163,7 +163,7 @@ def test_the_rules_know_the_framework(known: dict[str, Any]) -> None:
 
 def test_tenants_may_not_write_the_secret_of_the_framework(known: dict[str, Any]) -> None:
     names = known["trusted-names"]
-    assert "-herd-brand" in names["mentions"]
+    assert "-herd-brand" in names["texts"]
     assert "-herd-brand" in names["rego"]["Secret"]
     (expression,) = names["cel"]
     assert '"secrets": ["-mpi-ssh-auth", "-flux-curve", "-herd-brand"]' in expression

@@ -18,12 +18,13 @@ def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     group = typer.Typer(
         name="policy",
-        help="Admission rules: test their cases, add a rule, write the reference.",
+        help="Admission rules: test their cases, add a rule, write what is generated from them.",
         no_args_is_help=True,
     )
     group.command("test")(_test)
     group.command("new")(_new)
     group.command("docs")(_docs)
+    group.command("texts")(_texts)
     app.add_typer(group)
 
 
@@ -88,3 +89,19 @@ def _docs(
         typer.echo(page, nl=False)
     else:
         out.write_text(page)
+
+
+def _texts(
+    out: Annotated[Path | None, typer.Option(help="Output file; by default standard output.")] = None,
+) -> None:
+    """Write the texts without which `check` skips a rule, derived from the Rego of the rules."""
+    from trainyard.cluster.toolchain import program_path
+    from trainyard.data import data_folder
+    from trainyard.policy.derivation.derive import required_texts, written
+
+    program = program_path("opa", progress=line_progress(Console(stderr=True)))
+    content = written(required_texts(program, data_folder("policies")))
+    if out is None:
+        typer.echo(content, nl=False)
+    else:
+        out.write_text(content)

@@ -1,7 +1,7 @@
 """Prefilter: excludes rules that cannot be violated by a request before the engine is queried.
 
-Most rules concern fields that most objects lack. ``mentions`` of their rule.yaml lists strings of which each violating
-request contains at least one; searching for these is much cheaper than evaluating the rule.
+Most rules concern fields that most objects lack. Searching a request for the required texts of a rule
+(:mod:`trainyard.policy.required_texts`) is much cheaper than evaluating the rule.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-import orjson
-
-from trainyard.policy.rules.admission_rule import LISTED, Rule, RuleInput
+from trainyard.policy.required_texts import encoded, valid_texts
+from trainyard.policy.rules.admission_rule import Rule, RuleInput
 
 __all__ = ["Prefilter"]
-
-_ANY: Final = b""
-"""Matches every request."""
 
 _PLATFORMS: Final = 16
 """Cached Platforms; a cluster has one, a repository rarely more than a few."""
@@ -30,7 +26,7 @@ class Prefilter:
     Parameters
     ----------
     rules
-        The rules; those without ``mentions`` are never excluded.
+        The rules; those without required texts are never excluded.
     parameters
         A stack's overrides of their parameters, by id.
 
@@ -43,8 +39,8 @@ class Prefilter:
     def __init__(self, rules: Iterable[Rule], parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._rules = [(rule, rule.parameter_values(dict(parameters.get(rule.id, {})))) for rule in rules]
         self.runtime_rules = frozenset(rule.id for rule, _ in self._rules if rule.sees is RuleInput.RUNTIME)
-        listed = [LISTED.fullmatch(mention) for rule, _ in self._rules for mention in rule.mentions]
-        self._fields = sorted({each["name"] for each in listed if each and each["source"] == "platform"})
+        self._required = valid_texts(rule for rule, _ in self._rules)
+        self._fields = sorted({field for texts in self._required.values() for field in texts.platform})
         self._searches = lru_cache(_PLATFORMS)(self._searches_of)
 
     def excluded(self, request: Mapping[str, Any], platform: Mapping[str, Any] | None) -> dict[str, bool]:
@@ -59,19 +55,19 @@ class Prefilter:
         """
         subject, listed = request["object"] or request["oldObject"] or {}, platform or {}
         group = str(subject.get("apiVersion", "")).rpartition("/")[0]
-        searches = self._searches(_json([listed.get(field) for field in self._fields]))
+        searches = self._searches(encoded([listed.get(field) for field in self._fields]))
         search = searches.get((group, str(subject.get("kind"))))
         if search is None:
             return {}
-        return search.excluded(_json({**request, "runtime": None}), _json(request["runtime"]))
+        return search.excluded(encoded({**request, "runtime": None}), encoded(request["runtime"]))
 
     def _searches_of(self, listed: bytes) -> dict[tuple[str, str], _Search]:
         """Return the searches by group and kind; ``listed`` is the JSON of the Platform's fields."""
         platform = dict(zip(self._fields, json.loads(listed), strict=True))
         found: dict[tuple[str, str], dict[str, frozenset[bytes]]] = {}
         for rule, values in self._rules:
-            if rule.mentions:
-                texts = frozenset(text for mention in rule.mentions for text in _texts(mention, values, platform))
+            if required := self._required.get(rule.id):
+                texts = frozenset(required.searched(values, platform))
                 for match in rule.matches:
                     found.setdefault((match.group, match.kind), {})[rule.id] = texts
         return {kind: _Search(rules, self.runtime_rules) for kind, rules in found.items()}
@@ -101,24 +97,3 @@ class _Search:
             if any(text in runtime for text in self._rules[rule]):
                 del excluded[rule]
         return excluded
-
-
-def _texts(mention: str, values: Mapping[str, Any], platform: Mapping[str, Any]) -> Iterable[bytes]:
-    listed = LISTED.fullmatch(mention)
-    if listed is None:
-        return [mention.encode()]
-    value = (platform if listed["source"] == "platform" else values).get(listed["name"])
-    if value is True:
-        return [_ANY]
-    texts = [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
-    if listed["pairs"]:
-        texts = [text.partition("=")[2].removesuffix("*") for text in texts]
-    # As encoded in JSON, without the quotes.
-    return [_json(text)[1:-1] for text in texts]
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -15,6 +15,7 @@ violation contains {"path": "spec", "message": "the accelerators of this job can
 violation contains {"path": "spec", "message": message} if {
 	is_number(ceiling)
 	countable
+	asked > 0
 	asked > ceiling
 	message := sprintf("the job requests %v accelerators; the limit of this namespace is %v", [asked, ceiling])
 }

@@ -15,6 +15,7 @@ from trainyard.data import data_folder
 from trainyard.policy import load_rules
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.review import AdmissionContext, Review, document_of
+from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.policy.testing.cases import Case, load_world
 from trainyard.policy.testing.opa_engine import _named, _review
@@ -29,11 +30,13 @@ _EXEMPT: Final = "kube-system"
 
 
 def rego_files() -> dict[str, str]:
-    """Return the text of every Rego file by its path below ``policies/``."""
-    return {
-        path.relative_to(POLICIES).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted(POLICIES.glob("**/*.rego"))
-    }
+    """Return the text of every Rego file, also of generated ones, by its path below ``policies/``."""
+    shared = sorted((POLICIES / "lib").glob("*.rego"))
+    found = {path.relative_to(POLICIES).as_posix(): path.read_text(encoding="utf-8") for path in shared}
+    for rule in load_rules(POLICIES):
+        name = f"{rule.family}/{rule.id}-{rule.slug}"
+        found[f"{name}/rule.rego"] = rego_source(rule, POLICIES / name)
+    return found
 
 
 def case_documents() -> dict[str, list[tuple[Case, dict[str, Any]]]]:

@@ -14,6 +14,7 @@ from trainyard.controller.permissions import cluster_rules
 from trainyard.data import data_folder
 from trainyard.kube import Client, Connection
 from trainyard.policy.engines.opa.bundle import _sources, build_bundle
+from trainyard.policy.required_texts import valid_texts
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.testing.case_files import load_cases
 from trainyard.reference.admission_rules import reference as rules_page
@@ -59,7 +60,11 @@ def trusted_names() -> dict[str, Any]:
     (rule,) = (rule for rule in load_rules() if rule.id == "OBJ-001")
     data = json.loads(build_bundle().files["data.json"])["trainyard"]
     cel = [text for text in rule.cel.texts if "configmaps" in text] if rule.cel else []
-    return {"mentions": list(rule.mentions), "cel": cel, "rego": data["children"]}
+    return {
+        "texts": [text.decode() for text in valid_texts([rule])[rule.id].searched({}, {})],
+        "cel": cel,
+        "rego": data["children"],
+    }
 
 
 def scheduler_rule() -> dict[str, Any]:

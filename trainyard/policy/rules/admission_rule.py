@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 
 from trainyard.checks.finding import Severity
+from trainyard.policy.rules.forbidden_fields import ForbiddenFields, cel_of
 from trainyard.policy.rules.parameters import ParameterSchema, ParameterValue, parameter_error
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
-    "LISTED",
     "PARTS",
     "Cel",
     "Expression",
@@ -32,8 +32,6 @@ __all__ = [
 
 _PLACEHOLDER = re.compile(r"\{([a-z][A-Za-z]*)\}")
 _PARAMS = re.compile(r"\bparams\b")
-LISTED: Final = re.compile(r"\{(?P<source>platform|parameters)\.(?P<name>[a-z][A-Za-z]*)(?P<pairs>=?)\}")
-"""Placeholder for the items of a list (a field of the Platform or a parameter), or for their parts after ``=``."""
 
 Part = Literal["spec", "labels", "annotations"]
 PARTS: Final[tuple[Part, ...]] = ("spec", "labels", "annotations")
@@ -201,16 +199,22 @@ class Rule(SettingsModel):
     matches: tuple[Match, ...] = Field(min_length=1)
     source: ParameterSource = ParameterSource.NONE
     parameters: dict[Name, ParameterSchema] = Field(default={})
-    mentions: tuple[Annotated[str, StringConstraints(min_length=1)], ...] = Field(
-        default=(),
-        description="Strings, as encoded in JSON, of which each violating request contains at least one; "
-        "{platform.FIELD} and {parameters.NAME} expand to the items of a list; true matches every request;  "
-        "{parameters.NAME=} expands to the parts of the items after =, without a trailing *. "
-        "Unset if the rule reports missing fields",
-    )
     fix: str
     references: tuple[str, ...] = ()
+    forbidden: tuple[ForbiddenFields, ...] = Field(
+        default=(), description="Table from which the CEL and the Rego of the rule are generated"
+    )
     cel: Cel | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generated(cls, document: Any) -> Any:
+        if not isinstance(document, dict) or not document.get("forbidden"):
+            return document
+        if document.get("cel"):
+            raise ValueError("a rule has either forbidden or cel: the table generates the CEL")
+        entries = TypeAdapter(tuple[ForbiddenFields, ...]).validate_python(document["forbidden"])
+        return {**document, "cel": cel_of(entries)}
 
     @model_validator(mode="after")
     def _consistent(self) -> Rule:
@@ -239,11 +243,6 @@ class Rule(SettingsModel):
                 "cel: policies have no params; use the variables of policies/lib/tenant-policy.cel.yaml or "
                 "platform.cel.yaml, which are included by the rule's source"
             )
-        for listed in filter(None, map(LISTED.fullmatch, self.mentions)):
-            if listed["source"] == "parameters" and listed["name"] not in self.parameters:
-                raise ValueError(f"mentions: parameter {listed['name']!r} does not exist")
-            if listed["source"] == "platform" and self.source is not ParameterSource.PLATFORM:
-                raise ValueError("mentions: only a rule of source Platform reads the Platform")
         for name, schema in self.parameters.items():
             if error := parameter_error(schema, schema.default):
                 raise ValueError(f"parameters.{name}.default: {error}")

@@ -4,9 +4,9 @@ A match ``{objects: gangs}`` expands to the kinds that describe gangs. A paramet
 per gang scheduler, in which a string ``{attribute}`` is replaced by that attribute of the scheduler; in a CEL variable
 with ``each``, ``{each}`` is that string for every scheduler, joined by commas. In the default of a list,
 ``{frameworks}`` expands to the framework names (the list is then sorted), ``{variables}`` to the variables that they
-set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set. Among ``mentions``,
-``{children}`` expands to the suffixes of the names of a TrainJob's ConfigMaps and Secrets; in a CEL variable,
-``{children.ConfigMap}`` and ``{children.Secret}`` are these as lists. Rego reads them as ``data.trainyard.children``.
+set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set. In a CEL variable,
+``{children.ConfigMap}`` and ``{children.Secret}`` are the suffixes of the names of a TrainJob's ConfigMaps and Secrets,
+as lists. Rego reads them as ``data.trainyard.children``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 
 _GANG: Final = "{gang}"
 _ATTRIBUTE: Final = re.compile(r"\{([a-z_]+)\}")
-_ALL_CHILDREN: Final = "{children}"
 
 
 def expand_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,10 +42,6 @@ def expand_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
         }
     if isinstance(result.get("matches"), list):
         result["matches"] = [entry for match in result["matches"] for entry in _matches(match)]
-    mentions = result.get("mentions")
-    if isinstance(mentions, list) and _ALL_CHILDREN in mentions:
-        suffixes = [suffix for kind in CHILDREN.values() for suffix in kind]
-        result["mentions"] = [text for each in mentions for text in (suffixes if each == _ALL_CHILDREN else [each])]
     cel = result.get("cel")
     if isinstance(cel, dict) and isinstance(cel.get("variables"), list):
         result["cel"] = {**cel, "variables": [_variable(each) for each in cel["variables"]]}

@@ -13,9 +13,10 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.policy.rules.admission_rule import Fragment, Rule
+from trainyard.policy.rules.forbidden_fields import rego_of
 from trainyard.policy.rules.plugins import expand_placeholders
 
-__all__ = ["fragments", "load_rules", "read_yaml", "rule_folders", "validated"]
+__all__ = ["fragments", "load_rules", "read_yaml", "rego_source", "rule_folders", "validated"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -56,6 +57,36 @@ def load_rules(*folders: Path) -> list[Rule]:
 def rule_folders(folder: Path) -> list[Path]:
     """Return the rule folders ``<family>/<ID>-<slug>`` of a catalog."""
     return sorted(path.parent for path in folder.glob("*/*/rule.yaml"))
+
+
+def rego_source(rule: Rule, folder: Path) -> str:
+    """Return the Rego of a rule: generated from its forbidden fields, or of its file.
+
+    Parameters
+    ----------
+    rule
+        The rule.
+    folder
+        Its folder.
+
+    Raises
+    ------
+    TrainyardError
+        There is neither, or both.
+    """
+    path, package = folder / "rule.rego", f"trainyard.rules.{rule.id.lower().replace('-', '_')}"
+    if rule.forbidden:
+        if path.is_file():
+            raise TrainyardError(
+                f"Rule {rule.id} has two sources of Rego: {path} and forbidden in rule.yaml", fix="remove one of them"
+            )
+        return rego_of(package, rule.forbidden)
+    if not path.is_file():
+        raise TrainyardError(
+            f"Rule {rule.id} has no Rego: {path} does not exist",
+            fix=f"write it (package {package}), or forbidden in rule.yaml; see docs/rules.md",
+        )
+    return path.read_text(encoding="utf-8")
 
 
 def fragments(folder: Path | None = None) -> dict[str, Fragment]:

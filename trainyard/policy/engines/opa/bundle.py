@@ -20,7 +20,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy.rules.admission_rule import PARTS, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
-from trainyard.policy.rules.rule_catalog import load_rules, rule_folders
+from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]
@@ -129,13 +129,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         rule = next((rule for rule in known.values() if folder.name.startswith(f"{rule.id}-")), None)
         if rule is None:
             continue
-        source = folder / "rule.rego"
-        if not source.is_file():
-            raise TrainyardError(
-                f"Rule {rule.id} has no Rego: {source} does not exist",
-                fix=f"write it (package trainyard.rules.{package_name(rule.id)}); see docs/rules.md",
-            )
-        files[f"rules/{folder.name}.rego"] = source.read_bytes()
+        files[f"rules/{folder.name}.rego"] = rego_source(rule, folder).encode()
     data = {
         "catalog": _catalog(known.values()),
         "index": _index(known.values()),
