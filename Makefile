@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults simulate-controller mutation lock upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults test-kueue simulate-controller mutation lock upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence queue-verdicts frameworks mutation shapes test-faults simulate-controller admission-restarts  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence queue-verdicts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .
@@ -63,6 +63,10 @@ admission-restarts: $(READY)  ## restart the API server ten times under a TrainJ
 
 test-faults: $(READY)  ## run the controller with all faults: rejections, kills, bad connections, odd objects
 	@TRAINYARD_FAULTS=all $(BIN)/pytest -m cluster tests/faults
+
+test-kueue: $(READY)  ## build Kueue (3 minutes) and run the tests beside it; `make test` runs them where it is built
+	@$(BIN)/trainyard cluster toolchain --with kueue
+	@$(BIN)/pytest -m cluster tests/kueue
 
 simulate-controller: $(READY)  ## run the controller on 100,000 random histories, in virtual time
 	@$(BIN)/python -m tests.simulation --seeds $(HISTORIES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes
@@ -22,7 +23,7 @@ from trainyard.controller.configuration import Certificate
 from trainyard.errors import TrainyardError
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
-from trainyard.stack_checks import stack_queues
+from trainyard.stack_checks import check_node_labels, stack_queues
 from trainyard.topology import compile_fabric
 
 __all__ = ["Others", "Stack", "open_stack", "validate_stack"]
@@ -76,11 +77,20 @@ class Stack:
             issued for each in declarations().values() for issued in each.certificates(self.settings, self.target)
         )
 
+    @property
+    def tenant_objects(self) -> dict[str, list[Mapping[str, Any]]]:
+        """Objects of the components in the namespace of each tenant, by tenant."""
+        return {
+            tenant: [body for each in declarations().values() for body in each.tenant_objects(self.settings, tenant)]
+            for tenant in self.settings.tenants
+        }
+
     def install_others(self) -> Others:
         """Declare the resources of the components that the program does not name."""
-        found = [
+        declared = (
             each.install(self.settings, self.target, self.options) for each in declarations().values() if each.install
-        ]
+        )
+        found = [each for each in declared if each is not None]
         return Others(
             [crd for each in found for crd in each.crds],
             {name: namespace for each in found for name, namespace in each.namespaces.items()},
@@ -149,11 +159,14 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     Raises
     ------
     TrainyardError
-        The queue tree or the fabric is invalid, or the stack installs a component with webhooks, such as Volcano, but
-        not the trainer, whose controller issues its certificate.
+        The queue tree or the fabric is invalid, a policy rejects the node labels of Kueue's flavors, or the stack
+        installs a component with webhooks, such as Volcano, but not the trainer, whose controller issues its
+        certificate.
     """
     queues = stack_queues(settings)
     compile_fabric(settings.fabric)
+    if findings := check_node_labels(settings):
+        raise TrainyardError("Kueue cannot place pods on the nodes of its flavors", findings=findings)
     served = [each for each in declarations().values() if each.webhooks is not None]
     installed = [each.name for each in served if each.settings(settings).install is True]
     if settings.trainer.install is not True and installed:

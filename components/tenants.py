@@ -44,6 +44,8 @@ class Tenants(Component):
 
     Parameters
     ----------
+    objects
+        Objects of other components in the namespace of each tenant, by tenant.
     depends_on
         Dependencies: queues, controllers, webhook configurations, runtimes and policies.
     """
@@ -53,6 +55,7 @@ class Tenants(Component):
         name: str,
         settings: StackSettings,
         *,
+        objects: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -60,6 +63,9 @@ class Tenants(Component):
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant, tenant_settings in settings.tenants.items():
             self._tenant(tenant, tenant_settings, settings.trainer, depends_on)
+            own_namespace = self.namespaces[tenant]
+            for each in (objects or {}).get(tenant, ()):
+                self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
         self._catalog_readers(settings.tenants)
         self.register_outputs({})
 

@@ -46,6 +46,7 @@ with open_stack() as stack:
     Tenants(
         "tenants",
         settings,
+        objects=stack.tenant_objects,
         depends_on=[*controllers, *platform.ready, *policies.ready, *queues.ready, *topology.ready, *runtimes.ready],
         opts=opts,
     )

@@ -85,7 +85,7 @@ def test_the_projects_lock_covers_every_file_the_components_read() -> None:
 
     lock = json.loads(upstream.lock_file().read_text())
     manifests = {name: each.manifests for name, each in declarations().items() if each.manifests}
-    assert set(manifests) == {"volcano", "jobset"}
+    assert set(manifests) == {"volcano", "jobset", "kueue"}
     for name, files in manifests.items():
         for version in supported_versions(name):
             release = component_release(name, version)

@@ -12,8 +12,10 @@ from typing import Any
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
 from trainyard.checks.finding import Finding
+from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
+from trainyard.policy import load_rules
 from trainyard.policy.stack_objects import runtime_catalogs
 from trainyard.queues import (
     VOLCANO_VERSIONS,
@@ -33,17 +35,24 @@ from trainyard.runtimes import load_catalog
 from trainyard.scheduler import effective_configuration, lint
 from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
+from trainyard.settings.platform import PolicyState
+from trainyard.settings.sections.kueue import KueueSettings
 from trainyard.settings.stack_loader import stack_settings
+from trainyard.topology.fabric_names import HOSTNAME_LABEL
 
 __all__ = [
     "CheckOptions",
     "check_files",
+    "check_node_labels",
     "check_stack",
     "read_scheduling",
     "smallest_gangs",
     "stack_queues",
     "stack_scheduling",
 ]
+
+
+_NODE_CHOICE = "TEN-005"
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,37 @@ def stack_queues(settings: StackSettings) -> QueueObjects:
         Volcano would reject the tree, or it would stop the scheduler; every finding is listed.
     """
     return prove_queues(settings, scheduling=stack_scheduling(settings))
+
+
+def check_node_labels(settings: StackSettings) -> list[Finding]:
+    """Return the node labels by which Kueue places pods and which rule TEN-005 rejects."""
+    kueue: KueueSettings = settings.kueue  # type: ignore[attr-defined]
+    used: dict[str, str] = {}
+    for name, flavor in kueue.flavors.items():
+        used |= {label: f"flavors.{name}.nodeLabels[{label}]" for label in flavor.node_labels}
+        levels = kueue.topologies[flavor.topology].levels if flavor.topology else ()
+        # With nodes as the last level, Kueue names the node alone, else each level.
+        used |= dict.fromkeys(levels[-1:] + _above_nodes(levels), f"topologies.{flavor.topology}.levels")
+    if not used or kueue.install is False:
+        return []
+    (rule,) = (each for each in load_rules(data_folder("policies")) if each.id == _NODE_CHOICE)
+    if settings.policies.states.get(rule.id, rule.state) in (PolicyState.OFF, PolicyState.AUDIT):
+        return []
+    allowed = rule.parameter_values(dict(settings.policies.parameters.get(rule.id, {})))["nodeLabels"]
+    assert isinstance(allowed, list)  # noqa: S101
+    return [
+        Finding(
+            f"trainyard:kueue.{path}",
+            f"rule {rule.id} rejects pods that select nodes by {label}",
+            f"add {label} to trainyard:policies.parameters.{rule.id}.nodeLabels, which lets tenants select nodes by it",
+        )
+        for label, path in used.items()
+        if label not in allowed
+    ]
+
+
+def _above_nodes(levels: tuple[str, ...]) -> tuple[str, ...]:
+    return () if levels[-1:] == (HOSTNAME_LABEL,) else levels[:-1]
 
 
 def stack_scheduling(settings: StackSettings) -> Scheduling:

@@ -74,8 +74,10 @@ class Declaration:
     webhooks
         Its webhook server, if it has one.
     install
-        Declares its resources, for a component that the program does not name: it depends on no other component.
-        None: the program instantiates it.
+        Declares its resources, for a component that the program does not name: it depends on no other component. It
+        returns None if it is not installed. None: the program instantiates it.
+    tenant_objects
+        Returns its objects in the namespace of a tenant.
     """
 
     name: str
@@ -85,7 +87,8 @@ class Declaration:
     cluster_kinds: Kinds = field(default_factory=dict)
     namespaced_kinds: Kinds = field(default_factory=dict)
     webhooks: WebhookServer | None = None
-    install: Callable[[StackSettings, Target, pulumi.ResourceOptions], Installed] | None = None
+    install: Callable[[StackSettings, Target, pulumi.ResourceOptions], Installed | None] | None = None
+    tenant_objects: Callable[[StackSettings, str], Iterable[Mapping[str, Any]]] = lambda _settings, _tenant: ()
 
     def settings(self, settings: StackSettings) -> InstalledSettings:
         """Return its section of the settings of a stack."""

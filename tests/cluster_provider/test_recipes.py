@@ -111,6 +111,27 @@ def test_jobset_keeps_a_certificate_folder_that_its_configuration_names() -> Non
     )
 
 
+def test_kueue_serves_webhooks_and_health_here_and_no_metrics() -> None:
+    text = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+webhook: {port: 9443, certDir: /certs}
+health: {healthProbeBindAddress: ":8081"}
+metrics: {bindAddress: ":8443"}
+leaderElection: {leaderElect: true}
+"""
+    found = yaml.safe_load(HOST_PROGRAMS["kueue"].configuration(CONTEXT, "controller_manager_config.yaml", text))
+    assert found["webhook"] == {"host": "127.0.0.1", "port": PORTS["kueue/webhook"], "certDir": "/p/volumes/other"}
+    assert found["health"] == {"healthProbeBindAddress": f"127.0.0.1:{PORTS['kueue/health']}"}
+    assert found["metrics"] == {"bindAddress": "0"}
+    assert found["leaderElection"] == {"leaderElect": True}
+
+
+def test_kueue_reads_its_metrics_certificate_from_the_local_volume() -> None:
+    mounts = {"/etc/kueue/metrics/certs": Path("/p/volumes/cert")}
+    variables = HOST_PROGRAMS["kueue"].variables(dataclasses.replace(CONTEXT, mounts=mounts))
+    assert variables["KUEUE_METRICS_CERTIFICATES"] == "/p/volumes/cert"
+
+
 def test_other_configuration_files_are_left_alone() -> None:
     assert HOST_PROGRAMS["jobset"].configuration(CONTEXT, "x", "kind: Other\n") == "kind: Other\n"
     assert HOST_PROGRAMS["vc-scheduler"].configuration(CONTEXT, "x", "actions: a\n") == "actions: a\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from trainyard.cluster.go import PROFILE, Go, build_command, find_go, link_flags
 from trainyard.cluster.toolchain import Toolchain, pinned, program_path
 from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
-from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program, ProgramGroup
+from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Edit, Program, ProgramGroup
 
 GROUP = ProgramGroup("tools", {"example.org/version.Version": "v1.0.0"})
 ONE = Program("one", "1.0.0", "tools", "example.org/cmd/one")
@@ -110,6 +111,11 @@ def test_programs_of_the_tests_are_no_part_of_the_platform() -> None:
     assert not any(program.peer for program in pinned())
 
 
+def test_an_optional_program_is_built_only_when_it_is_needed() -> None:
+    assert {program.name for program in PROGRAMS if program.optional} == {"kueue"}
+    assert not any(program.optional for program in pinned())
+
+
 def test_every_program_belongs_to_a_folder_with_its_modules() -> None:
     folders = Toolchain().sources
     for program in PROGRAMS:
@@ -134,6 +140,22 @@ def test_a_change_of_the_modules_is_another_build(sources: Path, tmp_path: Path)
     before = build.folder
     (sources / "go.sum").write_text("changed")
     assert build.folder != before
+
+
+def test_a_copied_source_is_edited_and_a_changed_one_is_refused(sources: Path, tmp_path: Path) -> None:
+    module = tmp_path / "module"
+    module.mkdir()
+    (module / "main.go").write_text("path := OLD\n")
+    go = fake_go(tmp_path, "cat main.go >&2")
+    executable(Path(go.path), Path(go.path).read_text().replace('echo "example.org/a";;', f'echo "{module}";;'))
+    group = dataclasses.replace(GROUP, sources=(("example.org/m", "main.go"),), edits=(Edit("main.go", "OLD", "NEW"),))
+    build = Build(group, sources, tmp_path / "cache", go)
+    build.run([ONE], SilentProgress())
+    assert "path := NEW" in build.log.read_text()
+    assert build.folder != Build(dataclasses.replace(group, edits=()), sources, tmp_path / "cache", go).folder
+    (module / "main.go").write_text("path := OTHER\n")
+    with pytest.raises(TrainyardError, match=r"OLD does not occur once in main\.go"):
+        build.run([TWO], SilentProgress())
 
 
 def test_a_failed_build_names_the_folder_and_the_log_and_leaves_no_program(sources: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from trainyard.cluster import ClusterAccess
 from trainyard.live.queues import LiveQueues
 
 ROOT = Path(__file__).resolve().parents[2]
-PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003}
+PORTS = {"vc-webhook-manager": 20001, "jobset": 20002, "trainyard-controller": 20003, "kueue": 20004}
 
 
 @dataclass(frozen=True)

@@ -75,5 +75,5 @@ def test_its_upstream_files_are_locked(known: dict[str, Any]) -> None:
 def test_the_embedded_cluster_runs_its_program(known: dict[str, Any]) -> None:
     assert known["programs"][-1] == "cache"
     assert known["ports"] == ["cache/webhook", "0.cache/webhook", "0.cache/health"]
-    assert known["webhook-programs"] == ["vc-webhook-manager", "jobset", "trainyard-controller", "cache"]
+    assert known["webhook-programs"] == ["vc-webhook-manager", "jobset", "trainyard-controller", "kueue", "cache"]
     assert known["processes"][0] == "cache"

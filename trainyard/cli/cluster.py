@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainyard.cli.common import Output, line_progress, settings_of
+from trainyard.errors import TrainyardError
 from trainyard.settings.cluster import provider_names
 
 if TYPE_CHECKING:
@@ -90,14 +91,20 @@ def toolchain(
     older: Annotated[
         bool, typer.Option("--older", help="Also older versions and programs that only tests use.")
     ] = False,
+    optional: Annotated[
+        list[str] | None, typer.Option("--with", help="Also this program, which not every platform has: kueue.")
+    ] = None,
 ) -> None:
     """Build the missing upstream programs, and print the location of each program."""
     from trainyard.cluster.presentation import toolchain_table
-    from trainyard.cluster.toolchain import Toolchain
+    from trainyard.cluster.toolchain import Toolchain, pinned
     from trainyard.settings.versions import PROGRAMS
 
-    wanted = [program for program in PROGRAMS if not program.measured] if older else None
-    programs = Toolchain().ensure(wanted, progress=_progress())
+    known = {program.name: program for program in PROGRAMS if program.optional}
+    if unknown := [name for name in optional or () if name not in known]:
+        raise TrainyardError(f"--with {unknown[0]}: not an optional program", fix=f"use one of {', '.join(known)}")
+    wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
+    programs = Toolchain().ensure([*wanted, *(known[name] for name in optional or ())], progress=_progress())
     if output is Output.JSON:
         typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
     else:

@@ -16,7 +16,7 @@ from trainyard.cluster.folders import exclusive, private_folder
 from trainyard.cluster.go import BUILD_FLAGS, Go, build_command, link_flags, output_name
 from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, Step
-from trainyard.settings.versions import Program, ProgramGroup
+from trainyard.settings.versions import Edit, Program, ProgramGroup
 
 __all__ = ["Build", "required_space"]
 
@@ -65,6 +65,7 @@ class Build:
             platform.system(),
             platform.machine(),
             repr(self.group),
+            *map(repr, self.group.edits),
         ):
             digest.update(text.encode() + b"\0")
         return digest.hexdigest()[:16]
@@ -112,6 +113,8 @@ class Build:
             with self.log.open("w", buffering=1) as log:
                 for module, path in self.group.sources:
                     shutil.copyfile(self._module(source, module, step, log.name) / path, source / Path(path).name)
+                for edit in self.group.edits:
+                    self._edit(source / edit.file, edit)
                 total = self._packages(source, missing, step)
                 self._require_space(required_space(total, len(missing)))
                 self._compile(source, missing, output, total, step)
@@ -131,6 +134,12 @@ class Build:
         step.update(f"downloading {module}")
         self.go.run(source, "mod", "download", module)
         return Path(self.go.run(source, "list", "-m", "-f", "{{.Dir}}", module).strip())
+
+    def _edit(self, file: Path, edit: Edit) -> None:
+        text = file.read_text()
+        if text.count(edit.old) != 1:
+            raise self._failure("its sources have changed", f"{edit.old} does not occur once in {edit.file}")
+        file.write_text(text.replace(edit.old, edit.new))
 
     def _packages(self, source: Path, missing: Mapping[str, Program], step: Step) -> int:
         step.update("listing packages (downloads modules on the first run)")

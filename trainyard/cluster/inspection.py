@@ -56,7 +56,7 @@ def log_file(folder: ClusterFolder, name: str) -> Path | None:
 
 
 def _replicas(folder: ClusterFolder, program: str) -> list[_Replica]:
-    """Return the replicas of a program, or one that is not installed if there are none.
+    """Return the replicas of a program, or one that is not installed if there are none; none of an optional one.
 
     Stopping replicas are last, so that the others keep their numbers.
     """
@@ -66,7 +66,8 @@ def _replicas(folder: ClusterFolder, program: str) -> list[_Replica]:
         for slot, record in records.items()
         if record is not None and (record.pid is not None or record.waiting not in ("", NOT_INSTALLED))
     ]
-    ordered = sorted(present, key=lambda each: each[:2]) or [(False, 0, records[0] or ProcessRecord(program))]
+    absent = [] if HOST_PROGRAMS[program].optional else [(False, 0, records[0] or ProcessRecord(program))]
+    ordered = sorted(present, key=lambda each: each[:2]) or absent
     return [
         _Replica(f"{program}-{number}" if number else program, program, slot, record)
         for number, (_, slot, record) in enumerate(ordered)

@@ -47,9 +47,9 @@ class ResolvedProgram:
 
 
 def pinned() -> tuple[Program, ...]:
-    """Return the current pin of each program of the platform."""
+    """Return the current pin of each program that every platform has."""
     first: dict[str, Program] = {}
-    for program in (program for program in PROGRAMS if not program.peer):
+    for program in (program for program in PROGRAMS if not (program.peer or program.optional)):
         first.setdefault(program.name, program)
     return tuple(first.values())
 

@@ -26,6 +26,7 @@ __all__ = [
     "SchedulerSettings",
     "TrainerSettings",
     "VolcanoSettings",
+    "tested_version",
 ]
 
 Install = Literal[True, "existing"]
@@ -35,7 +36,14 @@ ImagePlace = Annotated[str, Field(pattern=rf"^{_PLACE}$")]
 """A registry, or a repository prefix."""
 
 
-def _tested(component: str, version: str) -> str:
+def tested_version(component: str, version: str) -> str:
+    """Return a version after checking that it was tested.
+
+    Raises
+    ------
+    ValueError
+        It was not.
+    """
     if version not in supported_versions(component):
         raise ValueError(
             f"{version!r} is not a tested version of {component}: use one of {', '.join(supported_versions(component))}"
@@ -47,7 +55,7 @@ class InstalledSettings(SettingsModel):
     """Settings of a component that has Deployments in a namespace of its own."""
 
     if TYPE_CHECKING:
-        install: Install
+        install: Install | Literal[False]
         namespace: DnsLabel
 
 
@@ -61,7 +69,7 @@ class VolcanoSettings(InstalledSettings):
     namespace: DnsLabel = Field(default="volcano-system", description="Namespace of Volcano's Deployments")
     replicas: int = Field(default=1, ge=1, le=5, description="Replicas of each Deployment")
 
-    _version = field_validator("version")(lambda value: _tested("volcano", value))
+    _version = field_validator("version")(lambda value: tested_version("volcano", value))
 
 
 class JobSetSettings(InstalledSettings):
@@ -74,7 +82,7 @@ class JobSetSettings(InstalledSettings):
     namespace: DnsLabel = Field(default="jobset-system", description="Namespace of JobSet's Deployment")
     replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the Deployment")
 
-    _version = field_validator("version")(lambda value: _tested("jobset", value))
+    _version = field_validator("version")(lambda value: tested_version("jobset", value))
 
 
 class TrainerSettings(InstalledSettings):

@@ -66,6 +66,7 @@ class StackSettings(SettingsModel):
             for name in sorted(self.priority_classes)
             if name.startswith("system-")
         ]
+        findings += [finding for section in SECTIONS.values() for finding in section.check(self)]
         if findings:
             raise PydanticCustomError("references", "references do not resolve", {"problems": findings})
         return self
@@ -110,9 +111,13 @@ class StackSettings(SettingsModel):
 
     @property
     def platform_namespaces(self) -> tuple[str, ...]:
-        """Namespaces of the components, in the order of the settings."""
+        """Namespaces of the components of the platform, in the order of the settings."""
         sections = (getattr(self, name) for name in type(self).model_fields)
-        return tuple(section.namespace for section in sections if isinstance(section, InstalledSettings))
+        return tuple(
+            section.namespace
+            for section in sections
+            if isinstance(section, InstalledSettings) and section.install is not False
+        )
 
     @property
     def accelerator_resources(self) -> tuple[str, ...]:

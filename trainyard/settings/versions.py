@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainyard.discovery import registered
 
@@ -13,6 +13,7 @@ __all__ = [
     "PROGRAMS",
     "PROGRAM_GROUPS",
     "ComponentRelease",
+    "Edit",
     "Program",
     "ProgramGroup",
     "component_release",
@@ -42,6 +43,8 @@ class Program:
         Whether only tests and benchmarks run it, for comparison.
     measured
         Whether only one benchmark runs it, which builds or downloads it itself.
+    optional
+        Whether it is built only when a Deployment of the platform needs it.
     """
 
     name: str
@@ -51,6 +54,26 @@ class Program:
     version_arguments: tuple[str, ...] | None = ("--version",)
     peer: bool = False
     measured: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement in one of the copied sources of a group, for what upstream does not make configurable.
+
+    Parameters
+    ----------
+    file
+        File name of the source.
+    old
+        Text, which occurs exactly once.
+    new
+        Its replacement.
+    """
+
+    file: str
+    old: str
+    new: str
 
 
 @dataclass(frozen=True)
@@ -67,12 +90,15 @@ class ProgramGroup:
         Files (module, path in the module) that are copied to the folder's sources before the build.
     companions
         Files (module, path in the module) that are installed with the programs.
+    edits
+        Replacements in the copied sources.
     """
 
     name: str
     stamps: Mapping[str, str]
     sources: tuple[tuple[str, str], ...] = ()
     companions: tuple[tuple[str, str], ...] = ()
+    edits: tuple[Edit, ...] = field(default=(), repr=False)
 
 
 _KUBERNETES_MINOR = KUBERNETES_VERSION.split(".")[1]
@@ -109,6 +135,13 @@ PROGRAM_GROUPS: tuple[ProgramGroup, ...] = (
     ProgramGroup("opa", {}),
     ProgramGroup("trainer-upstream", {}),
     ProgramGroup("gatekeeper", {}),
+    ProgramGroup(
+        "kueue",
+        {"sigs.k8s.io/kueue/pkg/version.GitVersion": "v0.16.2"},
+        sources=(("sigs.k8s.io/kueue", "cmd/kueue/main.go"),),
+        # Without certificates of its own, Kueue reads those of its metrics from this folder of its container.
+        edits=(Edit("main.go", '"/etc/kueue/metrics/certs"', 'os.Getenv("KUEUE_METRICS_CERTIFICATES")'),),
+    ),
 )
 """Every folder of ``toolchain/`` that holds programs."""
 
@@ -146,6 +179,7 @@ PROGRAMS: tuple[Program, ...] = (
     ),
     Program("gatekeeper", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3", None, True, True),
     Program("gator", "3.23.1", "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3/cmd/gator", None, True, True),
+    Program("kueue", "0.16.2", "kueue", ".", None, optional=True),
 )
 """Every program the embedded control plane and the deployment need; the first entry of a name is the current pin."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from trainyard.checks.finding import Finding
 from trainyard.settings.settings_model import SettingsModel
 from trainyard.settings.versions import ComponentRelease
 
@@ -26,6 +29,8 @@ class Section:
         Description in the reference of the settings.
     releases
         Tested releases of the component, the current pin first; empty if it reads no upstream files.
+    check
+        Returns findings about the section and what it refers to in others, from the settings of the stack.
     """
 
     name: str
@@ -33,3 +38,4 @@ class Section:
     model: type[SettingsModel]
     description: str
     releases: tuple[ComponentRelease, ...] = ()
+    check: Callable[[Any], Iterable[Finding]] = lambda _settings: ()

@@ -87,6 +87,8 @@ class HostProgram:
         Names of the ports that each replica has; ``webhook`` is also the port of a webhook URL.
     deployment
         Deployment whose first container it is; None: it runs beside another program.
+    optional
+        Whether not every platform has it: the status lists it only while it is installed.
     """
 
     command: Callable[[RunContext, list[str]], list[str]]
@@ -100,6 +102,7 @@ class HostProgram:
     fast_stop_signal: signal.Signals = signal.SIGTERM
     ports: tuple[str, ...] = ()
     deployment: str | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Kueue's queues, flavors and topologies from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.settings.sections.kueue import ClusterQueueSettings, FlavorSettings, KueueSettings, QuotaSettings
+
+__all__ = ["local_queues", "queue_objects"]
+
+_API = "kueue.x-k8s.io/v1beta2"
+
+
+def queue_objects(settings: KueueSettings) -> list[list[dict[str, Any]]]:
+    """Return the cluster-scoped objects of the settings; each list requires the one before."""
+    topologies = [
+        _object("Topology", name, {"levels": [{"nodeLabel": label} for label in topology.levels]})
+        for name, topology in settings.topologies.items()
+    ]
+    classes = [
+        {
+            "apiVersion": _API,
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": each.value,
+            "description": each.description,
+        }
+        for name, each in settings.workload_priority_classes.items()
+    ]
+    flavors = [_object("ResourceFlavor", name, _flavor(flavor)) for name, flavor in settings.flavors.items()]
+    queues = [
+        _object("ClusterQueue", name, _cluster_queue(queue, _tenants(settings, name)))
+        for name, queue in settings.cluster_queues.items()
+    ]
+    return [[*topologies, *classes], flavors, queues]
+
+
+def local_queues(settings: KueueSettings, tenant: str) -> list[dict[str, Any]]:
+    """Return the LocalQueues of a tenant."""
+    return [
+        {
+            "apiVersion": _API,
+            "kind": "LocalQueue",
+            "metadata": {"name": queue.name, "namespace": tenant},
+            "spec": {"clusterQueue": queue.cluster_queue, "stopPolicy": queue.stop_policy.value},
+        }
+        for queue in settings.local_queues
+        if queue.tenant == tenant
+    ]
+
+
+def _object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": _API, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+
+
+def _flavor(flavor: FlavorSettings) -> dict[str, Any]:
+    spec: dict[str, Any] = {}
+    if flavor.node_labels:
+        spec["nodeLabels"] = dict(flavor.node_labels)
+    if flavor.node_taints:
+        spec["nodeTaints"] = [each.model_dump(mode="json", by_alias=True) for each in flavor.node_taints]
+    if flavor.tolerations:
+        spec["tolerations"] = [
+            each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in flavor.tolerations
+        ]
+    if flavor.topology is not None:
+        spec["topologyName"] = flavor.topology
+    return spec
+
+
+def _cluster_queue(queue: ClusterQueueSettings, tenants: list[str]) -> dict[str, Any]:
+    """Return the spec of a ClusterQueue that serves the namespaces of tenants, and no other."""
+    spec: dict[str, Any] = {
+        "queueingStrategy": queue.queueing_strategy.value,
+        "preemption": queue.preemption.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "stopPolicy": queue.stop_policy.value,
+        "resourceGroups": [
+            {
+                "coveredResources": list(group.flavors[0].quotas),
+                "flavors": [
+                    {
+                        "name": each.flavor,
+                        # Kueue requires the order of coveredResources.
+                        "resources": [_quota(name, each.quotas[name]) for name in group.flavors[0].quotas],
+                    }
+                    for each in group.flavors
+                ],
+            }
+            for group in queue.resource_groups
+        ],
+    }
+    if queue.cohort is not None:
+        spec["cohortName"] = queue.cohort
+    if tenants:
+        spec["namespaceSelector"] = {
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": tenants}]
+        }
+    return spec
+
+
+def _quota(name: str, quota: QuotaSettings) -> dict[str, Any]:
+    return {"name": name, **quota.model_dump(mode="json", by_alias=True, exclude_none=True)}
+
+
+def _tenants(settings: KueueSettings, cluster_queue: str) -> list[str]:
+    return sorted({queue.tenant for queue in settings.local_queues if queue.cluster_queue == cluster_queue})

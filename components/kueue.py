@@ -1,0 +1,341 @@
+"""Kueue: its CustomResourceDefinitions, permissions, controller, admission webhooks and queues.
+
+It manages TrainJobs only. Its own certificate management is disabled: the trainer controller's leader creates the
+Secret. Upstream converts version v1beta1 of its kinds by a webhook whose certificate only its own management can
+renew; the kinds are served in v1beta2, the stored version, alone. Without the conversion, v1beta1 would lose fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pulumi
+import yaml
+
+from components.common.declaration import Declaration, WebhookServer
+from components.common.kueue_queues import local_queues, queue_objects
+from components.common.objects import Component, KubernetesObject
+from components.common.rbac import (
+    cluster_role,
+    cluster_role_binding,
+    group,
+    role,
+    role_binding,
+    service_account,
+    service_account_subject,
+)
+from components.common.target import Target
+from components.common.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.hooks.webhooks import (
+    WebhookReadinessHook,
+    excluding_namespaces,
+    wait_for_ca_bundles,
+    with_client_configs,
+)
+from trainyard import upstream
+from trainyard.kube import Resource
+from trainyard.settings import StackSettings
+from trainyard.settings.sections.kueue import KueueSettings
+from trainyard.settings.versions import component_release
+
+__all__ = ["COMPONENT", "MANIFESTS", "Kueue", "configuration", "custom_resource_definitions", "webhook_configurations"]
+
+_NAME = "kueue-controller-manager"
+_SECRET = "kueue-webhook-server-cert"  # noqa: S105 - a name
+_SERVICE = "kueue-webhook-service"
+
+_KINDS: Final = {
+    "admissionchecks": "AdmissionCheck",
+    "clusterqueues": "ClusterQueue",
+    "cohorts": "Cohort",
+    "localqueues": "LocalQueue",
+    "multikueueclusters": "MultiKueueCluster",
+    "multikueueconfigs": "MultiKueueConfig",
+    "provisioningrequestconfigs": "ProvisioningRequestConfig",
+    "resourceflavors": "ResourceFlavor",
+    "topologies": "Topology",
+    "workloadpriorityclasses": "WorkloadPriorityClass",
+    "workloads": "Workload",
+}
+_CRDS = tuple(f"config/components/crd/bases/kueue.x-k8s.io_{plural}.yaml" for plural in _KINDS)
+_ROLE = "config/components/rbac/role.yaml"
+_METRICS = "config/components/rbac/metrics_auth_role.yaml"
+_ELECTION = "config/components/rbac/leader_election_role.yaml"
+_WEBHOOKS = "config/components/webhook/manifests.yaml"
+MANIFESTS = (*_CRDS, _ROLE, _METRICS, _ELECTION, _WEBHOOKS)
+"""Upstream files that this component reads."""
+
+_API = "kueue.x-k8s.io/v1beta2"
+_SERVED = "v1beta2"
+_READ = ("get", "list", "watch")
+_GROUPS: Final = {
+    "": ("events", "limitranges", "namespaces", "nodes", "pods", "pods/status"),
+    "jobset.x-k8s.io": ("jobsets",),
+    "kueue.x-k8s.io": None,
+    "node.k8s.io": None,
+    "scheduling.k8s.io": None,
+    "trainer.kubeflow.org": None,
+}
+"""Resources that it needs for TrainJobs, by API group; None: all of upstream's role."""
+_READ_ONLY = ("jobsets",)
+_NEVER: Final = {"pods": "delete"}
+
+_CONFIG = "/etc/kueue/config"
+_CERTIFICATES = "/etc/kueue/webhook/certs"
+_METRICS_CERTIFICATES = "/etc/kueue/metrics/certs"
+"""Fixed in Kueue's code."""
+
+
+class Kueue(Component):
+    """Kueue's CustomResourceDefinitions, controller, webhooks, and the queues of the settings.
+
+    Attributes
+    ----------
+    crds
+        CustomResourceDefinitions.
+    namespaces
+        Its namespace by name; dependency of the objects inside.
+    ready
+        Deployment, webhook configurations and queues; dependencies of every tenant.
+    """
+
+    def __init__(self, settings: KueueSettings, target: Target, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("kueue", "kueue", opts)
+        self.crds: list[KubernetesObject] = []
+        self.namespaces: dict[str, KubernetesObject] = {}
+        self.ready: list[KubernetesObject] = []
+        if settings.install is True:
+            self._install(settings, target)
+        if settings.install is not False:
+            self._queues(settings, target)
+        self.register_outputs({})
+
+    def _install(self, settings: KueueSettings, target: Target) -> None:
+        own_namespace = self.namespaces[settings.namespace] = self.child(namespace(settings.namespace))
+        self.crds = [self.child(definition) for definition in custom_resource_definitions(settings.version)]
+        text = configuration(settings)
+        workload = _workload(settings, target, text)
+        permissions = self._permissions(settings)
+        file = self.child(_config_map(settings.namespace, text), depends_on=[own_namespace])
+        webhook_service = self.child(
+            service(workload, _SERVICE, {"https": (443, "webhook")}), depends_on=[own_namespace]
+        )
+        self.child(
+            service(workload, "kueue-controller-manager-metrics-service", {"https": (8443, "metrics")}),
+            depends_on=[own_namespace],
+        )
+        manager = self.child(deployment(workload), depends_on=[*permissions, file, webhook_service, *self.crds])
+        webhooks = [
+            self.child(wait_for_ca_bundles(each), depends_on=[manager])
+            for each in webhook_configurations(settings, target)
+        ]
+        self.ready = [manager, *webhooks]
+
+    def _permissions(self, settings: KueueSettings) -> list[KubernetesObject]:
+        own_namespace = list(self.namespaces.values())
+        subject = service_account_subject(_NAME, settings.namespace)
+        account = self.child(service_account(_NAME, settings.namespace), depends_on=own_namespace)
+        bindings = []
+        for name, rules in (
+            ("kueue-manager-role", _manager_rules(settings.version)),
+            ("kueue-metrics-auth-role", _rules(settings.version, _METRICS)),
+        ):
+            granted = self.child(cluster_role(name, rules))
+            bindings.append(
+                self.child(cluster_role_binding(f"{name}binding", name, [subject]), depends_on=[granted, account])
+            )
+        name = "kueue-leader-election-role"
+        granted = self.child(
+            role(name, settings.namespace, _rules(settings.version, _ELECTION)), depends_on=own_namespace
+        )
+        bindings.append(self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account]))
+        return [account, *bindings]
+
+    def _queues(self, settings: KueueSettings, target: Target) -> None:
+        """Declare flavors before the queues that use them; the first one waits until its webhook is reached."""
+        installed = list(self.ready)
+        before: list[KubernetesObject] = installed
+        for level in queue_objects(settings):
+            sample = next((each for each in level if each["kind"] == "ResourceFlavor"), None)
+            hooks = None
+            if sample is not None and settings.install is True:
+                resource = Resource("kueue.x-k8s.io", _SERVED, "resourceflavors", "ResourceFlavor", namespaced=False)
+                hooks = WebhookReadinessHook(target.access, resource, sample).binding()
+            declared = [self.child(each, depends_on=before, hooks=hooks) for each in level]
+            self.ready += declared
+            before = [*installed, *declared] if declared else before
+
+
+def custom_resource_definitions(version: str) -> list[dict[str, Any]]:
+    """Return Kueue's CustomResourceDefinitions without descriptions, served in the stored version only."""
+    found = []
+    for path in _CRDS:
+        definition = upstream.without_descriptions(upstream.documents("kueue", version, path)[0])
+        for each in definition["spec"]["versions"]:
+            each["served"] = each["name"] == _SERVED
+            if not each["served"]:
+                each["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        found.append(definition)
+    return found
+
+
+def webhook_configurations(settings: KueueSettings, target: Target) -> list[dict[str, Any]]:
+    """Return the webhook configurations of Kueue's own kinds, and of TrainJobs in namespaces with a LocalQueue."""
+
+    def client_config(path: str) -> dict[str, Any]:
+        return target.access.client_config("kueue", service=_SERVICE, namespace=settings.namespace, path=path)
+
+    found = []
+    for body in upstream.documents("kueue", settings.version, _WEBHOOKS):
+        own = [each for each in body["webhooks"] if _groups(each) == {"kueue.x-k8s.io"}]
+        jobs = [each for each in body["webhooks"] if _groups(each) == {"trainer.kubeflow.org"} and settings.tenants]
+        named = {**body, "metadata": {"name": f"kueue-{body['metadata']['name']}"}, "webhooks": own}
+        complete = excluding_namespaces(with_client_configs(named, client_config), target.system_namespaces)
+        selected = with_client_configs({**named, "webhooks": jobs}, client_config)["webhooks"]
+        complete["webhooks"] += [{**each, "namespaceSelector": _within(settings.tenants)} for each in selected]
+        found.append(complete)
+    return found
+
+
+def _groups(webhook: dict[str, Any]) -> set[str]:
+    return {name for rule in webhook["rules"] for name in rule["apiGroups"]}
+
+
+def _within(namespaces: Iterable[str]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}]}
+
+
+def _rules(version: str, path: str) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = upstream.documents("kueue", version, path)[0]["rules"]
+    return rules
+
+
+def _manager_rules(version: str) -> list[dict[str, Any]]:
+    """Return the rules of upstream's role that TrainJobs need, without those of other integrations."""
+    found = []
+    for rule in _rules(version, _ROLE):
+        (api_group,) = rule["apiGroups"]
+        if api_group not in _GROUPS:
+            continue
+        kept = _GROUPS[api_group]
+        for resource in rule["resources"]:
+            if kept is not None and resource not in kept:
+                continue
+            verbs = [
+                verb
+                for verb in rule["verbs"]
+                if (resource not in _READ_ONLY or verb in _READ) and verb != _NEVER.get(resource)
+            ]
+            found.append({"apiGroups": [api_group], "resources": [resource], "verbs": verbs})
+    return found
+
+
+def configuration(settings: KueueSettings) -> str:
+    """Return the text of the manager's configuration."""
+    document: dict[str, Any] = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "namespace": settings.namespace,
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
+        "webhook": {"port": 9443, "certDir": _CERTIFICATES},
+        "leaderElection": {
+            "leaderElect": True,
+            "resourceName": "c1f6bfd2.kueue.x-k8s.io",
+            "resourceNamespace": settings.namespace,
+        },
+        "internalCertManagement": {"enable": False},
+        "manageJobsWithoutQueueName": False,
+        "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
+        # The visibility server needs a certificate of its own; MultiKueue needs Secrets with kubeconfigs.
+        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
+    }
+    if wait := settings.wait_for_pods_ready:
+        recovery = wait.timeout_seconds if wait.recovery_timeout_seconds is None else wait.recovery_timeout_seconds
+        document["waitForPodsReady"] = {
+            "timeout": f"{wait.timeout_seconds}s",
+            "recoveryTimeout": f"{recovery}s",
+            "blockAdmission": wait.block_admission,
+            "requeuingStrategy": {
+                "timestamp": "Eviction",
+                "backoffLimitCount": wait.backoff_limit_count,
+                "backoffBaseSeconds": wait.backoff_base_seconds,
+                "backoffMaxSeconds": wait.backoff_max_seconds,
+            },
+        }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _config_map(namespace_name: str, text: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kueue-manager-config", "namespace": namespace_name},
+        "data": {"controller_manager_config.yaml": text},
+    }
+
+
+def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
+    return Workload(
+        name=_NAME,
+        namespace=settings.namespace,
+        program="kueue",
+        image=target.images.reference("kueue", component_release("kueue", settings.version).tag),
+        command=("/manager",),
+        args=(f"--config={_CONFIG}/controller_manager_config.yaml", "--zap-log-level=2"),
+        replicas=settings.replicas,
+        ports={"webhook": 9443, "metrics": 8443, "health": 8081},
+        readiness={"httpGet": {"path": "/readyz", "port": "health"}},
+        liveness={"httpGet": {"path": "/healthz", "port": "health"}},
+        cpu="250m",
+        memory=("256Mi", "4Gi"),
+        volumes=(
+            ConfigVolume("kueue-manager-config", _CONFIG),
+            SecretVolume(_SECRET, _CERTIFICATES),
+            SecretVolume(_SECRET, _METRICS_CERTIFICATES),
+        ),
+        node_selector=target.node_selector,
+        # The manager reads the file only at its start, so a change must roll out new pods.
+        annotations={"trainyard.dev/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},
+    )
+
+
+def _settings(stack: StackSettings) -> KueueSettings:
+    found: KueueSettings = stack.kueue  # type: ignore[attr-defined]
+    return found
+
+
+def _declare(stack: StackSettings, target: Target, opts: pulumi.ResourceOptions) -> Kueue | None:
+    settings = _settings(stack)
+    return Kueue(settings, target, opts) if settings.install is not False else None
+
+
+def _tenant_objects(stack: StackSettings, tenant: str) -> list[dict[str, Any]]:
+    """Return the LocalQueues of a tenant, and the permission of its groups to read them and its Workloads."""
+    settings = _settings(stack)
+    found = local_queues(settings, tenant)
+    if not found:
+        return []
+    roles = stack.tenants[tenant].roles
+    groups = sorted({*roles.submit, *roles.author, *roles.raw})
+    rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": list(_READ)}]
+    access = [role("kueue", tenant, rules), role_binding("kueue", tenant, [group(each) for each in groups])]
+    return [*found, *(access if groups else ())]
+
+
+COMPONENT: Final = Declaration(
+    name="kueue",
+    order=25,
+    images={"kueue": "registry.k8s.io/kueue/kueue"},
+    manifests=MANIFESTS,
+    cluster_kinds={
+        (_API, _KINDS[plural]): plural
+        for plural in ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses")
+    },
+    namespaced_kinds={(_API, "LocalQueue"): "localqueues"},
+    webhooks=WebhookServer(secret=_SECRET, service=_SERVICE, configurations=webhook_configurations),
+    install=_declare,
+    tenant_objects=_tenant_objects,
+)

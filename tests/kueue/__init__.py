@@ -1,0 +1,1 @@
+"""Trainyard beside the real Kueue."""

@@ -1,0 +1,137 @@
+"""Checks of the Kueue section: its references, what Kueue's webhooks reject, and who owns a tenant's quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trainyard import quantity
+from trainyard.checks.finding import Finding
+
+if TYPE_CHECKING:
+    from trainyard.settings.sections.kueue import ClusterQueueSettings, KueueSettings
+    from trainyard.settings.stack import StackSettings
+
+__all__ = ["check"]
+
+_HOSTNAME = "kubernetes.io/hostname"
+_SHARES = ("deserved", "guarantee", "capability")
+
+
+def check(stack: StackSettings) -> Iterator[Finding]:
+    """Yield the findings of the Kueue section of a stack."""
+    settings: KueueSettings = stack.kueue  # type: ignore[attr-defined]
+    if settings.install is False:
+        yield from _unused(settings)
+        return
+    yield from _topologies(settings)
+    for name, queue in sorted(settings.cluster_queues.items()):
+        yield from _cluster_queue(settings, queue, f"kueue.clusterQueues.{name}")
+    yield from _local_queues(stack, settings)
+    yield from _owners(stack, settings)
+
+
+def _unused(settings: KueueSettings) -> Iterator[Finding]:
+    for key in ("topologies", "flavors", "cluster_queues", "local_queues", "workload_priority_classes"):
+        if getattr(settings, key):
+            alias = type(settings).model_fields[key].alias or key
+            yield Finding(f"kueue.{alias}", "Kueue is not installed", "set kueue.install to true or existing")
+
+
+def _topologies(settings: KueueSettings) -> Iterator[Finding]:
+    for name, topology in sorted(settings.topologies.items()):
+        path = f"kueue.topologies.{name}.levels"
+        if len(set(topology.levels)) < len(topology.levels):
+            yield Finding(path, "a label occurs twice", "list each label once")
+        if _HOSTNAME in topology.levels[:-1]:
+            yield Finding(path, f"{_HOSTNAME} is not the last level", "move it to the end")
+    for name, flavor in sorted(settings.flavors.items()):
+        if flavor.topology is None:
+            continue
+        path = f"kueue.flavors.{name}"
+        if flavor.topology not in settings.topologies:
+            message = f"topology {flavor.topology!r} is not declared"
+            yield Finding(f"{path}.topology", message, _declare("kueue.topologies", settings.topologies))
+        if not flavor.node_labels:
+            message = "a flavor with a topology must select its nodes"
+            yield Finding(f"{path}.nodeLabels", message, "set a label that all of its nodes have")
+
+
+def _cluster_queue(settings: KueueSettings, queue: ClusterQueueSettings, path: str) -> Iterator[Finding]:
+    resources: set[str] = set()
+    flavors: set[str] = set()
+    for index, group in enumerate(queue.resource_groups):
+        covered = set(group.flavors[0].quotas)
+        place = f"{path}.resourceGroups[{index}]"
+        for name in sorted(covered & resources):
+            yield Finding(place, f"resource {name} is in another group of the queue", "move it to one group")
+        resources |= covered
+        for position, each in enumerate(group.flavors):
+            inner = f"{place}.flavors[{position}]"
+            if each.flavor not in settings.flavors:
+                message = f"flavor {each.flavor!r} is not declared"
+                yield Finding(f"{inner}.flavor", message, _declare("kueue.flavors", settings.flavors))
+            if each.flavor in flavors:
+                yield Finding(f"{inner}.flavor", f"flavor {each.flavor!r} occurs twice", "merge its quotas")
+            flavors.add(each.flavor)
+            if set(each.quotas) != covered:
+                message = f"flavor {each.flavor!r} has quotas of other resources than the first flavor"
+                yield Finding(f"{inner}.quotas", message, f"set {', '.join(sorted(covered))}")
+            yield from _limits(queue, index, position, inner)
+    preemption = queue.preemption
+    borrow = preemption.borrow_within_cohort
+    if borrow and borrow.policy.value != "Never" and preemption.reclaim_within_cohort.value == "Never":
+        message = f"{borrow.policy.value} requires reclaimWithinCohort"
+        yield Finding(f"{path}.preemption.borrowWithinCohort.policy", message, "set reclaimWithinCohort")
+
+
+def _limits(queue: ClusterQueueSettings, group: int, position: int, path: str) -> Iterator[Finding]:
+    for name, quota in queue.resource_groups[group].flavors[position].quotas.items():
+        for key, limit in (("borrowingLimit", quota.borrowing_limit), ("lendingLimit", quota.lending_limit)):
+            place = f"{path}.quotas[{name}].{key}"
+            if limit is not None and queue.cohort is None:
+                yield Finding(place, "the queue has no cohort to borrow from or lend to", "set cohort")
+            elif limit is not None and key == "lendingLimit" and _exceeds(limit, quota.nominal_quota):
+                message = f"{limit} exceeds nominalQuota {quota.nominal_quota}"
+                yield Finding(place, message, f"use at most {quota.nominal_quota}")
+
+
+def _exceeds(limit: str, quota: str) -> bool:
+    return quantity.parse(limit) > quantity.parse(quota)
+
+
+def _local_queues(stack: StackSettings, settings: KueueSettings) -> Iterator[Finding]:
+    seen: set[tuple[str, str]] = set()
+    for index, queue in enumerate(settings.local_queues):
+        path = f"kueue.localQueues[{index}]"
+        if queue.tenant not in stack.tenants:
+            message = f"tenant {queue.tenant!r} is not declared"
+            yield Finding(f"{path}.tenant", message, _declare("tenants", stack.tenants))
+        if queue.cluster_queue not in settings.cluster_queues:
+            message = f"ClusterQueue {queue.cluster_queue!r} is not declared"
+            yield Finding(f"{path}.clusterQueue", message, _declare("kueue.clusterQueues", settings.cluster_queues))
+        if (queue.tenant, queue.name) in seen:
+            yield Finding(
+                f"{path}.name", f"LocalQueue {queue.name!r} occurs twice in tenant {queue.tenant}", "remove it"
+            )
+        seen.add((queue.tenant, queue.name))
+
+
+def _owners(stack: StackSettings, settings: KueueSettings) -> Iterator[Finding]:
+    """Yield tenants whose quota both Kueue and Volcano limit: an admitted job then waits and uses up its quota."""
+    for tenant in settings.tenants:
+        owned = stack.tenants.get(tenant)
+        for queue in owned.queues if owned else ():
+            limits = [field for field in _SHARES if queue in stack.queues and getattr(stack.queues[queue], field)]
+            if limits:
+                yield Finding(
+                    f"queues.{queue}.{limits[0]}",
+                    f"tenant {tenant} has a LocalQueue, so Kueue owns its quota; Volcano's queue {queue!r} limits the "
+                    f"same jobs ({', '.join(limits)}), which Kueue would admit and Volcano keep waiting",
+                    f"remove {', '.join(limits)} of the queue, or the LocalQueues of tenant {tenant}",
+                )
+
+
+def _declare(section: str, known: object) -> str:
+    names = ", ".join(sorted(known)) if isinstance(known, dict) else ""
+    return f"declare it under {section}" + (f" or use one of {names}" if names else "")
