@@ -45,3 +45,7 @@ def test_a_number_becomes_text(number: int) -> None:
 @pytest.mark.parametrize("value", ["", "x", "1 Gi", "Gi", "1.2.3", "٣", "1e", "1" * 65, True, None, 0.5, [], {}])
 def test_what_is_no_quantity_is_left_to_the_schema(value: Any) -> None:
     assert canonical(value) is value
+
+
+def test_a_number_of_thousands_of_digits_is_left_to_the_schema() -> None:
+    assert canonical(number := 10**5000) is number

@@ -94,11 +94,11 @@ def test_an_update_keeps_the_notation_of_what_it_does_not_change() -> None:
     }
     sent = {
         "trainer": {"resourcesPerNode": {"limits": {"a/b": "9", "cpu": "1"}}},
-        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {}}, {"targetJobs": [], "metadata": {}}],
+        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {}}, {"targetJobs": []}],
     }
     assert with_stored_values(JOB_SPEC, sent, old) == {
         "trainer": {"resourcesPerNode": {"limits": {"a/b": "9", "cpu": "1000m"}}, "args": []},
-        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {}}, {"targetJobs": [], "metadata": {}}],
+        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {"tolerations": []}}, {"targetJobs": []}],
     }
 
 

@@ -26,6 +26,7 @@ _LARGEST: Final = 2**63 - 1
 _DIGITS: Final = 18
 """Decimal digits of which apimachinery is sure that they fit 64 bits."""
 _MAX_LENGTH: Final = 64
+_LARGEST_NUMBER: Final = 10**_MAX_LENGTH
 
 
 def canonical(value: Any) -> Any:
@@ -36,7 +37,10 @@ def canonical(value: Any) -> Any:
     value
         Text or a whole number. Other numbers are left to the schema, which rejects them.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int) or len(text := str(value).strip()) > _MAX_LENGTH:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return value
+    text = value.strip() if isinstance(value, str) else str(value) if abs(value) < _LARGEST_NUMBER else ""
+    if len(text) > _MAX_LENGTH:
         return value
     written = _written(text)
     return value if written is None else written

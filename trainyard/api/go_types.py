@@ -99,13 +99,13 @@ def with_stored_values(kind: str, value: Any, old: Any) -> Any:
     value, old
         JSON data after and before the update; not modified.
     """
-    if value == old or comparable(kind, value) == comparable(kind, old):
+    if value == old:
         return old
     kind = kind.lstrip("*")
     if kind.startswith("[]") and isinstance(value, list):
         return [with_stored_values(kind[2:], item, before) for item, before in _pairs(value, old)]
     if not isinstance(value, dict) or not isinstance(old, dict):
-        return stored_form(kind, value)
+        return old if comparable(kind, value) == comparable(kind, old) else stored_form(kind, value)
     if kind.startswith("{}"):
         return {name: with_stored_values(kind[2:], item, old.get(name, _ABSENT)) for name, item in value.items()}
     return _updated_struct(kind, value, old)
@@ -139,13 +139,13 @@ def _updated_struct(kind: str, value: Body, old: Body) -> Body:
             result[name] = item
         elif before is not _ABSENT:
             written = with_stored_values(field.type, item, before)
-            if written is before or field.kept or not _leaves_out(field, written):
+            if written == before or field.kept or not _leaves_out(field, written):
                 result[name] = written
         elif not _without_meaning(field, comparable(field.type, item)):
             result[name] = stored_form(field.type, item)
     for name, before in old.items():
         field = fields.get(name)
-        if name not in value and field is not None and _leaves_out(field, comparable(field.type, before)):
+        if name not in value and field is not None and _without_meaning(field, comparable(field.type, before)):
             result[name] = before
     return result
 
@@ -153,15 +153,16 @@ def _updated_struct(kind: str, value: Body, old: Body) -> Body:
 def _pairs(value: list[Any], old: Any) -> list[tuple[Any, Any]]:
     """Return each item with the old one of the same name, or of the same position where items have no names."""
     before = old if isinstance(old, list) else []
-    named = {_name(item): item for item in before if _name(item) is not None}
-    same = len(value) == len(before)
-    return [
-        (item, named.get(_name(item), _ABSENT) if _name(item) is not None else before[index] if same else _ABSENT)
-        for index, item in enumerate(value)
-    ]
+    named = {name: item for item in before if (name := _name(item)) is not None}
+    return [(item, _counterpart(item, index, before, named)) for index, item in enumerate(value)]
 
 
-def _name(item: Any) -> Any:
+def _counterpart(item: Any, index: int, before: list[Any], named: Mapping[str, Any]) -> Any:
+    name, beside = _name(item), before[index] if index < len(before) else _ABSENT
+    return beside if name == _name(beside) else named.get(name, _ABSENT) if name is not None else _ABSENT
+
+
+def _name(item: Any) -> str | None:
     found = next((item[key] for key in _NAMES if key in item), None) if isinstance(item, dict) else None
     return found if isinstance(found, str) else None
 

@@ -87,6 +87,8 @@ def with_lost_fields(
         own = ("suspend", client.field)
         rest = {name: value for name, value in before.items() if name not in own}
         left = known(JOB_SPEC, rest, client.release)
+        if left == rest or any(name in spec for name in rest if name not in left):
+            continue
         lost = [name for name in rest if not _equal({name: rest[name]}, {name: left[name]} if name in left else {})]
         sent = {name: value for name, value in spec.items() if name not in own}
         if lost and _equal(sent, left) and _changes(client, train_job, old):
