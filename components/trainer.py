@@ -229,7 +229,11 @@ def _webhook_configurations(args: TrainerArgs) -> list[dict[str, Any]]:
         _webhook(args, "validate", "trainingruntime", {}),
         _webhook(args, "validate", "trainjob", {}),
     ]
-    mutating = [_webhook(args, "mutate", "trainjob", {"reinvocationPolicy": "Never"})]
+    mutating = [
+        _webhook(args, "mutate", "trainjob", {"reinvocationPolicy": "Never"}),
+        _webhook(args, "mutate", "clustertrainingruntime", {"objectSelector": opt_out, "reinvocationPolicy": "Never"}),
+        _webhook(args, "mutate", "trainingruntime", {"reinvocationPolicy": "Never"}),
+    ]
     return [
         _webhook_configuration("ValidatingWebhookConfiguration", VALIDATOR, validating),
         _webhook_configuration("MutatingWebhookConfiguration", DEFAULTER, mutating),

@@ -10,7 +10,7 @@ from benchmarks.admission.servers import Machine, Plane, awaited, program
 from trainyard.cluster.health_probes import Probe
 from trainyard.cluster.toolchain import program_path
 from trainyard.controller.configuration import SERVING_SECRET, Certificate, Configuration, Listener, PolicyServer
-from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
+from trainyard.controller.webhooks import MUTATE_PREFIX, VALIDATE_PREFIX
 from trainyard.data import project_root
 from trainyard.policy import admission_objects, load_rules
 from trainyard.policy.engines.opa import SOCKET_AUTHORIZATION, build_bundle, bundle_files
@@ -97,7 +97,10 @@ def _webhooks(port: int) -> list[Body]:
         _webhook(_VALIDATOR, kind, port, f"{VALIDATE_PREFIX}{kind}")
         for kind in ("clustertrainingruntime", "trainingruntime", "trainjob")
     ]
-    mutating = [{**_webhook(_DEFAULTER, "trainjob", port, MUTATE_TRAIN_JOB), "reinvocationPolicy": "Never"}]
+    mutating = [
+        {**_webhook(_DEFAULTER, kind, port, f"{MUTATE_PREFIX}{kind}"), "reinvocationPolicy": "Never"}
+        for kind in ("trainjob", "clustertrainingruntime", "trainingruntime")
+    ]
     return [
         {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": name}, "webhooks": webhooks}
         for kind, name, webhooks in (

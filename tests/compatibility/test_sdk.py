@@ -136,7 +136,7 @@ def test_a_function_is_trained(platform: Platform, runtime: str) -> None:
     name = platform.client.train(runtime=runtime, trainer=trainer)
     _, answer = platform.rendered(name)
     container = node(answer)
-    assert container["resources"]["limits"] == {"cpu": 2, "memory": "4Gi", "nvidia.com/gpu": 1}
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "1"}
     assert {"name": "MODE", "value": "test"} in container["env"]
     assert "training(**{'epochs': 2})" in " ".join([*container["command"], *container.get("args", ())])
     assert platform.client.get_job(name).num_nodes == 2

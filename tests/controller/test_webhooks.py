@@ -20,7 +20,7 @@ from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.policy_review import Policies
 from trainyard.controller.serving import _file
-from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
+from trainyard.controller.webhooks import MUTATE_PREFIX, MUTATE_TRAIN_JOB, VALIDATE_PREFIX, Admission, application
 from trainyard.policy.gate import Gate
 
 Body = dict[str, Any]
@@ -34,7 +34,9 @@ class Server:
         async with self._session.post(self._url + path, data=body) as response:
             return response.status, await response.read()
 
-    async def review(self, path: str, body: Body, old: Body | None = None, user: Body | None = None) -> Body:
+    async def review(
+        self, path: str, body: Body, old: Body | None = None, user: Body | None = None, manager: str | None = None
+    ) -> Body:
         request = {
             "uid": "42",
             "namespace": "team",
@@ -45,6 +47,8 @@ class Server:
         }
         if old is not None:
             request["oldObject"] = old
+        if manager is not None:
+            request["options"] = {"kind": "UpdateOptions", "fieldManager": manager}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         status, answer = await self.post(path, json.dumps(review))
         assert status == 200, answer
@@ -231,3 +235,37 @@ async def test_a_word_without_a_runtime_is_left_to_validation(api: FakeApi) -> N
             body = train_job(trainer={"numProcPerNode": word})
             answer = await server.review(MUTATE_TRAIN_JOB, body)
             assert patched(body, answer)["spec"]["trainer"] == kept
+
+
+async def test_quantities_are_stored_as_go_clients_write_them(api: FakeApi) -> None:
+    body = train_job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}})
+    async with serving(api) as server:
+        stored = patched(body, await server.review(MUTATE_TRAIN_JOB, body))
+        assert stored["spec"]["trainer"]["resourcesPerNode"] == {"limits": {"nvidia.com/gpu": "8"}}
+        assert await server.review(MUTATE_TRAIN_JOB, stored, stored) == {"uid": "42", "allowed": True}
+        # An object of an earlier version keeps its notation: the field is immutable.
+        assert patched(stored, await server.review(MUTATE_TRAIN_JOB, stored, body)) == body
+
+
+async def test_a_field_that_an_older_client_drops_is_kept_with_a_warning(api: FakeApi) -> None:
+    old = train_job(suspend=True, runtimePatches=[{"manager": "a.io/b"}])
+    sent = train_job(suspend=False)
+    async with serving(api) as server:
+        answer = await server.review(MUTATE_TRAIN_JOB, sent, old, manager="")
+        assert patched(sent, answer)["spec"] == {**old["spec"], "suspend": False}
+        assert [text.partition(":")[0] for text in answer["warnings"]] == ["spec.runtimePatches"]
+        removed = await server.review(MUTATE_TRAIN_JOB, sent, old, manager="kubectl-edit")
+    assert removed == {"uid": "42", "allowed": True}
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+async def test_a_runtime_is_stored_as_go_clients_write_it(api: FakeApi, kind: str) -> None:
+    body = {**runtime(), "kind": kind}
+    pod = body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 8}}
+    released = {**body, "metadata": {**body["metadata"], "annotations": {"trainyard.dev/released": "0"}}}
+    async with serving(api) as server:
+        stored = patched(body, await server.review(f"{MUTATE_PREFIX}{kind.lower()}", body))
+        assert '"nvidia.com/gpu": "8"' in json.dumps(stored)
+        unchanged = await server.review(f"{MUTATE_PREFIX}{kind.lower()}", released)
+    assert unchanged == {"uid": "42", "allowed": True}

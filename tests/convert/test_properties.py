@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.convert.corpus import NAMES, bodies_of, catalog
 from tests.convert.jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
+from trainyard.api.go_types import stored_form
 from trainyard.convert import Conversion, Fidelity, convert_documents
 from trainyard.convert.conversion_report import as_yaml
 from trainyard.errors import TrainyardError
@@ -143,7 +144,7 @@ def rendered(conversion: Conversion) -> RenderedTrainJob:
 
 def essence(container: Body) -> str:
     kept = {key: container.get(key) for key in ("image", "command", "args", "resources") if container.get(key)}
-    kept["resources"] = {kind: amounts for kind, amounts in kept.get("resources", {}).items() if amounts}
+    kept["resources"] = stored_form("core.ResourceRequirements", kept.get("resources", {}))
     mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ())]
     names = {variable["name"] for variable in container.get("env", ())} & {"SEED", "MODE", "TZ", "NODE"}
     kept |= {"env": sorted(names), "scratch": "/scratch" in mounts}

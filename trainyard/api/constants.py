@@ -34,6 +34,7 @@ __all__ = [
     "POD_GROUP_API_VERSION",
     "POLICY_DENIED",
     "QUEUE_ANNOTATION",
+    "RELEASED_ANNOTATION",
     "RESOURCES_CREATION_FAILED",
     "RESUMED_MESSAGE",
     "RESUMED_REASON",
@@ -112,6 +113,9 @@ SUPPORT_DEPRECATED: Final = "deprecated"
 DEPRECATION_POLICY_URL: Final = (
     "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 )
+
+RELEASED_ANNOTATION: Final = "trainyard.dev/released"
+"""Annotation of a released runtime: the hash of its spec."""
 
 SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
 SNAPSHOT_KEY: Final = "runtime"

@@ -25,11 +25,13 @@ from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import leaves_objects
+from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
-__all__ = ["MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
+__all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
 
 _LOG = logging.getLogger(__name__)
-MUTATE_TRAIN_JOB = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
+MUTATE_PREFIX = "/mutate-trainer-kubeflow-org-v1alpha1-"
+MUTATE_TRAIN_JOB = f"{MUTATE_PREFIX}trainjob"
 VALIDATE_PREFIX = "/validate-trainer-kubeflow-org-v1alpha1-"
 _BODY_LIMIT = 8 * 1024 * 1024
 _WARNING_LIMIT = 250
@@ -69,19 +71,18 @@ class Admission:
         self._clock = clock
 
     async def mutate_train_job(self, request: Request) -> Response:
-        """Return the JSON patch that defaults a TrainJob."""
-        body = request["object"]
+        """Return the JSON patch that defaults a TrainJob and restores fields that an older client does not know."""
+        body, old = request["object"], request.get("oldObject")
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
-        wanted = defaulted(body, request.get("oldObject"), now, await self._runtime_for_defaults(body, request))
-        if wanted == body:
-            return {"allowed": True}
-        operations = [
-            {"op": "add", "path": f"/{_escaped(field)}", "value": value}
-            for field, value in wanted.items()
-            if value != body.get(field)
-        ]
-        patch = base64.b64encode(orjson.dumps(operations)).decode()
-        return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+        manager = (request.get("options") or {}).get("fieldManager") or ""
+        wanted, warnings = with_lost_fields(body, old, manager)
+        wanted = defaulted(wanted, old, now, await self._runtime_for_defaults(wanted, request))
+        return _patched(body, wanted, warnings)
+
+    async def mutate_runtime(self, request: Request) -> Response:
+        """Return the JSON patch that writes a TrainingRuntime or ClusterTrainingRuntime as Go clients do."""
+        body = request["object"]
+        return _patched(body, normalized_runtime(body, request.get("oldObject")))
 
     async def validate_train_job(self, request: Request) -> Response:
         """Validate a TrainJob, its runtime and the rendered objects."""
@@ -167,6 +168,8 @@ def application(admission: Admission, metrics: Metrics) -> web.Application:
     app = web.Application(client_max_size=_BODY_LIMIT)
     routes = {
         MUTATE_TRAIN_JOB: admission.mutate_train_job,
+        f"{MUTATE_PREFIX}trainingruntime": admission.mutate_runtime,
+        f"{MUTATE_PREFIX}clustertrainingruntime": admission.mutate_runtime,
         f"{VALIDATE_PREFIX}trainjob": admission.validate_train_job,
         f"{VALIDATE_PREFIX}trainingruntime": admission.validate_training_runtime,
         f"{VALIDATE_PREFIX}clustertrainingruntime": admission.validate_cluster_training_runtime,
@@ -243,12 +246,28 @@ def _response(kind: str, body: Object, verdict: Verdict, ruling: GateDecision) -
     denials = (*verdict.errors, *ruling.denials)
     if denials:
         response = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), denials)
-    warnings = (*verdict.warnings, *ruling.warnings)[:_WARNINGS]
-    if warnings:
-        response["warnings"] = [_truncated(message_of(finding)) for finding in warnings]
+    response |= _warnings((*verdict.warnings, *ruling.warnings))
     if ruling.audits:
         response["auditAnnotations"] = {"violations": "; ".join(message_of(finding) for finding in ruling.audits)}
     return response
+
+
+def _patched(body: Object, wanted: Object, warnings: Iterable[Finding] = ()) -> Response:
+    """Return the response that changes the top-level fields of an object."""
+    response: Response = {"allowed": True, **_warnings(warnings)}
+    operations = [
+        {"op": "add", "path": f"/{_escaped(field)}", "value": value}
+        for field, value in wanted.items()
+        if value != body.get(field)
+    ]
+    if operations:
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
+    return response
+
+
+def _warnings(findings: Iterable[Finding]) -> Response:
+    texts = [_truncated(message_of(finding)) for finding in findings][:_WARNINGS]
+    return {"warnings": texts} if texts else {}
 
 
 def _truncated(text: str) -> str:

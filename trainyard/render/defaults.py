@@ -1,4 +1,4 @@
-"""Defaulting of a TrainJob: timestamps of runtime patches, and the number of processes per node.
+"""Defaulting of a TrainJob: notation of its values, timestamps of runtime patches, number of processes per node.
 
 Clients of Trainer v2.2 and later parse numProcPerNode as a number and fail on a list that contains one TrainJob with
 text. The words of older versions (auto, cpu, gpu) are therefore accepted and replaced; the stored field is a number or
@@ -18,6 +18,7 @@ from trainyard.render.frameworks import frameworks_of
 from trainyard.render.merge import merge_resources
 from trainyard.render.pod_editing import copied
 from trainyard.render.shape import RESOURCES, shape_errors
+from trainyard.render.typed_clients import normalized
 
 __all__ = ["defaulted", "wants_runtime"]
 
@@ -47,6 +48,7 @@ def defaulted(
     runtime
         The referenced runtime; None: it does not exist. Required if :func:`wants_runtime` is true.
     """
+    train_job = normalized(dict(train_job), old)
     result = dict(train_job)
     patches = _patches(train_job)
     if patches:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.api import Body, KubernetesModel, TrainJob, TrainJobSpec
+from trainyard.api.go_types import JOB_SET_SPEC, JOB_SPEC, comparable
 from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import stored
 from trainyard.render.result import RenderContext
@@ -35,7 +36,9 @@ def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
 
 def equal_except_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:
     """Return whether two specifications are equal, ignoring ``suspend``."""
-    return all(getattr(spec, name) == getattr(before, name) for name in TrainJobSpec.model_fields if name != "suspend")
+    names = [name for name in TrainJobSpec.model_fields if name != "suspend"]
+    changed = [name for name in names if getattr(spec, name) != getattr(before, name)]
+    return not changed or _of_fields(spec, changed) == _of_fields(before, changed)
 
 
 def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) -> Iterator[Finding]:
@@ -46,7 +49,7 @@ def check_changes(train_job: TrainJob, old: TrainJob, context: RenderContext) ->
     if train_job.spec is None or old.spec is None:
         return
     for field, (title, value) in _FIELDS.items():
-        if _comparable(value(train_job.spec)) == _comparable(value(old.spec)):
+        if _comparable(field, value(train_job.spec)) == _comparable(field, value(old.spec)):
             continue
         path = f"spec.{field}"
         if not (old.spec.suspend or train_job.spec.suspend):
@@ -72,8 +75,8 @@ def immutable_changes(job_set: Body, old: Body) -> Iterator[Finding]:
     job_set, old
         JobSet specifications after and before the update.
     """
-    before = {job["name"]: job for job in old["replicatedJobs"]}
-    for job in job_set["replicatedJobs"]:
+    before = {job["name"]: job for job in comparable(JOB_SET_SPEC, old)["replicatedJobs"]}
+    for job in comparable(JOB_SET_SPEC, job_set)["replicatedJobs"]:
         if job["name"] not in before:
             continue
         for field in sorted(_differences(job, before[job["name"]])):
@@ -84,11 +87,16 @@ def immutable_changes(job_set: Body, old: Body) -> Iterator[Finding]:
             )
 
 
-def _comparable(entries: list[KubernetesModel] | None) -> Any:
-    return [
-        _without_empty({name: value for name, value in stored(entry).items() if name != _STAMP})
-        for entry in entries or ()
-    ]
+def _of_fields(spec: TrainJobSpec, names: list[str]) -> Any:
+    """Return fields for comparison: equal quantities are equal in every notation."""
+    body = stored(spec)
+    aliases = [TrainJobSpec.model_fields[name].alias or name for name in names]
+    return comparable(JOB_SPEC, {alias: body[alias] for alias in aliases if alias in body})
+
+
+def _comparable(field: str, entries: list[KubernetesModel] | None) -> Any:
+    bodies = [{name: value for name, value in stored(entry).items() if name != _STAMP} for entry in entries or ()]
+    return _without_empty(comparable(JOB_SPEC, {field: bodies}))
 
 
 def _without_empty(value: Any) -> Any:

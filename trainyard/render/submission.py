@@ -26,6 +26,7 @@ from trainyard.render.defaults import defaulted, wants_runtime
 from trainyard.render.pipeline import admit
 from trainyard.render.result import RenderContext
 from trainyard.render.runtime_admission import validate_runtime
+from trainyard.render.typed_clients import normalized_runtime
 
 __all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "submitted"]
 
@@ -99,7 +100,7 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
         The stored runtime, on an update.
     """
     model = RUNTIME_MODELS[sent["kind"]]
-    body = decoded(model, sent)
+    body = normalized_runtime(decoded(model, sent), None)
     try:
         runtime = parse(model, body)
     except TrainyardError as error:

@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from trainyard.api.constants import RELEASED_ANNOTATION
+
 __all__ = [
     "ALIAS_ANNOTATION",
     "RELEASED_ANNOTATION",
@@ -24,7 +26,6 @@ __all__ = [
 ]
 
 ALIAS_ANNOTATION = "trainyard.dev/alias-of"
-RELEASED_ANNOTATION = "trainyard.dev/released"
 DEPRECATED_SINCE_ANNOTATION = "trainyard.dev/deprecated-since"
 REMOVE_AFTER_ANNOTATION = "trainyard.dev/remove-after"
 SUPPORT_LABEL = "trainer.kubeflow.org/support"
