@@ -105,6 +105,13 @@ def _requests(spec: Body, *, limits: bool) -> dict[str, Fraction]:
             highest[name] = max(highest.get(name, Fraction(0)), amount)
     for name, amount in highest.items():
         total[name] = max(total.get(name, Fraction(0)), amount)
+    whole = spec.get("resources") or {}
+    for name, amount in (whole.get("requests") or {}).items():
+        total[name] = _fraction(amount)
+    if limits:
+        # The defaults of the API server: a limit of the pod is its request where nothing else is.
+        for name, amount in (whole.get("limits") or {}).items():
+            total.setdefault(name, _fraction(amount))
     return total
 
 
