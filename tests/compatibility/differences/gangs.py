@@ -15,7 +15,6 @@ from trainyard import quantity
 _GROUP = "scheduling.k8s.io/group-name"
 _SECOND_GROUP = "scheduling.volcano.sh/group-name"
 _LABEL = "scheduling.x-k8s.io/pod-group"
-_SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,9 @@ def _add(total: dict[str, Fraction], more: dict[str, Fraction]) -> None:
 
 
 def _scheduler(scene: Scene) -> None:
-    gang = scene.runtime_spec.get("podGroupPolicy") or {}
-    for name, scheduler in _SCHEDULERS.items():
-        if name in gang:
-            for job in scene.jobs:
-                pod(job)["spec"].setdefault("schedulerName", scheduler)
+    if "volcano" in (scene.runtime_spec.get("podGroupPolicy") or {}):
+        for job in scene.jobs:
+            pod(job)["spec"].setdefault("schedulerName", "volcano")
 
 
 def _second_group(scene: Scene) -> None:
@@ -192,9 +189,10 @@ GANGS: tuple[Difference, ...] = (
     Difference(
         "scheduler-name",
         Area.GANGS,
-        "`schedulerName`",
+        "`schedulerName` of Volcano gangs",
         "never set",
-        "`volcano`, or `scheduler-plugins-scheduler` for coscheduling, where the policy is set and the scheduler unset",
+        "`volcano`, where the policy is set and the scheduler unset; for coscheduling only where the setting "
+        "`trainer.coschedulingScheduler` names a scheduler",
         "the default scheduler ignores gangs",
         objects=_scheduler,
     ),
