@@ -119,6 +119,20 @@ def _quantities() -> Iterator[Draft]:
         yield torch_draft(f"runtime-{number}", {"trainer": {"numNodes": 3}}, own, policy=COSCHEDULING)
     gpus = trainer(containers=[container("node", resources={"limits": {"nvidia.com/gpu": 4}})])
     yield torch_draft("gpu-limits", {"trainer": {"numNodes": 2}}, gpus, policy=VOLCANO)
+    for framework in ("torch", "xgboost"):
+        memory = trainer(containers=[container("node", resources={"limits": {"nvidia.com/gpumem": 3031, "cpu": 4}})])
+        spec = runtime_spec(memory, mlPolicy={framework: {}})
+        yield Draft(f"{framework}-gpu-memory", spec, {"trainer": {"numNodes": 2}})
+    stale = trainer(containers=[container("node", resources={"requests": {"cpu": "1"}})])
+    yield torch_draft("cpu-limit", {"trainer": {"resourcesPerNode": {"limits": {"cpu": "3"}}}}, stale)
+    levels: dict[str, Body] = {
+        "limits": {"limits": {"cpu": "8"}},
+        "requests": {"requests": {"cpu": "4"}, "limits": {"cpu": "8", "memory": "8Gi"}},
+    }
+    for name, resources in levels.items():
+        own = [container("node", resources={"requests": {"cpu": "1"}})]
+        node = trainer(containers=own, pod={"resources": resources})
+        yield torch_draft(f"pod-level-{name}", {"trainer": {"numNodes": 2}}, node, policy=COSCHEDULING)
 
 
 def _gangs() -> Iterator[Draft]:
