@@ -95,7 +95,7 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
     for error in claim_errors(job.job_set_spec, "spec.template.spec.volumeClaimPolicies"):
         yield Finding("spec.runtimeRef", f"{error.path}: {error.message}", error.fix)
     yield from check_snapshot(job)
-    yield from trainer_warnings(job)
+    yield from trainer_warnings(job, one_line=framework_of(job.runtime).splits_command)
     yield from initializer_warnings(job)
     if too_many := tuple(check_pods(job)):
         yield from too_many

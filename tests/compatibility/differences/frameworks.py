@@ -123,6 +123,7 @@ def _flux_command(scene: Scene) -> None:
         entry.pop("args", None)
         own = scene.runtime_container(job["name"], "node")
         command = scene.trainer.get("command", own.get("command", []))
+        command = [*command[0].split(), *command[1:]] if command else command
         arguments = scene.trainer.get("args", own.get("args", []))
         if [*command, *arguments]:
             entry["args"] = [*command, *arguments]
@@ -206,7 +207,7 @@ FRAMEWORKS: tuple[Difference, ...] = (
         Area.FRAMEWORKS,
         "Command of Flux jobs",
         "joined with spaces into one string",
-        "passed as separate arguments",
+        "passed as separate arguments; only a first element with blanks is split, as upstream's script splits all",
         "arguments with spaces or quotes are preserved",
         objects=_flux_command,
     ),
