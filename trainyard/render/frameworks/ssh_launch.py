@@ -5,6 +5,9 @@ The replicatedJobs have fixed names. ``launcher`` is one pod and runs the TrainJ
 counts training nodes: the pods of ``node`` and, with runLauncherAsNode, the launcher. A single node is then the
 launcher, and replicatedJob ``node`` is removed. Each node gets image, variables and resources of the TrainJob's
 trainer, since it runs the same program.
+
+Kueue counts pods and resources as upstream places them: at least one pod of ``node``, and the resources of the trainer
+on the launcher. A job in one of its queues follows.
 """
 
 from __future__ import annotations
@@ -176,11 +179,19 @@ class SshLaunched(Framework[Policy]):
         requested = job.spec.trainer.num_nodes if job.spec.trainer else None
         nodes = max(requested if requested is not None else job.ml_policy.num_nodes or 1, 1)
         workers = nodes - 1 if with_launcher and self.launch_policy(job).run_launcher_as_node else nodes
+        if job.kueue_queue is not None:
+            workers = max(workers, 1)
         own = int(node.job["template"]["spec"].get("parallelism", 1))
         return own if requested is None and own > max(workers, 1) else workers
 
     def _launcher_trains(self, job: JobView) -> bool:
         return self.launch_policy(job).run_launcher_as_node or job.pod_set(_NODE) is None
+
+    def _gets_resources(self, job: JobView, pod_set: PodSet) -> bool:
+        """Return whether the resources of the TrainJob are those of a launcher or of nodes."""
+        if job.kueue_queue is not None:
+            return pod_set.name == LAUNCHER or self.launch_policy(job).run_launcher_as_node
+        return pod_set.name != LAUNCHER or self._launcher_trains(job)
 
     def _place_resources(self, resolution: Resolution) -> None:
         """Set the resources of the TrainJob on each training node, but not on a launcher that does not train."""
@@ -193,7 +204,7 @@ class SshLaunched(Framework[Policy]):
                 continue
             own = resolution.runtime_resources(pod_set.name, container["name"])
             resources = merge_resources(own or {}, {})
-            if pod_set.name != LAUNCHER or self._launcher_trains(resolution):
+            if self._gets_resources(resolution, pod_set):
                 resources = merge_resources(resources, copied(requested))
             resolution.set_resources(pod_set.name, container["name"], resources or None)
 
