@@ -86,6 +86,7 @@ def test_pods_get_flux_its_configuration_and_its_key() -> None:
         ({"command": ["lmp -in in.reaxff"]}, {}, ["lmp", "-in", "in.reaxff"]),
         ({"command": [" lmp  -v"], "args": ["a b"]}, {}, ["lmp", "-v", "a b"]),
         ({}, {"command": ["lmp -h"]}, ["lmp", "-h"]),
+        ({"args": ["echo $HOME", "b c"]}, {}, ["echo", "$HOME", "b c"]),
         ({"command": [" "]}, {}, None),
     ],
 )

@@ -123,10 +123,9 @@ def _flux_command(scene: Scene) -> None:
         entry.pop("args", None)
         own = scene.runtime_container(job["name"], "node")
         command = scene.trainer.get("command", own.get("command", []))
-        command = [*command[0].split(), *command[1:]] if command else command
-        arguments = scene.trainer.get("args", own.get("args", []))
-        if [*command, *arguments]:
-            entry["args"] = [*command, *arguments]
+        words = [*command, *scene.trainer.get("args", own.get("args", []))]
+        if words:
+            entry["args"] = [*words[0].split(), *words[1:]]
 
 
 FRAMEWORKS: tuple[Difference, ...] = (
