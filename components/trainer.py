@@ -189,6 +189,7 @@ def _configuration(args: TrainerArgs) -> Configuration:
         namespace=args.settings.namespace,
         workers=args.settings.workers,
         shutdown_delay_seconds=args.settings.shutdown_delay_seconds,
+        coscheduling_scheduler=args.settings.coscheduling_scheduler,
         certificates=(own, *args.certificates),
         policy=args.policies.configuration,
     )

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from tests.support import LiveCluster, require
-from trainyard.render import RenderContext
+from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.render.gangs.coscheduling import COSCHEDULING_LABEL
 from trainyard.render.gangs.kai import KAI_SCHEDULER
 
@@ -20,7 +20,6 @@ __all__ = ["COSCHEDULING_POD_GROUPS", "StandIn"]
 COSCHEDULING_POD_GROUPS = "podgroups.scheduling.x-k8s.io"
 _JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
-_COSCHEDULING = RenderContext().coscheduling_scheduler
 
 Object = dict[str, Any]
 Gang = tuple[str, str]
@@ -72,7 +71,10 @@ class StandIn:
         waiting: dict[Gang, list[Object]] = {}
         for pod in pods["items"]:
             metadata, labels = pod["metadata"], pod["metadata"]["labels"]
-            if pod["spec"]["schedulerName"] not in (_COSCHEDULING, KAI_SCHEDULER) or metadata["uid"] in self._placed:
+            if (
+                pod["spec"]["schedulerName"] not in (COSCHEDULING_SCHEDULER, KAI_SCHEDULER)
+                or metadata["uid"] in self._placed
+            ):
                 continue
             group = labels.get(COSCHEDULING_LABEL)
             waiting.setdefault((group, "") if group else (labels[_JOB_SET], labels[_REPLICATED_JOB]), []).append(pod)

@@ -42,6 +42,16 @@ def test_a_replica_is_killed_only_after_the_time_that_it_stops_in(
         assert pod(recording)["terminationGracePeriodSeconds"] == delay + 15
 
 
+def test_the_scheduler_of_coscheduling_gangs_is_unset_unless_the_stack_names_it(
+    local: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "scheduler-plugins-scheduler"
+    named = record(stack_config(trainer={"coschedulingScheduler": name}), monkeypatch)
+    for recording, expected in ((local, None), (named, name)):
+        file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
+        assert yaml.safe_load(file).get("coschedulingScheduler") == expected
+
+
 def test_the_lease_has_a_priority_level_of_its_own_and_no_burst_of_others_delays_the_controller(
     local: Recording,
 ) -> None:

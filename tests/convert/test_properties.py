@@ -88,8 +88,17 @@ def test_no_field_disappears_and_the_result_renders(kind: str, data: st.DataObje
     assert conversion == conversion_of(body)
     assert set(unaccounted(body, conversion)) <= IDENTITY
     answer = rendered(conversion)
-    assert not answer.errors, answer.errors
+    lost = {note.message for note in conversion.lost}
+    assert all("Kueue" in error.message and any(error.message in text for text in lost) for error in answer.errors)
     assert not [warning for warning in answer.warnings if "unknown field" in warning.message]
+
+
+@pytest.mark.parametrize("name", ["pytorch-elastic", "mpi-v1"])
+def test_a_job_in_a_queue_of_kueue_runs_the_pods_that_kueue_counts(name: str) -> None:
+    (body,) = bodies_of(name)
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    answer = rendered(conversion_of({**body, "metadata": {**body["metadata"], "labels": labels}}))
+    assert not answer.errors, answer.errors
 
 
 @pytest.mark.parametrize("kind", KEEPING_COMMANDS)

@@ -56,19 +56,20 @@ def test_a_step_that_must_complete_first_is_no_member() -> None:
 @pytest.mark.parametrize(
     ("named", "context", "scheduler"),
     [
-        (None, {}, "scheduler-plugins-scheduler"),
-        (None, {"coscheduling_scheduler": "default-scheduler"}, "default-scheduler"),
+        (None, {}, None),
+        (None, {"coscheduling_scheduler": "scheduler-plugins-scheduler"}, "scheduler-plugins-scheduler"),
         ("mine", {}, "mine"),
+        ("mine", {"coscheduling_scheduler": "scheduler-plugins-scheduler"}, "mine"),
     ],
 )
-def test_pods_go_to_the_plug_ins_scheduler_unless_the_runtime_names_one(
-    named: str | None, context: dict[str, str], scheduler: str
+def test_pods_name_a_scheduler_only_where_the_runtime_or_the_configuration_does(
+    named: str | None, context: dict[str, str], scheduler: str | None
 ) -> None:
     of = gang(trainer(pod={"schedulerName": named} if named else {}))
-    assert pods(train_job(), of, **context)["node"]["spec"]["schedulerName"] == scheduler
+    assert pods(train_job(), of, **context)["node"]["spec"].get("schedulerName") == scheduler
     assert not verdict(train_job(), of, **context).warnings
 
 
 def test_a_gang_split_between_schedulers_is_warned_about() -> None:
     of = gang(trainer(), replicated_job("log", pod={"schedulerName": "other"}))
-    assert "other, scheduler-plugins-scheduler" in only(verdict(train_job(), of).warnings).message
+    assert "default-scheduler, other" in only(verdict(train_job(), of).warnings).message

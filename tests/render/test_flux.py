@@ -83,6 +83,11 @@ def test_pods_get_flux_its_configuration_and_its_key() -> None:
         ({"command": ["lmp"], "args": ["-in", "two words"]}, {}, ["lmp", "-in", "two words"]),
         ({}, {"command": ["lmp"], "args": ["-h"]}, ["lmp", "-h"]),
         ({"args": ["-in"]}, {"command": ["lmp"], "args": ["-h"]}, ["lmp", "-in"]),
+        ({"command": ["lmp -in in.reaxff"]}, {}, ["lmp", "-in", "in.reaxff"]),
+        ({"command": [" lmp  -v"], "args": ["a b"]}, {}, ["lmp", "-v", "a b"]),
+        ({}, {"command": ["lmp -h"]}, ["lmp", "-h"]),
+        ({"args": ["echo $HOME", "b c"]}, {}, ["echo", "$HOME", "b c"]),
+        ({"command": [" "]}, {}, None),
     ],
 )
 def test_the_entrypoint_gets_the_command(asked: Any, own: Any, words: Any) -> None:
@@ -117,6 +122,11 @@ def test_resources_of_a_node_and_share_of_the_command(job: Any, policy: Any, res
     script = scripts(train_job(**job), flux(policy=policy))["entrypoint.sh"]
     assert given(script, "resources") == f"({resources})"
     assert given(script, "options") == f"({options})"
+
+
+def test_a_command_line_in_one_element_is_no_warning_because_it_is_split() -> None:
+    job = train_job(trainer={"numNodes": 2, "command": ["lmp -in in.reaxff"]})
+    assert not verdict(job, flux()).warnings
 
 
 def test_the_number_of_nodes_of_the_runtime_counts_without_a_trainer() -> None:

@@ -119,10 +119,12 @@ def test_pod_requests_count_sidecars_steps_and_overhead() -> None:
     assert gang(trainer(containers=[cpu("node", "2")], pod=pod))["minResources"] == {"cpu": "11500m"}
 
 
-def test_pod_level_resources_replace_the_sum() -> None:
-    pod = {"resources": {"limits": {"cpu": "9"}}}
-    job = trainer(containers=[container(resources={"requests": {"cpu": "2", "nvidia.com/gpu": 1}})], pod=pod)
-    assert gang(job)["minResources"] == {"cpu": "9", "nvidia.com/gpu": "1"}
+def test_pod_level_requests_replace_the_sum_and_pod_level_limits_only_what_is_unset() -> None:
+    pod = {"resources": {"requests": {"memory": "4Gi"}, "limits": {"cpu": "9", "memory": "8Gi"}}}
+    requests = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": 1}
+    job = trainer(containers=[container(resources={"requests": requests})], pod=pod)
+    assert gang(job)["minResources"] == {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "1"}
+    assert gang(trainer(pod=pod))["minResources"] == {"cpu": "9", "memory": "4Gi"}
 
 
 def test_every_pod_goes_to_volcano_and_only_members_name_the_group() -> None:

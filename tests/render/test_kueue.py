@@ -1,9 +1,31 @@
-"""Kueue: it rebuilds a TrainJob's pod sets from the JobSet, and admits the job by a patch of its own."""
+"""Kueue: it counts the pods of a JobSet of its own, and admits the job by an override."""
 
 from __future__ import annotations
 
-from tests.render.builders import QUEUE, initializer, objects, patch, replicated_job, torch, trainer
+from typing import Any
+
+import pytest
+
+from tests.render.builders import (
+    ANCESTOR,
+    QUEUE,
+    container,
+    initializer,
+    objects,
+    only,
+    patch,
+    pod_patch,
+    replicated_job,
+    runtime,
+    torch,
+    trainer,
+    verdict,
+)
+from tests.render.launched import launched, launcher, node
 from trainyard.api import TrainJob
+from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
+from trainyard.api.upstream_versions import runtime as runtime_fields
+from trainyard.render.kueue import IGNORED, IGNORED_POLICIES
 
 GATE = {"name": "kueue.x-k8s.io/topology"}
 TOLERATION = {"key": "spot", "operator": "Exists"}
@@ -52,3 +74,141 @@ def test_what_kueue_patches_in_reaches_the_pods_and_changes_nothing_else() -> No
     assert template["metadata"]["annotations"][QUEUE] == "leaf"
     after["JobSet"]["spec"]["suspend"] = True
     assert after == before
+
+
+def pod_counts(job: TrainJob, of: Any) -> dict[str, int]:
+    jobs = objects(job, of)["JobSet"]["spec"]["replicatedJobs"]
+    return {entry["name"]: entry["template"]["spec"]["parallelism"] for entry in jobs}
+
+
+def resources(job: TrainJob, of: Any) -> dict[str, Any]:
+    jobs = objects(job, of)["JobSet"]["spec"]["replicatedJobs"]
+    return {
+        entry["name"]: entry["template"]["spec"]["template"]["spec"]["containers"][0].get("resources") for entry in jobs
+    }
+
+
+@pytest.mark.parametrize(("nodes", "counts"), [(None, (1, 1)), (1, (1, 1)), (2, (1, 1)), (5, (4, 1))])
+def test_a_launcher_that_is_a_node_has_a_node_beside_it_because_kueue_counts_one(
+    nodes: int | None, counts: tuple[int, int]
+) -> None:
+    of = launched(runLauncherAsNode=True)
+    job = queued(trainer={"numNodes": nodes} if nodes else {})
+    assert tuple(pod_counts(job, of).values()) == counts
+    warnings = verdict(job, of).warnings
+    assert [finding.path for finding in warnings] == (["spec.trainer.numNodes"] if nodes in (None, 1) else [])
+
+
+@pytest.mark.parametrize(("as_node", "charged"), [(False, {"launcher"}), (True, {"node", "launcher"})])
+def test_resources_are_where_kueue_counts_them(as_node: bool, charged: set[str]) -> None:
+    asked = {"limits": {"nvidia.com/gpu": "4"}}
+    of = launched(runLauncherAsNode=as_node)
+    job = queued(trainer={"numNodes": 3, "resourcesPerNode": asked})
+    assert {name for name, found in resources(job, of).items() if found} == charged
+    warned = [finding.path for finding in verdict(job, of).warnings]
+    assert warned == ([] if as_node else ["spec.trainer.resourcesPerNode"])
+
+
+def test_without_a_queue_of_kueue_nothing_changes() -> None:
+    of = launched(runLauncherAsNode=True)
+    job = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}}})
+    assert pod_counts(job, of) == {"launcher": 1}
+
+
+def test_a_job_that_joins_a_queue_later_is_validated() -> None:
+    of = launched(nodes=4)
+    free = TrainJob.from_body(
+        {"metadata": {"name": "job", "namespace": "team"}, "spec": {"runtimeRef": {"name": "runtime"}}}
+    )
+    assert only(verdict(queued(), of, old=free).errors).path == "spec.runtimeRef"
+    assert verdict(queued(), of, old=queued()).allowed
+    assert verdict(free, of, old=queued()).allowed
+
+
+GPUS = {"limits": {"nvidia.com/gpu": "8"}}
+TRAINER_ON_POD = replicated_job("node", pod_metadata={"labels": {ANCESTOR: "trainer"}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "of", "path", "fix"),
+    [
+        ({"trainer": {"numNodes": 2}}, launched(nodes=4), "spec.runtimeRef", "mlPolicy.numNodes"),
+        ({}, launched(nodes=4, runLauncherAsNode=True), "spec.runtimeRef", "mlPolicy.numNodes"),
+        ({}, launched(mpiImplementation="Intel"), "spec.runtimeRef", "OpenMPI"),
+        ({"trainer": {"numNodes": 2}}, launched(framework="horovod"), "spec.runtimeRef", "another framework"),
+        (
+            {"trainer": {"resourcesPerNode": {"requests": {"cpu": "4"}}}},
+            torch(trainer(containers=[container(resources=GPUS)])),
+            "spec.trainer.resourcesPerNode",
+            "also name nvidia.com/gpu",
+        ),
+        (
+            {"trainer": {"resourcesPerNode": {"limits": {"cpu": "4"}, "claims": [{"name": "gpus"}]}}},
+            torch(),
+            "spec.trainer.resourcesPerNode",
+            "in the runtime",
+        ),
+        (
+            {"trainer": {"resourcesPerNode": GPUS}},
+            launched(node(), launcher(containers=[container("launcher")])),
+            "spec.trainer.resourcesPerNode",
+            "name the container of the launcher node",
+        ),
+        (
+            {},
+            runtime(trainer(), mlPolicy={"torch": {"elasticPolicy": {"minNodes": 1, "maxNodes": 4}}}),
+            "spec.trainer.numNodes",
+            "such as 4",
+        ),
+        (
+            {"trainer": {"numNodes": 2}},
+            runtime(TRAINER_ON_POD, mlPolicy={"torch": {}}),
+            "spec.runtimeRef",
+            "Job template",
+        ),
+        (
+            {
+                "trainer": {"numNodes": 2},
+                "runtimePatches": [
+                    patch({"name": "node", "template": {"metadata": {"labels": {ANCESTOR: "trainer"}}}})
+                ],
+            },
+            torch(replicated_job("node")),
+            "spec.runtimePatches",
+            "leave label",
+        ),
+    ],
+)
+def test_pods_that_kueue_would_count_in_another_way_are_rejected(spec: Any, of: Any, path: str, fix: str) -> None:
+    finding = only(verdict(queued(**spec), of).errors)
+    assert (finding.path, "Kueue" in finding.message) == (path, True)
+    assert fix in finding.fix
+    assert "kueue.x-k8s.io/queue-name" in finding.fix
+    free = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}, **spec}})
+    assert verdict(free, of).allowed
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("runtimePatches", [patch(pod_patch(serviceAccountName="s"))]),
+        ("podSpecOverrides", [{"targetJobs": [{"name": "node"}], "serviceAccountName": "s"}]),
+        ("activeDeadlineSeconds", 60),
+    ],
+)
+def test_fields_that_kueue_does_not_know_are_warned_about(field: str, value: Any) -> None:
+    finding = only(verdict(queued(**{field: value}), torch()).warnings)
+    assert finding.path == f"spec.{field}"
+
+
+def test_the_list_of_fields_that_kueue_does_not_know_is_complete() -> None:
+    known = RELEASES.index("v2.1")
+    unknown = {path for path, releases in TRAIN_JOB.items() if any(releases) and not releases[known]}
+    top = {path for path in unknown if not any(path.startswith(f"{other}") for other in unknown - {path})}
+    assert {path for path in top if path.startswith("spec.")} == set(IGNORED)
+    policies = {
+        path.removeprefix("spec.mlPolicy.")
+        for path, releases in runtime_fields().items()
+        if any(releases) and not releases[known]
+    }
+    assert policies == IGNORED_POLICIES

@@ -56,6 +56,17 @@ def test_tolerations_and_lists_inside_affinity_are_replaced() -> None:
     }
 
 
+@pytest.mark.parametrize("field", ["tolerations", "volumes", "env", "initContainers", "schedulingGates", "finalizers"])
+def test_an_empty_list_changes_nothing(field: str) -> None:
+    assert strategic_merge({field: [{"name": "a"}]}, {field: []}) == {field: [{"name": "a"}]}
+    assert strategic_merge({}, {field: []}) == {}
+
+
+def test_an_empty_list_that_its_type_requires_replaces_the_list() -> None:
+    original = {"required": {"nodeSelectorTerms": [{"matchFields": []}]}}
+    assert strategic_merge(original, {"required": {"nodeSelectorTerms": []}}) == {"required": {"nodeSelectorTerms": []}}
+
+
 def test_maps_are_merged_key_by_key() -> None:
     original = {"nodeSelector": {"a": "1", "b": "2"}, "securityContext": {"runAsUser": 1, "fsGroup": 2}}
     merged = strategic_merge(original, {"nodeSelector": {"b": "3"}, "securityContext": {"fsGroup": 4}})

@@ -217,6 +217,58 @@ def test_slots_come_from_the_gpus_of_the_runtime_too() -> None:
     assert hosts(train_job(), launched(gpus, launcher())) == ["job-node-0-0.job slots=8"]
 
 
+@pytest.mark.parametrize(
+    ("of_launcher", "of_node", "slots"), [(4, 8, "4 8"), (8, 4, "8 4"), (0, 4, "1 4"), (4, 0, "4 1")]
+)
+def test_a_launcher_that_is_a_node_has_slots_of_its_own(of_launcher: int, of_node: int, slots: str) -> None:
+    parts = (
+        node(containers=[container(resources={"limits": {GPU: of_node}})]),
+        launcher(containers=[container(resources={"limits": {GPU: of_launcher}})]),
+    )
+    job, runtime = train_job(trainer={"numNodes": 3}), launched(*parts, runLauncherAsNode=True)
+    first, second = slots.split()
+    assert hosts(job, runtime) == [
+        *(f"job-node-0-{index}.job slots={second}" for index in range(2)),
+        f"job-launcher-0-0.job slots={first}",
+    ]
+    assert verdict(job, runtime).warnings == ()
+    assert [line.partition("slots=")[2] for line in hosts(train_job(trainer={"numProcPerNode": 2}), runtime)] == ["2"]
+
+
+def test_different_slots_are_warned_about_where_the_implementation_has_one_number() -> None:
+    parts = (
+        node(containers=[container(resources={"limits": {GPU: 4}})]),
+        launcher(containers=[container(resources={"limits": {GPU: 8}})]),
+    )
+    runtime = launched(*parts, runLauncherAsNode=True, mpiImplementation="Intel")
+    job = train_job(trainer={"numNodes": 2})
+    finding = only(verdict(job, runtime).warnings)
+    assert finding.path == "spec.trainer.numProcPerNode"
+    assert "node 4, launcher 8" in finding.message
+    assert verdict(train_job(trainer={"numNodes": 2, "numProcPerNode": 4}), runtime).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("own", "image", "warned"),
+    [
+        ("ghcr.io/acme/mpi:1", "ghcr.io/acme/mpi:2", False),
+        ("ghcr.io/acme/mpi:1", "ghcr.io/acme/mpi@sha256:0", False),
+        ("localhost:5000/mpi", "localhost:5000/mpi:2", False),
+        ("ghcr.io/acme/mpi:1", "ghcr.io/acme/train:1", True),
+    ],
+)
+def test_an_image_that_may_lack_an_ssh_server_is_warned_about(own: str, image: str, warned: bool) -> None:
+    runtime = launched(node(containers=[{**container(), "image": own}]), launcher())
+    warnings = verdict(train_job(trainer={"image": image}), runtime).warnings
+    assert [finding.path for finding in warnings] == (["spec.trainer.image"] if warned else [])
+
+
+def test_a_launcher_container_that_the_sdk_does_not_find_is_warned_about() -> None:
+    runtime = launched(node(), launcher(containers=[container("launcher")]))
+    finding = only(verdict(train_job(), runtime).warnings)
+    assert (finding.path, "SDK" in finding.message) == ("spec.runtimeRef", True)
+
+
 @pytest.mark.parametrize("word", ["auto", "cpu", "gpu"])
 def test_slots_are_a_number(word: str) -> None:
     finding = only(verdict(train_job(trainer={"numProcPerNode": word}), launched()).errors)
@@ -272,11 +324,12 @@ def test_the_program_is_on_every_node_and_only_the_launcher_runs_the_command(as_
 @pytest.mark.parametrize("ancestor", ["trainer", None])
 def test_the_launcher_needs_no_label_and_its_container_may_have_its_name(name: str, ancestor: str | None) -> None:
     runtime = launched(node(), launcher(ancestor=ancestor, containers=[container(name)]))
-    job = train_job(trainer={"image": "mine", "command": ["mpirun"], "numNodes": 2})
+    job = train_job(trainer={"image": "image:mine", "command": ["mpirun"], "numNodes": 2})
     answer = verdict(job, runtime)
-    assert (answer.errors, answer.warnings) == ((), ())
+    named = [] if name == "node" else ["spec.runtimeRef"]
+    assert (answer.errors, [finding.path for finding in answer.warnings]) == ((), named)
     found = main(job, runtime, name=name)
-    assert (found["image"], found["command"]) == ("mine", ["mpirun"])
+    assert (found["image"], found["command"]) == ("image:mine", ["mpirun"])
     assert "OMPI_MCA_orte_default_hostfile" in environment(found)
     assert [mount["name"] for mount in found["volumeMounts"]] == ["mpi-ssh-auth", "mpi-hostfile"]
 

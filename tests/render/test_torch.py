@@ -78,6 +78,9 @@ def test_the_master_is_found_under_the_jobs_own_names() -> None:
         ({"limits": {"cpu": "8"}, "requests": {"cpu": "4"}}, "4"),
         ({"limits": {"cpu": "8"}, "requests": {"cpu": "0"}}, "8"),
         ({"requests": {"memory": "1Gi"}}, "1"),
+        ({"limits": {"nvidia.com/gpumem": "3031", "nvidia.com/gpucores": "30", "cpu": "2"}}, "2"),
+        ({"limits": {"volcano.sh/vgpu-memory": "3031"}}, "1"),
+        ({"limits": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "3031"}}, "auto"),
         ({}, "1"),
     ],
 )
@@ -98,6 +101,23 @@ def test_processes_follow_from_the_resources_of_the_node(resources: dict[str, An
 )
 def test_resources_of_the_job_are_seen_merged_over_the_runtimes(asked: dict[str, Any], processes: str) -> None:
     runtime = torch(trainer(containers=[container(resources={"limits": {GPU: "2"}})]))
+    job = train_job(trainer={"resourcesPerNode": asked})
+    assert environment(node(job, runtime))["PET_NPROC_PER_NODE"] == processes
+
+
+@pytest.mark.parametrize(
+    ("asked", "processes"),
+    [
+        ({"limits": {"cpu": "3"}}, "3"),
+        ({"limits": {"cpu": "3"}, "requests": {"cpu": "2"}}, "2"),
+        ({"requests": {"cpu": "5"}}, "5"),
+        ({"limits": {"memory": "1Gi"}}, "1"),
+    ],
+)
+def test_the_cores_that_the_job_names_count_and_not_the_request_of_the_runtime(
+    asked: dict[str, Any], processes: str
+) -> None:
+    runtime = torch(trainer(containers=[container(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "9"}})]))
     job = train_job(trainer={"resourcesPerNode": asked})
     assert environment(node(job, runtime))["PET_NPROC_PER_NODE"] == processes
 

@@ -25,6 +25,7 @@ __all__ = [
     "JOB_SET_API_VERSION",
     "JOB_SET_MISSING_MESSAGE",
     "JOB_SET_MISSING_REASON",
+    "KUEUE_QUEUE_LABEL",
     "MANAGED_BY_TRAINER",
     "MODEL_INITIALIZER",
     "MULTIKUEUE",
@@ -68,6 +69,7 @@ TRAINING_RUNTIME: Final = "TrainingRuntime"
 CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
 MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 FIELD_MANAGER: Final = "trainer"
 
 PLATFORM_GROUP: Final = "trainyard.dev"

@@ -13,7 +13,6 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
-from trainyard.render import COSCHEDULING_SCHEDULER
 from trainyard.settings.platform import PolicySettings
 
 __all__ = [
@@ -126,10 +125,11 @@ class Configuration(_Model):
         default=None, description="Policy server of webhooks and reconciler; unset: policies are off"
     )
     leader_election: LeaderElection = Field(default=LeaderElection(), description="Leader election")
-    coscheduling_scheduler: str = Field(
-        default=COSCHEDULING_SCHEDULER,
+    coscheduling_scheduler: str | None = Field(
+        default=None,
         min_length=1,
-        description="Scheduler with the coscheduling plug-in, the default of gangs whose runtime sets none",
+        description="Second scheduler with the coscheduling plug-in, for gangs whose runtime sets none; unset: the "
+        "default scheduler has the plug-in",
     )
     volcano_version: str | None = Field(
         default=None,

@@ -10,6 +10,7 @@ from trainyard.api.constants import (
     API_VERSION,
     CLUSTER_TRAINING_RUNTIME,
     GROUP,
+    KUEUE_QUEUE_LABEL,
     QUEUE_ANNOTATION,
     TRAIN_JOB,
     TRAINER,
@@ -28,7 +29,8 @@ MANAGER: Final = "convert.trainyard.dev/job"
 def own_runtime(draft: Draft) -> Body:
     """Return a TrainingRuntime with the pod templates."""
     policy = dict(draft.policy)
-    if draft.nodes is not None:
+    # Kueue would count so many launchers; the TrainJob names the number anyway.
+    if draft.nodes is not None and not ("mpi" in policy and KUEUE_QUEUE_LABEL in draft.labels):
         policy = {"numNodes": draft.nodes, **policy}
     spec: Body = {"mlPolicy": policy}
     if draft.gang:
@@ -60,8 +62,11 @@ def train_job(
     kind, name = (TRAINING_RUNTIME, draft.name) if runtime is None else (CLUSTER_TRAINING_RUNTIME, runtime)
     spec: Body = {"runtimeRef": {"apiGroup": GROUP, "kind": kind, "name": name}}
     asked = {**(trainer or {})}
+    elastic = draft.policy.get("torch", {}).get("elasticPolicy")
     if draft.nodes is not None:
         asked["numNodes"] = draft.nodes
+    elif elastic and KUEUE_QUEUE_LABEL in draft.labels:
+        asked["numNodes"] = elastic["maxNodes"]  # Kueue ignores the policy
     if draft.processes is not None:
         asked["numProcPerNode"] = draft.processes
     if asked:

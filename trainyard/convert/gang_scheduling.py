@@ -140,6 +140,10 @@ def read_schedulers(draft: Draft, job: str | None = None) -> None:
         _scheduler(draft, path, part, gang)
     if job is not None:
         _scheduler(draft, job, None, gang)
+    if COSCHEDULING_SCHEDULER in names and gang == _GANGS[COSCHEDULING_SCHEDULER]:
+        # The policy names no scheduler, because the default one can have the plug-in too.
+        for part in draft.parts:
+            part.pod["schedulerName"] = COSCHEDULING_SCHEDULER
 
 
 def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
@@ -147,7 +151,8 @@ def _scheduler(draft: Draft, path: str, part: Part | None, gang: str) -> None:
     if part is not None:
         del part.pod["schedulerName"]
     if name is not None and _GANGS.get(name) == gang:
-        draft.source.same(path, f"podGroupPolicy.{gang}, which sets it")
+        set_by = "and schedulerName of the pods" if name == COSCHEDULING_SCHEDULER else "which sets it"
+        draft.source.same(path, f"podGroupPolicy.{gang}, {set_by}")
     else:
         fix = "" if name == _DEFAULT_SCHEDULER else f"see whether {gang} may place the job"
         draft.source.changed(path, f"{gang} places the gang", fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trainyard.api.constants import GROUP_NAME_ANNOTATION, QUEUE_ANNOTATION
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, KUEUE_QUEUE_LABEL, QUEUE_ANNOTATION
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part, drop_empty_metadata
 from trainyard.convert.source import Source, parts_of
@@ -27,7 +27,6 @@ _SERVER_FIELDS: Final = (
     "uid",
 )
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_KUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _VOLCANO_QUEUES: Final = ("volcano.sh/queue-name", QUEUE_ANNOTATION)
 _OF_STORAGE: Final = "belongs to the stored old job"
 _GROUPS: Final = (GROUP_NAME_ANNOTATION, "scheduling.volcano.sh/group-name")
@@ -89,9 +88,9 @@ def read_metadata(draft: Draft) -> None:
                 source.same(path, f"TrainJob metadata.{kind}")
     if KAI_QUEUE_LABEL in draft.labels:
         draft.gang = {"kai": {}}
-    if _KUEUE_LABEL in draft.labels:
-        source.forget(("metadata", "labels", _KUEUE_LABEL))
-        source.same(("metadata", "labels", _KUEUE_LABEL), "Kueue reads it from the TrainJob as well")
+    if KUEUE_QUEUE_LABEL in draft.labels:
+        source.forget(("metadata", "labels", KUEUE_QUEUE_LABEL))
+        source.same(("metadata", "labels", KUEUE_QUEUE_LABEL), "Kueue reads it from the TrainJob as well")
 
 
 def read_pod_annotations(draft: Draft, part: Part) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trainyard.api import Body, Runtime
 from trainyard.api.constants import ANCESTOR_LABEL, CONTAINER_NODE, TRAINER
-from trainyard.render.devices import cpu_count, gpu_count
+from trainyard.render.devices import counted_resources, cpu_count, gpu_count
 from trainyard.render.frameworks import frameworks_of
 from trainyard.render.merge import merge_resources
 from trainyard.render.pod_editing import copied
@@ -111,8 +111,8 @@ def _processes(word: str, trainer: Body, runtime: Runtime | None) -> int | None:
     """Return the number of processes of a word; None: the word cannot be resolved."""
     if runtime is None or any(framework.launched for framework in frameworks_of(runtime)):
         return None
-    requested = copied(trainer.get("resourcesPerNode"))
-    resources = merge_resources(_runtime_resources(runtime), _valid_resources(requested))
+    requested = _valid_resources(copied(trainer.get("resourcesPerNode")))
+    resources = counted_resources(merge_resources(_runtime_resources(runtime), requested), requested)
     gpus = min(int(gpu_count(resources)), _MAX_PROCESSES)
     cores = min(max(1, ceil(cpu_count(resources))), _MAX_PROCESSES)
     if word == _GPU:

@@ -1,33 +1,67 @@
-"""Accelerators and cores of one training node; they determine its number of processes."""
+"""Accelerators and cores of one training node; they determine its number of processes.
+
+An accelerator is a resource whose name contains "gpu", as upstream counts it: ``nvidia.com/gpu``,
+``gpu.intel.com/i915``, ``volcano.sh/vgpu-number``. A name for a part of one is not: device plug-ins that share a GPU
+also advertise its memory and cores in megabytes and percent (``nvidia.com/gpumem``, ``volcano.sh/vgpu-cores``).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.quantity import parse
 from trainyard.render.job_view import JobView
 
-__all__ = ["cpu_count", "gpu_count", "node_resources"]
+__all__ = ["counted_resources", "cpu_count", "gpu_count", "is_accelerator", "node_resources"]
 
-_NOTHING = Fraction(0)
+_NOTHING: Final = Fraction(0)
+_PART: Final = re.compile(r"mem|core|percent|ratio|monitoring|tiles")
+"""What a shared accelerator is measured by, in the last segment of a resource name."""
 
 
 def node_resources(job: JobView) -> Body:
-    """Return the compute resources of one training node, as rendered into its container.
+    """Return the compute resources of one training node, from which its processes are counted.
 
     The TrainJob's limits and requests are already merged over those of the runtime, key by key.
     """
     pods, trainer = job.trainer, job.spec.trainer
     container = pods.main_container if pods else None
-    resources = container.get("resources") if container is not None else trainer and trainer.resources_per_node
-    return resources or {}
+    requested = trainer.resources_per_node if trainer else None
+    if container is None:
+        return requested or {}
+    return counted_resources(container.get("resources") or {}, requested)
+
+
+def counted_resources(merged: Body, requested: Body | None) -> Body:
+    """Return resources for counting: a limit of the TrainJob takes precedence over a request of the runtime alone.
+
+    Parameters
+    ----------
+    merged
+        Resources of the container.
+    requested
+        Resources of the TrainJob, which are merged into it.
+    """
+    requests = (requested or {}).get("requests") or {}
+    stale = ((requested or {}).get("limits") or {}).keys() - requests.keys()
+    if not stale & merged.get("requests", {}).keys():
+        return merged
+    kept = {name: amount for name, amount in merged["requests"].items() if name not in stale}
+    return {**merged, "requests": kept}
+
+
+def is_accelerator(resource: str) -> bool:
+    """Return whether one unit of a resource is an accelerator."""
+    name = resource.lower()
+    return "gpu" in name and not _PART.search(name.rpartition("/")[2])
 
 
 def gpu_count(resources: Mapping[str, Any]) -> Fraction:
-    """Return the number of accelerators: all resources whose name contains "gpu", requests before limits."""
+    """Return the number of accelerators, requests before limits."""
     return _gpus(resources.get("requests", {})) or _gpus(resources.get("limits", {}))
 
 
@@ -39,7 +73,7 @@ def cpu_count(resources: Mapping[str, Any]) -> Fraction:
 def _gpus(resource_list: Mapping[str, Any]) -> Fraction:
     total = _NOTHING
     for name, amount in resource_list.items():
-        if "gpu" in name.lower():
+        if is_accelerator(name):
             total = total + parse(amount) if total else parse(amount)
     return total
 

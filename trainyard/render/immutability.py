@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.api import Body, KubernetesModel, TrainJob, TrainJobSpec
+from trainyard.api.constants import KUEUE_QUEUE_LABEL
 from trainyard.api.go_types import JOB_SET_SPEC, JOB_SPEC, comparable
 from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import stored
@@ -26,12 +27,19 @@ _MUTABLE_POD_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
 def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
     """Return whether an update requires no rendering: it changes only metadata, or suspends the job.
 
-    Such an update is allowed even if the runtime has become invalid or was deleted.
+    Such an update is allowed even if the runtime has become invalid or was deleted. A job that joins a queue of Kueue
+    is validated, because Kueue places and counts its pods in its own way.
     """
     spec, before = train_job.spec, old.spec
     if spec is None or before is None or train_job.metadata.name != old.metadata.name:
         return False
+    if _is_queued(train_job) and not _is_queued(old):
+        return False
     return (spec.suspend or not before.suspend) and equal_except_suspend(spec, before)
+
+
+def _is_queued(train_job: TrainJob) -> bool:
+    return bool((train_job.metadata.labels or {}).get(KUEUE_QUEUE_LABEL))
 
 
 def equal_except_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainyard.api import Body, MLPolicy, PodGroupPolicy, Runtime, TrainJob, TrainJobSpec
-from trainyard.api.constants import TRAINER
+from trainyard.api.constants import KUEUE_QUEUE_LABEL, TRAINER
 from trainyard.render.pod_set import PodSet
 from trainyard.render.result import RenderContext
 
@@ -36,6 +36,11 @@ class JobView:
     def namespace(self) -> str:
         """Namespace of the TrainJob and of its objects."""
         return self.train_job.metadata.namespace or "default"
+
+    @property
+    def kueue_queue(self) -> str | None:
+        """LocalQueue of Kueue, which then admits the job; None: Kueue does not manage it."""
+        return (self.train_job.metadata.labels or {}).get(KUEUE_QUEUE_LABEL) or None
 
     @property
     def ml_policy(self) -> MLPolicy:

@@ -1,6 +1,7 @@
 """Strategic merge patch onto a JobSet specification, list order included.
 
-The order follows ``mergeSlice`` and ``normalizeElementOrder`` of k8s.io/apimachinery's strategicpatch package. One
+The order follows ``mergeSlice`` and ``normalizeElementOrder`` of k8s.io/apimachinery's strategicpatch package. An empty
+list changes nothing, because upstream's Go types do not serialize it, except where a type requires the list. One
 deviation: if a patch sets another source of a volume or variable, the new source replaces the old one. The original
 algorithm keeps both, which the API server rejects.
 """
@@ -26,6 +27,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "volumes": "name",
 }
 _SCALAR_LISTS: Final = frozenset({"finalizers"})
+_REQUIRED_LISTS: Final = frozenset({"nodeSelectorTerms", "sources"})
 _ENV_SOURCES: Final = frozenset({"value", "valueFrom"})
 
 
@@ -42,6 +44,8 @@ def strategic_merge(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Bo
     merged = dict(original)
     for name, value in patch.items():
         current = merged.get(name)
+        if value == [] and name not in _REQUIRED_LISTS:
+            continue
         if isinstance(value, dict) and isinstance(current, dict):
             merged[name] = (
                 _single_source(strategic_merge(current, value), value)

@@ -1,4 +1,4 @@
-"""Resource requests of one pod, computed as by the scheduler."""
+"""Resource requests of one pod, computed as by the API server's defaults and the scheduler."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ Amounts = dict[str, Fraction]
 
 _ALWAYS: Final = "Always"
 _POD_LEVEL: Final = ("cpu", "memory")
+_HUGE_PAGES: Final = "hugepages-"
 
 
 def amounts(resources: Mapping[str, Any]) -> Amounts:
@@ -35,8 +36,15 @@ def pod_requests(pod: Body) -> Amounts:
     Parameters
     ----------
     pod
-        A pod specification.
+        A pod specification, before the API server sets its defaults.
     """
+    total = _of_containers(pod)
+    _set_pod_level(total, pod.get("resources", {}))
+    _add(total, amounts(pod.get("overhead", {})))
+    return total
+
+
+def _of_containers(pod: Body) -> Amounts:
     total: Amounts = {}
     for container in pod.get("containers", ()):
         _add(total, container_requests(container))
@@ -55,12 +63,21 @@ def pod_requests(pod: Body) -> Amounts:
             largest_step[name] = max(largest_step.get(name, amount), amount)
     for name, amount in largest_step.items():
         total[name] = max(total.get(name, amount), amount)
-    pod_level = container_requests(pod)
-    total.update(
-        {name: amount for name, amount in pod_level.items() if name in _POD_LEVEL or name.startswith("hugepages-")}
-    )
-    _add(total, amounts(pod.get("overhead", {})))
     return total
+
+
+def _set_pod_level(total: Amounts, resources: Mapping[str, Any]) -> None:
+    """Replace the containers' requests by those of the pod.
+
+    A limit of the pod is its request only where neither the pod nor a container requests that resource. Huge pages
+    cannot be overcommitted: there, the limit is the request.
+    """
+    requests = amounts(resources.get("requests", {}))
+    for name, amount in {**amounts(resources.get("limits", {})), **requests}.items():
+        if not (name in _POD_LEVEL or name.startswith(_HUGE_PAGES)):
+            continue
+        if name in requests or name not in total or name.startswith(_HUGE_PAGES):
+            total[name] = amount
 
 
 def _add(total: Amounts, more: Amounts) -> None:

@@ -11,7 +11,7 @@ from trainyard.checks.finding import Finding
 __all__ = ["COSCHEDULING_SCHEDULER", "Rejected", "RenderContext", "Rendered", "StatusServer", "Verdict"]
 
 COSCHEDULING_SCHEDULER = "scheduler-plugins-scheduler"
-"""Scheduler name of the scheduler-plugins chart, which runs the coscheduling plug-in as a second scheduler."""
+"""Scheduler name in the scheduler-plugins chart, which can run the coscheduling plug-in as a second scheduler."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RenderContext:
     volcano_version
         Version of Volcano; None: a version that Trainyard is tested with.
     coscheduling_scheduler
-        Name of the scheduler that runs the coscheduling plug-in.
+        Name of a second scheduler that runs the coscheduling plug-in; None: the default scheduler runs it.
     status_server
         Server for progress reports; None: not installed.
     """
@@ -67,7 +67,7 @@ class RenderContext:
     scheduler_features: frozenset[str] | None = None
     tiers: Mapping[str, int] | None = None
     volcano_version: str | None = None
-    coscheduling_scheduler: str = COSCHEDULING_SCHEDULER
+    coscheduling_scheduler: str | None = None
     status_server: StatusServer | None = None
 
 

@@ -32,8 +32,14 @@ def apply_trainer(builder: JobSetBuilder) -> None:
         upsert_env(container, trainer.env or ())
 
 
-def trainer_warnings(job: ResolvedJob) -> Iterator[Finding]:
-    """Yield trainer settings without effect, and a command line in a single element."""
+def trainer_warnings(job: ResolvedJob, *, one_line: bool = False) -> Iterator[Finding]:
+    """Yield trainer settings without effect, and a command line in a single element.
+
+    Parameters
+    ----------
+    one_line
+        Whether the framework splits a command line in a single element.
+    """
     trainer = job.spec.trainer
     if trainer is None:
         return
@@ -44,7 +50,7 @@ def trainer_warnings(job: ResolvedJob) -> Iterator[Finding]:
             f"label a Job template of the runtime {ANCESTOR_LABEL}={TRAINER} and name its container {CONTAINER_NODE}",
         )
     command = trainer.command or ()
-    if len(command) == 1 and " " in command[0].strip():
+    if len(command) == 1 and " " in command[0].strip() and not one_line:
         yield Finding.warning(
             "spec.trainer.command[0]",
             f"{command[0]!r} is one program name with spaces, not a program with arguments",

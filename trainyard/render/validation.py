@@ -16,6 +16,7 @@ from trainyard.render.initializers import check_initializers, initializer_source
 from trainyard.render.job_changes import Change, change_shape_errors, check_number, check_targets
 from trainyard.render.job_view import JobView
 from trainyard.render.jobset_rules import claim_errors
+from trainyard.render.kueue import check_kueue
 from trainyard.render.labels import check_metadata
 from trainyard.render.name_limits import check_names
 from trainyard.render.patches import RUNTIME_PATCHES, check_managers, patched_metadata
@@ -95,11 +96,12 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
     for error in claim_errors(job.job_set_spec, "spec.template.spec.volumeClaimPolicies"):
         yield Finding("spec.runtimeRef", f"{error.path}: {error.message}", error.fix)
     yield from check_snapshot(job)
-    yield from trainer_warnings(job)
+    yield from trainer_warnings(job, one_line=framework_of(job.runtime).splits_command)
     yield from initializer_warnings(job)
     if too_many := tuple(check_pods(job)):
         yield from too_many
         return
+    yield from check_kueue(job)
     yield from framework_of(job.runtime).validate(job)
     for gang in gang_schedulers_of(job.runtime):
         yield from gang.validate(job)

@@ -108,6 +108,12 @@ class TrainerSettings(InstalledSettings):
         description="Allow training code to report progress to `status.trainerStatus` (upstream's gate "
         "TrainJobStatus): training containers get a URL, a token and a CA bundle",
     )
+    coscheduling_scheduler: DnsSubdomain | None = Field(
+        default=None,
+        description="`schedulerName` of the pods of `podGroupPolicy.coscheduling`, where a second scheduler runs the "
+        "coscheduling plug-in (the chart of scheduler-plugins: `scheduler-plugins-scheduler`); default: unset, for a "
+        "default scheduler with the plug-in",
+    )
 
 
 class RuntimeSettings(SettingsModel):

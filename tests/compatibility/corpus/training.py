@@ -42,6 +42,8 @@ def mpi() -> Iterator[Draft]:
         yield Draft(f"{kind}-slots", runtime_spec(*mpi_jobs(), mlPolicy=policy), slots)
         jobs = mpi_jobs(launcher=container("node", **gpus), node=container("node", **gpus))
         yield Draft(f"{kind}-gpus", runtime_spec(*jobs, mlPolicy=policy), {"trainer": {"numNodes": 2}})
+        uneven = mpi_jobs(launcher=container("node", **gpus))
+        yield Draft(f"{kind}-uneven", runtime_spec(*uneven, mlPolicy=policy), {"trainer": {"numNodes": 3}})
         for gang, group in (("volcano", VOLCANO), ("coscheduling", COSCHEDULING)):
             spec = runtime_spec(*mpi_jobs(), mlPolicy=policy, **group)
             yield Draft(f"{kind}-{gang}", spec, {"trainer": {"numNodes": 3}})

@@ -96,6 +96,8 @@ def _frameworks() -> Iterator[Draft]:
     yield Draft(
         "flux-runtime-command", runtime_spec(runtime_command, mlPolicy={"flux": {}}), {"trainer": {"numNodes": 2}}
     )
+    one_line = {"numNodes": 2, "command": ["lmp -in in.reaxff"]}
+    yield Draft("flux-one-line", runtime_spec(trainer(), mlPolicy={"flux": {}}), {"trainer": one_line})
     environment = [{"name": "URL", "value": "$(DMLC_TRACKER_URI)"}]
     yield Draft("xgboost-env", runtime_spec(trainer(), mlPolicy={"xgboost": {}}), {"trainer": {"env": environment}})
     expands = [{"name": "URL", "value": "$(PET_MASTER_ADDR)"}]
@@ -117,6 +119,20 @@ def _quantities() -> Iterator[Draft]:
         yield torch_draft(f"limits-{number}", {"trainer": {"resourcesPerNode": limits}}, policy=COSCHEDULING)
         own = trainer(containers=[container("node", resources={"requests": {"cpu": amount, "memory": amount}})])
         yield torch_draft(f"runtime-{number}", {"trainer": {"numNodes": 3}}, own, policy=COSCHEDULING)
+    for framework in ("torch", "xgboost"):
+        memory = trainer(containers=[container("node", resources={"limits": {"nvidia.com/gpumem": 3031, "cpu": 4}})])
+        spec = runtime_spec(memory, mlPolicy={framework: {}})
+        yield Draft(f"{framework}-gpu-memory", spec, {"trainer": {"numNodes": 2}})
+    stale = trainer(containers=[container("node", resources={"requests": {"cpu": "1"}})])
+    yield torch_draft("cpu-limit", {"trainer": {"resourcesPerNode": {"limits": {"cpu": "3"}}}}, stale)
+    levels: dict[str, Body] = {
+        "limits": {"limits": {"cpu": "8"}},
+        "requests": {"requests": {"cpu": "4"}, "limits": {"cpu": "8", "memory": "8Gi"}},
+    }
+    for name, resources in levels.items():
+        own = [container("node", resources={"requests": {"cpu": "1"}})]
+        node = trainer(containers=own, pod={"resources": resources})
+        yield torch_draft(f"pod-level-{name}", {"trainer": {"numNodes": 2}}, node, policy=COSCHEDULING)
     gpus = trainer(containers=[container("node", resources={"limits": {"nvidia.com/gpu": 4}})])
     yield torch_draft("gpu-limits", {"trainer": {"numNodes": 2}}, gpus, policy=VOLCANO)
 
@@ -230,6 +246,7 @@ def _patches() -> Iterator[Draft]:
         "unknown-container": {"containers": [{"name": "nobody", "securityContext": {"runAsUser": 1}}]},
         "unknown-init": {"initContainers": [{"name": "nobody", "env": [{"name": "S", "value": "s"}]}]},
         "init-as-container": {"containers": [{"name": "setup", "securityContext": {"runAsUser": 1}}]},
+        "empty-lists": {"tolerations": [], "volumes": [], "imagePullSecrets": [], "schedulingGates": []},
         "empty": {},
     }
     for name, pod in fields.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.compatibility.corpus.case import Body
-from tests.compatibility.differences.devices import cores, gpus
+from tests.compatibility.differences.devices import cores, gpus, parts
 from tests.compatibility.differences.difference import Area, Difference
 from tests.compatibility.scene import NOTHING, Scene, containers, main_container, parallelism, pod
 
@@ -11,8 +11,17 @@ _KEPT = {"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.
 
 
 def _merged_devices(scene: Scene) -> None:
-    if scene.trainer.get("resourcesPerNode") is None:
-        return
+    if scene.trainer.get("resourcesPerNode") is not None:
+        _count_devices(scene)
+
+
+def _device_names(scene: Scene) -> None:
+    if any(parts(entry) for job in scene.trainers() if (entry := main_container(job)) is not None):
+        _count_devices(scene)
+
+
+def _count_devices(scene: Scene) -> None:
+    asked = scene.trainer.get("resourcesPerNode") or {}
     for job in scene.trainers():
         entry = main_container(job)
         variables = {variable["name"]: variable for variable in (entry or {}).get("env", ())}
@@ -21,7 +30,7 @@ def _merged_devices(scene: Scene) -> None:
         if "DMLC_NUM_WORKER" in variables:
             variables["DMLC_NUM_WORKER"]["value"] = str(parallelism(job) * max(1, gpus(entry)))
         if "PET_NPROC_PER_NODE" in variables and "numProcPerNode" not in scene.trainer:
-            processes = "auto" if gpus(entry) else str(max(1, cores(entry)))
+            processes = "auto" if gpus(entry) else str(max(1, cores(entry, asked)))
             for each in (
                 variable for other in scene.jobs for every in containers(other) for variable in every.get("env", ())
             ):
@@ -114,9 +123,9 @@ def _flux_command(scene: Scene) -> None:
         entry.pop("args", None)
         own = scene.runtime_container(job["name"], "node")
         command = scene.trainer.get("command", own.get("command", []))
-        arguments = scene.trainer.get("args", own.get("args", []))
-        if [*command, *arguments]:
-            entry["args"] = [*command, *arguments]
+        words = [*command, *scene.trainer.get("args", own.get("args", []))]
+        if words:
+            entry["args"] = [*words[0].split(), *words[1:]]
 
 
 FRAMEWORKS: tuple[Difference, ...] = (
@@ -125,9 +134,18 @@ FRAMEWORKS: tuple[Difference, ...] = (
         Area.FRAMEWORKS,
         "Processes of torch, torchtune and XGBoost where the TrainJob sets resources",
         "from the TrainJob's `resourcesPerNode` alone, although the container also has the runtime's",
-        "from all resources of the container",
+        "from all resources of the container; a limit of the TrainJob precedes a request of the runtime",
         "a TrainJob that requests more memory would lose the runtime's GPUs",
         objects=_merged_devices,
+    ),
+    Difference(
+        "device-names",
+        Area.FRAMEWORKS,
+        "Resources that are GPUs",
+        "every name that contains `gpu`",
+        "not memory and cores of a GPU (`nvidia.com/gpumem`, `nvidia.com/gpucores`, `gpu-memory`)",
+        "3031 megabytes are not 3031 devices",
+        objects=_device_names,
     ),
     Difference(
         "torchtune-overrides",
@@ -188,7 +206,7 @@ FRAMEWORKS: tuple[Difference, ...] = (
         Area.FRAMEWORKS,
         "Command of Flux jobs",
         "joined with spaces into one string",
-        "passed as separate arguments",
+        "passed as separate arguments; only a first element with blanks is split, as upstream's script splits all",
         "arguments with spaces or quotes are preserved",
         objects=_flux_command,
     ),

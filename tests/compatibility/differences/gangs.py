@@ -15,7 +15,6 @@ from trainyard import quantity
 _GROUP = "scheduling.k8s.io/group-name"
 _SECOND_GROUP = "scheduling.volcano.sh/group-name"
 _LABEL = "scheduling.x-k8s.io/pod-group"
-_SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,13 @@ def _requests(spec: Body, *, limits: bool) -> dict[str, Fraction]:
             highest[name] = max(highest.get(name, Fraction(0)), amount)
     for name, amount in highest.items():
         total[name] = max(total.get(name, Fraction(0)), amount)
+    whole = spec.get("resources") or {}
+    for name, amount in (whole.get("requests") or {}).items():
+        total[name] = _fraction(amount)
+    if limits:
+        # The defaults of the API server: a limit of the pod is its request where nothing else is.
+        for name, amount in (whole.get("limits") or {}).items():
+            total.setdefault(name, _fraction(amount))
     return total
 
 
@@ -124,11 +130,9 @@ def _add(total: dict[str, Fraction], more: dict[str, Fraction]) -> None:
 
 
 def _scheduler(scene: Scene) -> None:
-    gang = scene.runtime_spec.get("podGroupPolicy") or {}
-    for name, scheduler in _SCHEDULERS.items():
-        if name in gang:
-            for job in scene.jobs:
-                pod(job)["spec"].setdefault("schedulerName", scheduler)
+    if "volcano" in (scene.runtime_spec.get("podGroupPolicy") or {}):
+        for job in scene.jobs:
+            pod(job)["spec"].setdefault("schedulerName", "volcano")
 
 
 def _second_group(scene: Scene) -> None:
@@ -185,9 +189,10 @@ GANGS: tuple[Difference, ...] = (
     Difference(
         "scheduler-name",
         Area.GANGS,
-        "`schedulerName`",
+        "`schedulerName` of Volcano gangs",
         "never set",
-        "`volcano`, or `scheduler-plugins-scheduler` for coscheduling, where the policy is set and the scheduler unset",
+        "`volcano`, where the policy is set and the scheduler unset; for coscheduling only where the setting "
+        "`trainer.coschedulingScheduler` names a scheduler",
         "the default scheduler ignores gangs",
         objects=_scheduler,
     ),

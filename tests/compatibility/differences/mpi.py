@@ -59,20 +59,21 @@ def _launcher_alone(scene: Scene) -> None:
     _write_hosts(scene)
 
 
-def _write_hosts(scene: Scene, slots: str | None = None) -> None:
-    """Write the host file for the pods as they are now; the slots stay unless they are given."""
+def _write_hosts(scene: Scene, slots: dict[str, str] | None = None) -> None:
+    """Write the host file for the pods as they are now; the slots stay unless they are given for each part."""
     data = scene.objects[f"ConfigMap/{scene.job_name}-mpi-hostfile"]["data"]
     found = re.search(r"slots=(\d+)", data["hostfile"])
-    number = slots or (found[1] if found else "1")
+    number = found[1] if found else "1"
     parts = ("node", "launcher") if (scene.policy["mpi"] or {}).get("runLauncherAsNode") else ("node",)
-    names = (
-        f"{scene.job_name}-{job['name']}-{replica}-{pod_index}.{scene.subdomain}"
+    lines = (
+        f"{scene.job_name}-{job['name']}-{replica}-{pod_index}.{scene.subdomain} "
+        f"slots={(slots or {}).get(job['name'], number)}\n"
         for job in scene.jobs
         if job["name"] in parts
         for replica in range(int(job.get("replicas", 1)))
         for pod_index in range(parallelism(job))
     )
-    data["hostfile"] = "".join(f"{name} slots={number}\n" for name in names)
+    data["hostfile"] = "".join(lines)
 
 
 def _worker_program(scene: Scene) -> None:
@@ -125,12 +126,13 @@ def _slots(scene: Scene) -> None:
         return
     if policy.get("numProcPerNode", 1) != 1:
         return
-    slots = str(max(1, gpus(main_container(job) or {})))
+    parts = {each["name"]: str(max(1, gpus(main_container(each) or {}))) for each in (launcher, node) if each}
+    slots = parts[job["name"]]
     for entry in containers(launcher):
         for variable in entry.get("env", ()):
             if variable["name"] == "OMPI_MCA_orte_set_default_slots":
                 variable["value"] = slots
-    _write_hosts(scene, slots)
+    _write_hosts(scene, parts)
 
 
 def _second_variables(scene: Scene) -> None:
@@ -200,8 +202,8 @@ MPI: tuple[Difference, ...] = (
         Area.FRAMEWORKS,
         "Slots of an MPI node without `numProcPerNode`",
         "GPUs of the launcher, or of the TrainJob's `resourcesPerNode` alone",
-        "GPUs of the rendered node",
-        "the processes run there",
+        "GPUs of each rendered host",
+        "the processes run there, on the launcher as well if it is a node",
         objects=_slots,
     ),
     Difference(

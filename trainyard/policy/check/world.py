@@ -161,6 +161,7 @@ class World:
                 default_queue=queue if isinstance(queue, str) else None,
                 priority_classes=self._priority_classes,
                 volcano_version=self._settings.volcano.version if self._settings else None,
+                coscheduling_scheduler=self._settings.trainer.coscheduling_scheduler if self._settings else None,
             )
             self._contexts[key] = context_of(_parsed(platform), context)
         return self._contexts[key]

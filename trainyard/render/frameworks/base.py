@@ -40,6 +40,9 @@ class Framework(PolicyField[Policy]):
     one_process_a_device: ClassVar[bool] = False
     """Whether each of the numProcPerNode processes of a node uses one device."""
 
+    splits_command: ClassVar[bool] = False
+    """Whether the first word of the command may be a whole command line with blanks."""
+
     keys: ClassVar[str | None] = None
     """Kind of the TrainJob's generated Secret, a module of ``trainyard.controller.keys``; None: no Secret.
 

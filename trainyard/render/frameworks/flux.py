@@ -91,6 +91,7 @@ class Flux(Framework[FluxPolicy]):
     summary = "Flux."
     policy_model = FluxPolicy
 
+    splits_command = True
     keys = "curve"
     children: ClassVar = {"ConfigMap": (f"-{_SCRIPTS}",), "Secret": (f"-{_CURVE}",)}
 
@@ -128,7 +129,7 @@ class Flux(Framework[FluxPolicy]):
         if nodes is None or container is None:
             return ()
         settings = _settings(builder, container)
-        command = take_command(builder, container)
+        command = _words(take_command(builder, container))
         container["command"] = ["/bin/bash", f"{_SCRIPTS_PATH}/entrypoint.sh"]
         container.pop("args", None)
         if command:
@@ -154,6 +155,11 @@ class Flux(Framework[FluxPolicy]):
         ):
             upsert_mount(container, mount)
         return _scripts(builder, nodes, settings), _key(builder)
+
+
+def _words(command: list[str]) -> list[str]:
+    """Split a first element with blanks: upstream joins all elements, and its script splits them at blanks."""
+    return [*command[0].split(), *command[1:]] if command else command
 
 
 def _scripts(builder: JobSetBuilder, nodes: PodSet, settings: Mapping[str, str]) -> Body:

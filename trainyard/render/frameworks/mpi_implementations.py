@@ -6,7 +6,7 @@ follow Kubeflow's mpi-operator and current versions of the launchers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,19 +31,22 @@ class Implementation:
     line
         Format of a line of the host file, with ``{host}`` and ``{slots}``.
     variables
-        Variables of the launcher, reserved; ``{slots}`` is the number of processes per node and ``{processes}`` the
-        total number.
+        Variables of the launcher, reserved; ``{slots}`` is the number of processes of a pod of ``node`` and
+        ``{processes}`` the total number.
     defaults
         Variables of the launcher unless runtime or TrainJob set them.
+    uniform
+        Whether a variable sets the same number of processes on every host.
     """
 
     line: str
     variables: Mapping[str, str]
     defaults: Mapping[str, str] = field(default_factory=dict)
+    uniform: bool = False
 
-    def host_file(self, hosts: list[str], slots: int) -> str:
-        """Return the contents of the host file."""
-        return "".join(f"{self.line.format(host=host, slots=slots)}\n" for host in hosts)
+    def host_file(self, hosts: Iterable[tuple[str, int]]) -> str:
+        """Return the contents of the host file, from host names and slots."""
+        return "".join(f"{self.line.format(host=host, slots=slots)}\n" for host, slots in hosts)
 
     def environment(self, slots: int, processes: int) -> list[Body]:
         """Return the reserved variables, then the defaults."""
@@ -81,6 +84,7 @@ _INTEL: Final = Implementation(
         "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": _SSH_ARGUMENTS,
     },
     defaults={"I_MPI_HYDRA_IFACE": _INTERFACE},
+    uniform=True,
 )
 
 # Hydra renamed its variable for launcher arguments; mpi-operator sets the old name, HYDRA_LAUNCH_EXTRA_ARGS.

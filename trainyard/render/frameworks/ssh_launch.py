@@ -5,6 +5,9 @@ The replicatedJobs have fixed names. ``launcher`` is one pod and runs the TrainJ
 counts training nodes: the pods of ``node`` and, with runLauncherAsNode, the launcher. A single node is then the
 launcher, and replicatedJob ``node`` is removed. Each node gets image, variables and resources of the TrainJob's
 trainer, since it runs the same program.
+
+Kueue counts pods and resources as upstream places them: at least one pod of ``node``, and the resources of the trainer
+on the launcher. A job in one of its queues follows.
 """
 
 from __future__ import annotations
@@ -122,6 +125,8 @@ class SshLaunched(Framework[Policy]):
         nodes = self._host_pod_sets(job)
         size = sum(size_of_hosts(job, pod_set, separators=len(" slots=2147483647 \n")) for pod_set in nodes)
         yield from size_error(job, f"{HOST_FILE_NAME} of the host file", size, MOST_FILE_BYTES)
+        yield from self._slot_warnings(job)
+        yield from _image_warnings(job)
         if launcher is None or _container(launcher) is None:
             yield _incomplete(LAUNCHER, launcher, "nothing starts the processes")
         if (node is None and not policy.run_launcher_as_node) or (node and _container(node) is None):
@@ -133,7 +138,7 @@ class SshLaunched(Framework[Policy]):
         Return the Secret with the keys and the ConfigMap with the host file.
         """
         policy, implementation = self.launch_policy(builder), self.implementation(builder)
-        slots, addresses = self._slots(builder), self._hosts(builder)
+        addresses = self._hosts(builder)
         for pod_set in _launcher_and_nodes(builder):
             upsert_volume(pod_set.pod, _keys_volume(builder, policy.ssh_auth_mount_path))
             container = _container(pod_set)
@@ -145,7 +150,8 @@ class SshLaunched(Framework[Policy]):
             container = _container(launcher)
             if container is not None:
                 upsert_mount(container, {"name": _HOST_FILE_VOLUME, "mountPath": HOST_FILE_DIRECTORY})
-                _set_variables(container, implementation, slots, slots * max(1, len(addresses)))
+                slots = self._slots(builder)
+                _set_variables(container, implementation, slots, sum(own for _, own in addresses) or slots)
         _configure_workers(builder)
         given = builder.context.keys or {}
         secret = {
@@ -160,7 +166,7 @@ class SshLaunched(Framework[Policy]):
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": builder.metadata(f"{builder.name}-{_HOST_FILE_VOLUME}"),
-            "data": {HOST_FILE_NAME: implementation.host_file(addresses, slots)},
+            "data": {HOST_FILE_NAME: implementation.host_file(addresses)},
         }
         return secret, host_file
 
@@ -173,11 +179,19 @@ class SshLaunched(Framework[Policy]):
         requested = job.spec.trainer.num_nodes if job.spec.trainer else None
         nodes = max(requested if requested is not None else job.ml_policy.num_nodes or 1, 1)
         workers = nodes - 1 if with_launcher and self.launch_policy(job).run_launcher_as_node else nodes
+        if job.kueue_queue is not None:
+            workers = max(workers, 1)
         own = int(node.job["template"]["spec"].get("parallelism", 1))
         return own if requested is None and own > max(workers, 1) else workers
 
     def _launcher_trains(self, job: JobView) -> bool:
         return self.launch_policy(job).run_launcher_as_node or job.pod_set(_NODE) is None
+
+    def _gets_resources(self, job: JobView, pod_set: PodSet) -> bool:
+        """Return whether the resources of the TrainJob are those of a launcher or of nodes."""
+        if job.kueue_queue is not None:
+            return pod_set.name == LAUNCHER or self.launch_policy(job).run_launcher_as_node
+        return pod_set.name != LAUNCHER or self._launcher_trains(job)
 
     def _place_resources(self, resolution: Resolution) -> None:
         """Set the resources of the TrainJob on each training node, but not on a launcher that does not train."""
@@ -190,24 +204,43 @@ class SshLaunched(Framework[Policy]):
                 continue
             own = resolution.runtime_resources(pod_set.name, container["name"])
             resources = merge_resources(own or {}, {})
-            if pod_set.name != LAUNCHER or self._launcher_trains(resolution):
+            if self._gets_resources(resolution, pod_set):
                 resources = merge_resources(resources, copied(requested))
             resolution.set_resources(pod_set.name, container["name"], resources or None)
 
-    def _slots(self, job: JobView) -> int:
-        """Return the processes per node: set by TrainJob or runtime; if the runtime has the default 1, one per GPU."""
+    def _slots(self, job: JobView, host: PodSet | None = None) -> int:
+        """Return the processes of a host: set by TrainJob or runtime; if the runtime has the default 1, one per GPU.
+
+        Parameters
+        ----------
+        host
+            The pods; None: those of ``node``, else the launcher.
+        """
         trainer, policy = job.spec.trainer, self.launch_policy(job)
         if trainer and isinstance(trainer.num_proc_per_node, int):
             return trainer.num_proc_per_node
         if policy.num_proc_per_node != 1:
             return policy.num_proc_per_node
-        parts = {pod_set.name: pod_set for pod_set in _launcher_and_nodes(job)}
-        pod_set = parts.get(_NODE) or parts.get(LAUNCHER)
+        pod_set = host or job.pod_set(_NODE) or job.pod_set(LAUNCHER)
         container = _container(pod_set) if pod_set else None
         return max(1, ceil(gpu_count((container or {}).get("resources", {}))))
 
-    def _hosts(self, job: JobView) -> list[str]:
-        return [name for pod_set in self._host_pod_sets(job) for name in hosts(job, pod_set)]
+    def _hosts(self, job: JobView) -> list[tuple[str, int]]:
+        """Return the host names with their slots."""
+        slots = {pod_set.name: self._slots(job, pod_set) for pod_set in self._host_pod_sets(job)}
+        return [(name, slots[pod_set.name]) for pod_set in self._host_pod_sets(job) for name in hosts(job, pod_set)]
+
+    def _slot_warnings(self, job: ResolvedJob) -> Iterator[Finding]:
+        """Warn about devices of a host that no process uses."""
+        slots = {pod_set.name: self._slots(job, pod_set) for pod_set in self._host_pod_sets(job)}
+        if len(set(slots.values())) > 1 and self.implementation(job).uniform:
+            numbers = ", ".join(f"{name} {number}" for name, number in slots.items())
+            yield Finding.warning(
+                "spec.trainer.numProcPerNode",
+                f"the hosts have different numbers of devices ({numbers}), but {self.title} starts "
+                f"{self._slots(job)} processes on each",
+                "give launcher and node the same resources, or set numProcPerNode",
+            )
 
     def _host_pod_sets(self, job: JobView) -> list[PodSet]:
         with_launcher = self.launch_policy(job).run_launcher_as_node
@@ -230,6 +263,34 @@ def _incomplete(name: str, pod_set: PodSet | None, consequence: str) -> Finding:
     return Finding.warning(
         "spec.runtimeRef", f"the runtime has no {missing}: {consequence}", f"add {missing} to the runtime"
     )
+
+
+def _image_warnings(job: ResolvedJob) -> Iterator[Finding]:
+    """Warn about an image of the TrainJob on nodes that need an SSH server, and a container that clients do not find.
+
+    An image of the same repository as the runtime's is taken for another version of it.
+    """
+    image, node, launcher = job.spec.trainer and job.spec.trainer.image, job.pod_set(_NODE), job.pod_set(LAUNCHER)
+    container = _container(node) if node else None
+    own = container.get("image", "") if container else ""
+    if image and container and _launcher_is_trainer(job) and _repository(image) != _repository(own):
+        yield Finding.warning(
+            "spec.trainer.image",
+            f"{image!r} is also the image of the nodes, which must have an SSH server",
+            f"build it from the image of the runtime ({own}), or install sshd in it",
+        )
+    if launcher is not None and launcher.container(_NODE) is None and launcher.container(LAUNCHER) is not None:
+        yield Finding.warning(
+            "spec.runtimeRef",
+            f'the container of replicatedJob "{LAUNCHER}" is not named {_NODE}: get_job of the Kubeflow SDK fails',
+            f"name it {_NODE} in the runtime",
+        )
+
+
+def _repository(image: str) -> str:
+    """Return an image without tag and digest."""
+    name = image.partition("@")[0]
+    return name.rpartition(":")[0] if ":" in name.rpartition("/")[2] else name
 
 
 def _launcher_and_nodes(job: JobView) -> list[PodSet]:

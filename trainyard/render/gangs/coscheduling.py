@@ -19,6 +19,7 @@ from trainyard.render.result import COSCHEDULING_SCHEDULER
 __all__ = ["COSCHEDULING_LABEL", "GANG_SCHEDULER", "Coscheduling", "CoschedulingPolicy"]
 
 COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class CoschedulingPolicy(KubernetesModel):
@@ -31,9 +32,8 @@ class CoschedulingPolicy(KubernetesModel):
 class Coscheduling(GangScheduler[CoschedulingPolicy]):
     """The coscheduling plug-in.
 
-    The plug-in may run in the default scheduler or in a second one. Pods without schedulerName would use the default
-    scheduler, which schedules them individually if the plug-in is in a second one. Therefore schedulerName is set to
-    the configured scheduler.
+    The plug-in runs in the default scheduler, or in a second one, which the configuration names. A wrong name leaves
+    pods pending. Therefore schedulerName is unset by default, as upstream leaves it.
     """
 
     name = "coscheduling"
@@ -48,7 +48,7 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
 
     def validate(self, job: ResolvedJob) -> Iterable[Finding]:
         """Yield a gang whose pods use different schedulers."""
-        default = job.context.coscheduling_scheduler
+        default = job.context.coscheduling_scheduler or _DEFAULT_SCHEDULER
         names = sorted({pod_set.pod.get("schedulerName") or default for pod_set in job.members})
         if len(names) > 1:
             yield Finding.warning(
@@ -58,8 +58,9 @@ class Coscheduling(GangScheduler[CoschedulingPolicy]):
             )
 
     def build(self, builder: JobSetBuilder) -> Iterable[Body]:
-        """Set the scheduler of all pods, label the members, and return the PodGroup."""
-        name_scheduler(builder, builder.context.coscheduling_scheduler)
+        """Set the configured scheduler of all pods, label the members, and return the PodGroup."""
+        if builder.context.coscheduling_scheduler is not None:
+            name_scheduler(builder, builder.context.coscheduling_scheduler)
         for pod_set in builder.pod_sets:
             pod_set.template.get("metadata", {}).get("labels", {}).pop(COSCHEDULING_LABEL, None)
         for pod_set in builder.members:

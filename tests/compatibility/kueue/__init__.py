@@ -1,0 +1,1 @@
+"""What Kueue counts, asked of the library that it uses."""

@@ -1,0 +1,1 @@
+"""Requests of generated pods, recorded from Kubernetes' own function."""

@@ -1,0 +1,89 @@
+"""Generated pods and their requests: ``python -m tests.render.pod_requests.pods`` records what Kubernetes counts.
+
+`main.go` sets the defaults of the pinned API server and calls the scheduler's function. It is built with the modules of
+``toolchain/control-plane``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+Body = dict[str, Any]
+FOLDER: Final = Path(__file__).parent
+VECTORS: Final = FOLDER / "vectors.json"
+_MODULES: Final = FOLDER.parents[2] / "toolchain" / "control-plane"
+_SEED: Final = 20261123
+_COUNT: Final = 400
+_AMOUNTS: Final = {
+    "cpu": ("0", "1", "250m", "1.5", "8"),
+    "memory": ("0", "1Gi", "512Mi", "1e9"),
+    "nvidia.com/gpu": ("1", "8"),
+    "ephemeral-storage": ("1Gi", "10G"),
+    "hugepages-2Mi": ("64Mi", "128Mi"),
+}
+
+
+def generated() -> list[Body]:
+    """Return pods; the same on every run."""
+    source = random.Random(_SEED)
+    return [_pod(source) for _ in range(_COUNT)]
+
+
+def recorded() -> list[dict[str, str]]:
+    """Return the recorded requests, in the order of the pods."""
+    found: list[dict[str, str]] = json.loads(VECTORS.read_text())
+    return found
+
+
+def counted(pods: list[Body]) -> list[dict[str, str]]:
+    """Return the requests that Kubernetes counts."""
+    # The toolchain's own modules: nothing of the environment may replace them.
+    command = ["go", "run", "-C", str(_MODULES), str(FOLDER / "main.go")]
+    answer = subprocess.run(command, input=json.dumps(pods), capture_output=True, text=True, check=True)
+    found: list[dict[str, str]] = json.loads(answer.stdout)
+    return found
+
+
+def _pod(source: random.Random) -> Body:
+    pod: Body = {"containers": [_container(source, f"c{number}") for number in range(source.randint(1, 3))]}
+    if source.random() < 0.6:
+        steps = [_container(source, f"i{number}") for number in range(source.randint(1, 4))]
+        for step in steps:
+            if source.random() < 0.4:
+                step["restartPolicy"] = "Always"
+        pod["initContainers"] = steps
+    if source.random() < 0.5:
+        resources = _resources(source, ("cpu", "memory", "hugepages-2Mi"))
+        if resources:
+            pod["resources"] = resources
+    if source.random() < 0.2:
+        pod["overhead"] = {"cpu": "100m", "memory": "64Mi"}
+    return pod
+
+
+def _container(source: random.Random, name: str) -> Body:
+    resources = _resources(source, tuple(_AMOUNTS))
+    return {"name": name, "image": "image", **({"resources": resources} if resources else {})}
+
+
+def _resources(source: random.Random, names: tuple[str, ...]) -> Body:
+    resources: Body = {}
+    for name in names:
+        kinds: tuple[str, ...] = source.choice(((), (), ("requests",), ("limits",), ("requests", "limits")))
+        amount = source.choice(_AMOUNTS[name])
+        if name.startswith("hugepages-") and kinds:
+            # The API server accepts only equal amounts, and limits alone.
+            kinds = ("limits",) if kinds == ("limits",) else ("requests", "limits")
+        for kind in kinds:
+            own = amount if name.startswith("hugepages-") else source.choice(_AMOUNTS[name])
+            resources.setdefault(kind, {})[name] = own
+    return resources
+
+
+if __name__ == "__main__":
+    lines = ",\n".join(json.dumps(requests, sort_keys=True) for requests in counted(generated()))
+    VECTORS.write_text(f"[\n{lines}\n]\n")
