@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, trainer
+from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, train_job, trainer, verdict
 from trainyard.api import MLPolicy, PodGroupPolicy
-from trainyard.render import validate_runtime
+from trainyard.render import Verdict, validate_runtime
 from trainyard.render.frameworks import DECLARED
 from trainyard.render.gangs import GANGS
 
@@ -118,9 +118,7 @@ TEMPLATE = "spec.template.spec"
             {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["node", "absent"]}},
             "successPolicy.targetReplicatedJobs[1]",
         ),
-        ({"failurePolicy": {"restartStrategy": "InPlaceRestart"}}, "failurePolicy.restartStrategy"),
         ({"failurePolicy": {"rules": [{"name": "1", "action": "FailJobSet"}]}}, "failurePolicy.rules[0].name"),
-        ({"failurePolicy": {"rules": [{"action": "RestartJob"}]}}, "failurePolicy.rules[0].action"),
         (
             {"failurePolicy": {"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["absent"]}]}},
             "failurePolicy.rules[0].targetReplicatedJobs[0]",
@@ -135,6 +133,42 @@ TEMPLATE = "spec.template.spec"
 )
 def test_what_job_set_refuses_in_every_job_is_refused_in_the_runtime(jobset: dict[str, Any], path: str) -> None:
     assert only(validate_runtime(runtime(trainer(), jobset=jobset)).errors).path == f"{TEMPLATE}.{path}"
+
+
+IN_PLACE = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
+RESTART_JOB = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
+
+
+@pytest.mark.parametrize(
+    ("jobset", "path", "gate"),
+    [
+        (IN_PLACE, "failurePolicy.restartStrategy", "InPlaceRestart"),
+        (RESTART_JOB, "failurePolicy.rules[0].action", "RestartJob"),
+    ],
+)
+def test_a_gate_that_is_not_declared_is_a_warning(jobset: dict[str, Any], path: str, gate: str) -> None:
+    of = runtime(trainer(job={"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}), jobset=jobset)
+    found = validate_runtime(of)
+    assert (found.errors, only(found.warnings).path) == ((), f"{TEMPLATE}.{path}")
+    assert f"{path}: " in only(verdict(train_job(), of).warnings).message
+    declared = frozenset({gate})
+    assert validate_runtime(of, job_set_gates=declared) == Verdict()
+    assert verdict(train_job(), of, job_set_gates=declared) == Verdict()
+
+
+@pytest.mark.parametrize(
+    ("jobset", "job", "fields"),
+    [
+        (IN_PLACE, trainer(), ["template.spec.backoffLimit", "template.spec.podReplacementPolicy"]),
+        (RESTART_JOB, replicated_job("side", replicas=1025), ["replicas"]),
+    ],
+)
+def test_what_jobset_rejects_with_a_declared_gate_is_rejected(
+    jobset: dict[str, Any], job: dict[str, Any], fields: list[str]
+) -> None:
+    gates = frozenset({"InPlaceRestart", "RestartJob"})
+    found = validate_runtime(runtime(job, jobset=jobset), job_set_gates=gates)
+    assert [error.path for error in found.errors] == [f"{TEMPLATE}.replicatedJobs[0].{field}" for field in fields]
 
 
 def test_rules_of_one_name_are_refused() -> None:
