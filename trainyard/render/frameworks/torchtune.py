@@ -96,7 +96,8 @@ def check_torchtune(job: ResolvedJob, processes: str) -> Iterator[Finding]:
     Parameters
     ----------
     processes
-        Resolved processes per node: a number, or ``auto`` or ``gpu`` if torchrun counts the devices.
+        Requested processes per node: a number or a word. The number of cores does not count here, as upstream: one
+        process without a GPU is no single device for QLoRA.
     """
     model, method, recipe = _model(job), _method(job), _recipe(job, processes)
     if model not in _CONFIGS:
