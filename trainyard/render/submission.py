@@ -5,7 +5,7 @@ The findings are those of the API server and the admission webhooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -19,12 +19,14 @@ from trainyard.api import (
     parse,
 )
 from trainyard.api.constants import CLUSTER_TRAINING_RUNTIME, MANAGED_BY_TRAINER, TRAINING_RUNTIME
+from trainyard.api.embedded_verdicts import embedded_violations
 from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.render.defaults import defaulted, wants_runtime
+from trainyard.render.object_metadata import metadata_errors
 from trainyard.render.pipeline import admit
-from trainyard.render.result import RenderContext
+from trainyard.render.result import RenderContext, Verdict
 from trainyard.render.runtime_admission import validate_runtime
 
 __all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "submitted"]
@@ -108,7 +110,8 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
     verdict = validate_runtime(runtime, old)
     known = {(error.path, error.rule) for error in verdict.errors}
     schema_errors = (error for error in violations(model, body) if (error.path, error.rule) not in known)
-    return SentRuntime(body, runtime, (*verdict.errors, *schema_errors), verdict.warnings)
+    errors = (*verdict.errors, *schema_errors)
+    return SentRuntime(body, runtime, (*errors, *_server_errors(model, body, old, errors)), verdict.warnings)
 
 
 def named_runtime(body: Body) -> tuple[str, str] | None:
@@ -154,13 +157,36 @@ def submitted(
     except TrainyardError as error:
         return Submission(body, None, error.findings, runtime=found)
     schema_errors = tuple(violations(TrainJob, body, stored))
-    if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
-        return Submission(body, train_job, schema_errors, runtime=found)
-    if found and found.errors:
-        return Submission(body, train_job, _merged(schema_errors, runtime_findings(found)), runtime=found)
-    verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
+    objects: tuple[Body, ...] = ()
+    if old is not None and train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
+        verdict = Verdict()
+    elif found and found.errors:
+        verdict = Verdict(tuple(runtime_findings(found)))
+    else:
+        verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
     errors = _merged(schema_errors, verdict.errors)
+    errors = (*errors, *_server_errors(TrainJob, body, old, errors))
     return Submission(body, train_job, errors, verdict.warnings, () if errors else objects, found)
+
+
+def _server_errors(
+    model: type[KubernetesModel], body: Body, old: KubernetesModel | None, known: Iterable[Finding]
+) -> Iterator[Finding]:
+    """Yield what else the API server rejects: metadata, and parts with JobSet's schema.
+
+    Fields that have findings already, or are part of one that has, get no second finding.
+    """
+    paths = [error.path for error in known]
+    found = (*metadata_errors(body), *embedded_violations(model, body, old.body() if old else None))
+    for error in found:
+        if not any(_related(error.path, path) for path in paths):
+            yield error
+
+
+def _related(one: str, other: str) -> bool:
+    """Return whether one of two paths is the other, or leads to it."""
+    short, long = sorted((one, other), key=len)
+    return long == short or long.startswith((f"{short}.", f"{short}["))
 
 
 def _merged(schema_errors: tuple[Finding, ...], others: Iterable[Finding]) -> tuple[Finding, ...]:
