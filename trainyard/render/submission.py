@@ -29,7 +29,7 @@ from trainyard.render.pipeline import admit
 from trainyard.render.result import RenderContext, Verdict
 from trainyard.render.runtime_admission import validate_runtime
 
-__all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "submitted"]
+__all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "server_errors", "submitted"]
 
 RUNTIME_MODELS: Final[Mapping[str, type[KubernetesModel]]] = {
     TRAINING_RUNTIME: TrainingRuntime,
@@ -111,7 +111,7 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
     known = {(error.path, error.rule) for error in verdict.errors}
     schema_errors = (error for error in violations(model, body) if (error.path, error.rule) not in known)
     errors = (*verdict.errors, *schema_errors)
-    return SentRuntime(body, runtime, (*errors, *_server_errors(model, body, old, errors)), verdict.warnings)
+    return SentRuntime(body, runtime, (*errors, *server_errors(model, body, old, errors)), verdict.warnings)
 
 
 def named_runtime(body: Body) -> tuple[str, str] | None:
@@ -165,16 +165,23 @@ def submitted(
     else:
         verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
     errors = _merged(schema_errors, verdict.errors)
-    errors = (*errors, *_server_errors(TrainJob, body, old, errors))
+    errors = (*errors, *server_errors(TrainJob, body, old, errors))
     return Submission(body, train_job, errors, verdict.warnings, () if errors else objects, found)
 
 
-def _server_errors(
+def server_errors(
     model: type[KubernetesModel], body: Body, old: KubernetesModel | None, known: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """Yield what else the API server rejects: metadata, and parts with JobSet's schema.
+    """Yield what the API server rejects in metadata and in parts with JobSet's schema.
 
-    Fields that have findings already, or are part of one that has, get no second finding.
+    Parameters
+    ----------
+    model, body
+        A decoded object and its model.
+    old
+        The stored object, on an update.
+    known
+        Other findings: fields that they name, and fields inside or around them, get no second finding.
     """
     paths = [error.path for error in known]
     found = (*metadata_errors(body), *embedded_violations(model, body, old.body() if old else None))
