@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, train_job, trainer, verdict
+from tests.render.builders import (
+    ANCESTOR,
+    container,
+    objects,
+    only,
+    pods,
+    replicated_job,
+    runtime,
+    train_job,
+    trainer,
+    verdict,
+)
 from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.render import Verdict, validate_runtime
 from trainyard.render.frameworks import DECLARED
@@ -133,6 +144,21 @@ TEMPLATE = "spec.template.spec"
 )
 def test_what_job_set_refuses_in_every_job_is_refused_in_the_runtime(jobset: dict[str, Any], path: str) -> None:
     assert only(validate_runtime(runtime(trainer(), jobset=jobset)).errors).path == f"{TEMPLATE}.{path}"
+
+
+def test_zero_replicas_are_unset_as_for_kubeflow_trainer_and_kueue() -> None:
+    of = runtime(trainer(), replicated_job("side", replicas=0), podGroupPolicy={"volcano": {}})
+    found = validate_runtime(of)
+    assert (found.errors, only(found.warnings).path) == ((), f"{JOBS}[1].replicas")
+    made = objects(train_job(), of)
+    assert "replicas" not in made["JobSet"]["spec"]["replicatedJobs"][1]
+    assert made["PodGroup"]["spec"]["minMember"] == 2
+    assert not validate_runtime(runtime(trainer(replicas=0))).allowed
+
+
+def test_an_empty_scheduler_name_is_unset() -> None:
+    of = runtime(trainer(pod={"schedulerName": ""}), podGroupPolicy={"volcano": {}})
+    assert pods(train_job(), of)["node"]["spec"]["schedulerName"] == "volcano"
 
 
 IN_PLACE = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}

@@ -116,7 +116,7 @@ def runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
     """Return warnings about valid settings with unexpected effects."""
     if runtime_errors(runtime):
         return ()
-    return tuple(_label_warnings(template_of(runtime)))
+    return (*_label_warnings(template_of(runtime)), *_replica_warnings(runtime))
 
 
 def step_errors(job: Body, path: str) -> Iterator[Finding]:
@@ -157,6 +157,14 @@ def _policy_errors(ml_policy: MLPolicy, pod_group_policy: PodGroupPolicy) -> Ite
         if len(names) > 1:
             shape = shape_rules()[rule]
             yield Finding(path, f"{shape.text} (configured: {', '.join(names)})", shape.fix, rule)
+
+
+def _replica_warnings(runtime: Runtime) -> Iterator[Finding]:
+    template = runtime.spec.template if runtime.spec else None
+    for index, job in enumerate(((template.spec if template else None) or {}).get("replicatedJobs") or ()):
+        if job.get("replicas") == 0:
+            message = "0 is unset, which means 1, for Kubeflow Trainer and Kueue: one Job runs"
+            yield Finding(f"{_JOBS}[{index}].replicas", message, "remove the replicatedJob if it should not run")
 
 
 def _label_warnings(template: Template) -> Iterator[Finding]:
