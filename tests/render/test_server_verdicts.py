@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.render.builders import container, runtime, torch, train_job, trainer
-from trainyard.api import Body, KubernetesModel
+from trainyard.api import Body, Runtime, TrainJob
 from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
 from trainyard.render.submission import read_runtime
 
 
-def document(body: KubernetesModel) -> Body:
+def document(body: TrainJob | Runtime) -> Body:
     return {"apiVersion": body.api_version, "kind": body.kind, **body.body()}
 
 
