@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import container, environment, node, only, pods, runtime, train_job, trainer, verdict
+from tests.render.builders import (
+    container,
+    environment,
+    node,
+    only,
+    pods,
+    replicated_job,
+    runtime,
+    train_job,
+    trainer,
+    verdict,
+)
 from trainyard.api import Body
 
 GPU = "nvidia.com/gpu"
@@ -278,3 +289,10 @@ def test_qlora_without_a_gpu_is_rejected_unless_one_process_is_asked_for() -> No
     errors = verdict(tune(cpus="1", args=[QLORA]), tuning()).errors
     assert [error.path for error in errors] == ["spec.trainer.numProcPerNode", "spec.trainer.resourcesPerNode"]
     assert verdict(tune(cpus="1", processes=1, args=[QLORA]), tuning()).allowed
+
+
+def test_nodes_and_their_gpus_count_without_the_label_of_the_trainer() -> None:
+    of = runtime(replicated_job("node", containers=[container(resources={"limits": {GPU: 1}})]), mlPolicy={"torch": {}})
+    assert verdict(tune(args=[QLORA]), of).errors == ()
+    errors = verdict(tune(nodes=2), of).errors
+    assert [error.path for error in errors] == ["spec.trainer.numNodes"]
