@@ -105,6 +105,7 @@ def _requests(spec: Body, *, limits: bool) -> dict[str, Fraction]:
             highest[name] = max(highest.get(name, Fraction(0)), amount)
     for name, amount in highest.items():
         total[name] = max(total.get(name, Fraction(0)), amount)
+    _add(total, {name: _fraction(amount) for name, amount in (spec.get("overhead") or {}).items()})
     return total
 
 
