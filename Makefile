@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults test-kueue simulate-controller mutation lock upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults test-kueue simulate-controller mutation lock upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence queue-verdicts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts compatibility queue-verdicts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .
@@ -51,6 +51,12 @@ shapes: $(READY)  ## send 50,000 objects of arbitrary shape to the policy server
 
 frameworks: $(READY)  ## run every framework with every gang scheduler, with and without initializers, and every converted job
 	@TRAINYARD_CELLS=all $(BIN)/pytest -m cluster tests/cluster/test_frameworks.py tests/convert/test_cluster.py
+
+render-verdicts: $(READY)  ## compare the verdicts of `trainyard render` with the API server's on 2,000 objects with random defects
+	@TRAINYARD_RENDER_VERDICTS=2000 $(BIN)/pytest -n0 -m cluster -s tests/compatibility/test_render_verdicts.py
+
+compatibility: $(READY)  ## compare verdicts and objects with Kubeflow Trainer's controller on 2,000 generated cases
+	@$(BIN)/python -m tests.compatibility.measure --count 2000
 
 queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the decisions
 	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py

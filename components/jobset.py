@@ -92,7 +92,7 @@ class JobSet(Component):
         own_namespace = self.namespaces[settings.namespace] = self.child(namespace(settings.namespace))
         self.crds = [self.child(custom_resource_definition(settings.version))]
         permissions = self._permissions(settings)
-        configuration = self.child(_configuration(settings.namespace), depends_on=[own_namespace])
+        configuration = self.child(_configuration(settings), depends_on=[own_namespace])
         webhook_service = self.child(
             service(workload, JOBSET_SERVICE, {"https": (443, "webhook")}), depends_on=[own_namespace]
         )
@@ -160,8 +160,8 @@ def _only_jobset_pods(webhook: dict[str, Any]) -> dict[str, Any]:
     return {**webhook, "objectSelector": selector}
 
 
-def _configuration(namespace_name: str) -> dict[str, Any]:
-    document = {
+def _configuration(settings: JobSetSettings) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
         "kind": "Configuration",
         "webhook": {"port": 9443, "certDir": _CERTIFICATES},
@@ -170,10 +170,12 @@ def _configuration(namespace_name: str) -> dict[str, Any]:
         "leaderElection": {"leaderElect": True},
         "internalCertManagement": {"enable": False},
     }
+    if settings.feature_gates:
+        document["featureGates"] = {gate.value: True for gate in settings.feature_gates}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "jobset-manager-config", "namespace": namespace_name},
+        "metadata": {"name": "jobset-manager-config", "namespace": settings.namespace},
         "data": {"controller_manager_config.yaml": yaml.safe_dump(document, sort_keys=False)},
     }
 
@@ -195,7 +197,14 @@ def _workload(args: JobSetArgs) -> Workload:
         memory=("128Mi", "4Gi"),
         volumes=(ConfigVolume("jobset-manager-config", _CONFIG), SecretVolume(JOBSET_SECRET, _CERTIFICATES)),
         node_selector=target.node_selector,
+        annotations=_gates_annotation(settings),
     )
+
+
+def _gates_annotation(settings: JobSetSettings) -> dict[str, str]:
+    """Return a pod annotation that restarts the manager when its feature gates change: it reads them at start."""
+    gates = ",".join(sorted(gate.value for gate in settings.feature_gates))
+    return {"trainyard.dev/feature-gates": gates} if gates else {}
 
 
 COMPONENT: Final = Declaration(

@@ -20,6 +20,7 @@ _QUANTITIES = ("limits", "requests", "minResources")
 _SERVER_FIELDS = ("managedFields", "uid", "resourceVersion", "creationTimestamp", "generation", "namespace")
 _EMPTY = {"metadata", "resources", "limits", "requests", "command", "args", "env", "ports", "labels", "annotations"}
 _EMPTY |= {"securityContext", "volumes", "volumeMounts", "nodeSelector", "tolerations", "minResources", "strategy"}
+_EMPTY |= {"imagePullSecrets", "schedulingGates", "affinity", "serviceAccountName", "schedulerName"}
 _ZERO = {"maxRestarts", "divisor"}
 _FLUX = {
     "lead": r"^(?:mainHost=|lead=)\"?([\w-]+-0-0)\"?$",
@@ -38,19 +39,24 @@ _PLURALS = {"ConfigMap": "configmaps", "Secret": "secrets", "PodGroup": "podgrou
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-async def admitted(client: Client, body: Body) -> Body:
+async def admitted(client: Client, body: Body, *, strict: bool = True) -> Body:
     """Return one of our objects as the API server would store it.
+
+    Parameters
+    ----------
+    strict
+        Whether a field that its kind does not have is an error.
 
     Raises
     ------
     ApiError
-        The API server refuses it, also because of a field that its kind does not have.
+        The API server refuses it.
     """
     tried = copy.deepcopy(body)
     tried["metadata"]["namespace"] = OURS
     group, _, version = body["apiVersion"].rpartition("/")
     resource = Resource(group, version, _PLURALS[body["kind"]], body["kind"])
-    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    query = {"dryRun": "All", "fieldValidation": "Strict" if strict else "Ignore"}
     return await client.request("POST", resource.path(namespace=OURS), resource=resource, body=tried, query=query)
 
 
@@ -155,4 +161,7 @@ def _flux_facts(data: Body) -> Body:
 def _snapshot(text: str) -> Body:
     runtime: Body = _plain(yaml.load(text, Loader=_LOADER))
     runtime["metadata"].pop("namespace", None)
+    for job in (runtime.get("spec") or {}).get("template", {}).get("spec", {}).get("replicatedJobs", ()):
+        if job.get("replicas") == 0:
+            del job["replicas"]  # Go's types do not write it
     return runtime

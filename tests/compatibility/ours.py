@@ -12,8 +12,9 @@ from trainyard.api import ClusterTrainingRuntime, TrainingRuntime, TrainJob, par
 from trainyard.api.verdicts import violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
-from trainyard.render import RenderContext, validate, validate_runtime
+from trainyard.render import RenderContext, validate
 from trainyard.render.rendered_documents import render_documents
+from trainyard.render.submission import read_runtime
 
 PRIORITY_CLASS: Body = {
     "apiVersion": "scheduling.k8s.io/v1",
@@ -32,6 +33,8 @@ class Answer:
     ----------
     runtime
         What is wrong with the runtime.
+    runtime_warnings
+        Warnings about the runtime.
     errors, warnings
         What was found about the TrainJob.
     objects
@@ -43,6 +46,7 @@ class Answer:
     """
 
     runtime: tuple[Finding, ...] = ()
+    runtime_warnings: tuple[Finding, ...] = ()
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     objects: dict[str, Body] = field(default_factory=dict)
@@ -74,6 +78,7 @@ def answer(case: Case, uid: str | None, before: Sequence[Body] = ()) -> Answer:
     ]
     if case.runtime is not None:
         result.runtime = _runtime_findings(case.runtime)
+        result.runtime_warnings = read_runtime(case.runtime).warnings
         if case.runtime_update is not None:
             result.runtime_update = _runtime_findings(merged(case.runtime, case.runtime_update), case.runtime)
     return result
@@ -84,7 +89,7 @@ def update_findings(case: Case, stored: Body, update: Update) -> tuple[Finding, 
     changed = merged(stored, update.patch)
     try:
         old, new = parse(TrainJob, stored), parse(TrainJob, changed)
-        runtime = _parsed(case.runtime) if case.runtime else None
+        runtime = parsed(case.runtime) if case.runtime else None
     except TrainyardError as error:
         return error.findings
     shape = tuple(violations(TrainJob, changed, stored))
@@ -106,6 +111,11 @@ def paths(findings: Sequence[Finding]) -> frozenset[str]:
     return frozenset(finding.path for finding in findings)
 
 
+def warning_text(finding: Finding) -> str:
+    """Return a warning as the webhook's response has it, without its path."""
+    return f"{finding.message}. {finding.fix}" if finding.fix else finding.message
+
+
 def _merge(target: Body, patch: Body) -> None:
     for key, value in patch.items():
         if value is None:
@@ -116,15 +126,11 @@ def _merge(target: Body, patch: Body) -> None:
             target[key] = copy.deepcopy(value)
 
 
-def _parsed(body: Body) -> TrainingRuntime | ClusterTrainingRuntime:
+def parsed(body: Body) -> TrainingRuntime | ClusterTrainingRuntime:
+    """Return a runtime that fits its schema."""
     model = TrainingRuntime if body["kind"] == "TrainingRuntime" else ClusterTrainingRuntime
     return parse(model, body)
 
 
 def _runtime_findings(body: Body, old: Body | None = None) -> tuple[Finding, ...]:
-    try:
-        runtime = _parsed(body)
-    except TrainyardError as error:
-        return error.findings
-    shape = tuple(violations(type(runtime), body, old))
-    return shape or validate_runtime(runtime, _parsed(old) if old else None).errors
+    return read_runtime(body, parsed(old) if old else None).errors

@@ -32,6 +32,8 @@ _PATHS = re.compile(
 )
 _IN_FLIGHT = 24
 _QUIET = 60.0
+_APPLIED = 5.0
+"""Seconds in which the controller applies the last changes."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,13 @@ class Verdict:
         HTTP status; 200 where it was allowed.
     message
         Why not.
+    warnings
+        Warnings of the response.
     """
 
     status: int = 200
     message: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> bool:
@@ -76,6 +81,8 @@ class Answer:
         The TrainJob as it was stored.
     objects
         What the controller made, by kind and name.
+    changed, objects_after
+        The TrainJob after its changes, and what the controller made of it then; None and empty without changes.
     failure
         What its last failure event says; empty where there is none.
     """
@@ -87,6 +94,8 @@ class Answer:
     runtime_update: Verdict | None = None
     stored: Body | None = None
     objects: dict[str, Body] = field(default_factory=dict)
+    changed: Body | None = None
+    objects_after: dict[str, Body] = field(default_factory=dict)
     failure: str = ""
 
 
@@ -96,9 +105,16 @@ async def ask(client: Client, cases: Sequence[Case]) -> dict[str, Answer]:
     await _each(cases, lambda case: _submit(client, case, answers[case.name]))
     stuck = {case.name for case in cases if _stuck(case)}
     await _settled(client, {name for name, answer in answers.items() if answer.stored is not None} - stuck)
-    await _collect(client, answers)
+    for name, objects in (await _made(client)).items():
+        if name in answers:
+            answers[name].objects = objects
+    await _failures(client, answers)
     changed = [case for case in cases if (case.updates or case.runtime_update) and answers[case.name].stored]
     await _each(changed, lambda case: _update(client, case, answers[case.name]))
+    await asyncio.sleep(_APPLIED if changed else 0)
+    made = await _made(client) if changed else {}
+    for case in changed:
+        answers[case.name].objects_after = made.get(case.name, {})
     return answers
 
 
@@ -117,7 +133,7 @@ async def _submit(client: Client, case: Case, answer: Answer) -> None:
     await client.create(NAMESPACES, home)
     if case.runtime is not None:
         resource = _RUNTIMES[case.runtime["kind"]]
-        answer.runtime, _ = await _tried(client.create(resource, case.runtime))
+        answer.runtime, _ = await _created(client, resource, case.runtime)
     answer.train_job, answer.stored = await _create(client, case)
 
 
@@ -125,7 +141,7 @@ async def _create(client: Client, case: Case) -> tuple[Verdict, Body | None]:
     """Create the TrainJob; the controller's cache may not have the runtime yet."""
     deadline = time.monotonic() + 3
     while True:
-        verdict, stored = await _tried(client.create(TRAIN_JOBS, case.train_job))
+        verdict, stored = await _created(client, TRAIN_JOBS, case.train_job)
         late = "must be created before the TrainJob" in verdict.message and case.runtime is not None
         if not late or time.monotonic() > deadline or not _names_runtime(case):
             return verdict, stored
@@ -135,6 +151,14 @@ async def _create(client: Client, case: Case) -> tuple[Verdict, Body | None]:
 def _names_runtime(case: Case) -> bool:
     reference = case.train_job["spec"].get("runtimeRef", {})
     return case.runtime is not None and reference.get("name") == case.runtime["metadata"]["name"]
+
+
+async def _created(client: Client, resource: Resource, body: Body) -> tuple[Verdict, Body | None]:
+    path = resource.path(namespace=body["metadata"].get("namespace"))
+    response = await client.exchange("POST", path, body=body)
+    if not response.ok:
+        return Verdict(response.status, response.message), None
+    return Verdict(response.status, warnings=response.warnings), dict(response.body)
 
 
 async def _tried(request: Any) -> tuple[Verdict, Body | None]:
@@ -168,13 +192,18 @@ def _stuck(case: Case) -> bool:
     return other or ("flux" in policy and "numNodes" not in (spec.get("trainer") or {}))
 
 
-async def _collect(client: Client, answers: Mapping[str, Answer]) -> None:
+async def _made(client: Client) -> dict[str, dict[str, Body]]:
+    """Return what the controller made, by namespace, kind and name."""
+    found: dict[str, dict[str, Body]] = {}
     for resource in MADE:
         for body in await client.list(resource, limit=0):
             metadata = body["metadata"]
-            answer = answers.get(metadata["namespace"])
-            if answer is not None and metadata.get("ownerReferences"):
-                answer.objects[f"{resource.kind}/{metadata['name']}"] = body
+            if metadata.get("ownerReferences"):
+                found.setdefault(metadata["namespace"], {})[f"{resource.kind}/{metadata['name']}"] = body
+    return found
+
+
+async def _failures(client: Client, answers: Mapping[str, Answer]) -> None:
     for event in await client.list(EVENTS, limit=0):
         answer = answers.get(event["metadata"]["namespace"])
         if answer is not None and event.get("type") == "Warning":
@@ -206,3 +235,5 @@ async def _update(client: Client, case: Case, answer: Answer) -> None:
         answer.before.append(await client.get(TRAIN_JOBS, name, namespace=namespace))
         verdict, _ = await _tried(client.merge_patch(TRAIN_JOBS, name, update.patch, namespace=namespace))
         answer.updates.append(verdict)
+    if case.updates:
+        answer.changed = await client.get(TRAIN_JOBS, name, namespace=namespace)

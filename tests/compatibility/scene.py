@@ -99,6 +99,12 @@ class Scene:
         return spec
 
     @property
+    def runtime_jobs(self) -> list[Body]:
+        """The replicatedJobs of the runtime."""
+        jobs: list[Body] = self.runtime_spec.get("template", {}).get("spec", {}).get("replicatedJobs", [])
+        return jobs
+
+    @property
     def policy(self) -> Body:
         """The runtime's framework policy."""
         policy: Body = self.runtime_spec.get("mlPolicy") or {}

@@ -98,11 +98,21 @@ def trainer(server: Server) -> Iterator[None]:
     spec = process.ProcessSpec(
         "trainer-controller-manager", "2.3.0", command, home / "controller.log", environment=variables
     )
-    text = (module(TRAINER_GROUP, TRAINER) / "manifests/base/webhook/manifests.yaml").read_text()
-    manifests = [body for body in yaml.load_all(text, Loader=_LOADER) if body]
+    manifests = _trainer_webhooks(module(TRAINER_GROUP, TRAINER) / "manifests/base/webhook")
     with _running(spec, Probe(health, "/readyz"), *_handlers(manifests, port)):
         _point_webhooks(server, manifests, port, authority, prefix="trainer")
         yield
+
+
+def _trainer_webhooks(folder: Path) -> list[dict[str, Any]]:
+    """Return upstream's webhook configurations with the object selectors of its installation."""
+    manifests = [body for body in yaml.load_all((folder / "manifests.yaml").read_text(), Loader=_LOADER) if body]
+    validating = next(body for body in manifests if body["kind"] == "ValidatingWebhookConfiguration")
+    for step in yaml.load((folder / "patch_validating.yaml").read_text(), Loader=_LOADER):
+        _, _, index, field = (*step["path"].split("/"), "")[:4]
+        if field == "objectSelector":
+            validating["webhooks"][int(index)][field] = step["value"]
+    return manifests
 
 
 @contextmanager
@@ -145,10 +155,14 @@ def module(group: str, name: str) -> Path:
 def upstream_definitions() -> list[dict[str, Any]]:
     """Return the CRDs that the upstream controller works with."""
     trainer_crds = module(TRAINER_GROUP, TRAINER) / "manifests/base/crds"
-    files = sorted(trainer_crds.glob("trainer.kubeflow.org_*.yaml"))
-    files.append(module(TRAINER_GROUP, SCHEDULER_PLUGINS) / COSCHEDULING_CRD)
-    texts = [file.read_text() for file in files]
-    return [*(definition for text in texts for definition in _definitions(text)), *job_definitions()]
+    texts = [file.read_text() for file in sorted(trainer_crds.glob("trainer.kubeflow.org_*.yaml"))]
+    found = [definition for text in texts for definition in _definitions(text)]
+    return [*found, *coscheduling_definitions(), *job_definitions()]
+
+
+def coscheduling_definitions() -> list[dict[str, Any]]:
+    """Return the CRD of the coscheduling plug-in's PodGroup."""
+    return list(_definitions((module(TRAINER_GROUP, SCHEDULER_PLUGINS) / COSCHEDULING_CRD).read_text()))
 
 
 def job_definitions() -> list[dict[str, Any]]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
 from tests.compatibility import ours, peer
 from tests.compatibility.compare import canonical, differences
 from tests.compatibility.corpus import Case, corpus
+from tests.compatibility.corpus.wild import wild
+from tests.compatibility.measure import Shares
 from tests.compatibility.scene import Scene
-from tests.compatibility.verdict import judge
+from tests.compatibility.verdict import Judgement, judge
+from trainyard.checks.finding import Finding
 
 CASE = next(case for case in corpus() if case.name == "framework-plain-two")
 
@@ -20,6 +24,7 @@ def config_map(name: str, text: str) -> dict[str, Any]:
 
 def agreed(case: Case = CASE) -> tuple[Scene, dict[str, Any]]:
     """Return a scene in which upstream's answer is ours."""
+    case = copy.deepcopy(case)
     mine = ours.answer(case, "uid")
     theirs = peer.Answer(
         runtime=peer.Verdict(), train_job=peer.Verdict(), stored=case.train_job, objects=dict(mine.objects)
@@ -72,3 +77,43 @@ def test_one_amount_has_one_notation_and_snapshots_are_read() -> None:
 def test_differences_name_the_place_and_both_sides() -> None:
     assert list(differences({"a": [{"b": 1}]}, {"a": [{"b": 2}]})) == ["a[0].b: upstream 1, ours 2"]
     assert list(differences({"a": 1}, {})) == ['a: upstream 1, ours "(none)"']
+
+
+def test_a_warning_of_upstream_must_be_one_of_ours() -> None:
+    scene, admitted = agreed()
+    scene.theirs.train_job = peer.Verdict(201, warnings=("beware of this",))
+    (finding,) = judge(scene, admitted).verdicts
+    assert "upstream warns 'beware of this'" in finding
+    scene.mine.warnings = (Finding.warning("spec", "beware of this"),)
+    assert judge(scene, admitted).findings == []
+
+
+def test_every_error_of_ours_needs_a_row() -> None:
+    scene, admitted = agreed()
+    known = Finding("spec.trainer.numNodes", "Input should be greater than or equal to 1, but is 0")
+    scene.case.train_job["spec"]["trainer"] = {"numNodes": 0}
+    scene.mine.errors = (known,)
+    assert judge(scene, admitted).used == ["lower-bounds"]
+    scene.mine.errors = (known, Finding("spec", "something else"))
+    assert judge(scene, admitted).verdicts
+    scene.case.train_job["spec"]["trainer"] = {"numNodes": 2}
+    scene.mine.errors = (known,)
+    assert judge(scene, admitted).verdicts, "the row recomputes what it promises"
+
+
+def test_shares_count_verdicts_and_objects() -> None:
+    judgements = {
+        "a": Judgement(rendered=True),
+        "b": Judgement(rendered=True, objects=["x"]),
+        "c": Judgement(verdicts=["y"]),
+    }
+    shares = Shares.of(judgements)
+    assert (shares.cases, shares.verdicts, shares.rendered, shares.objects, shares.enough) == (3, 2, 2, 1, False)
+    assert "66.67%" in str(shares)
+    assert Shares.of({"a": Judgement(rendered=True)}).enough
+
+
+def test_cases_of_a_seed_are_the_same_on_every_run() -> None:
+    first, second = (json.dumps([case.documents() for case in wild(20, 3)]) for _ in range(2))
+    assert first == second
+    assert any(case.updates for case in wild(20, 3))

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.compatibility import ours, peer, servers
-from tests.compatibility.compare import OURS, all_admitted
-from tests.compatibility.corpus import Case, corpus, twin
+from tests.compatibility import servers
+from tests.compatibility.corpus import corpus
 from tests.compatibility.differences import DIFFERENCES
-from tests.compatibility.scene import Scene
-from tests.compatibility.verdict import Judgement, judge
-from trainyard.controller.resources import NAMESPACES
-from trainyard.kube import Client
+from tests.compatibility.run import compared, prepare
+from tests.compatibility.verdict import Judgement
 
 pytestmark = pytest.mark.cluster
 
@@ -48,36 +45,7 @@ def proof(tmp_path_factory: pytest.TempPathFactory) -> Proof:
     with servers.api_server(tmp_path_factory.mktemp("upstream")) as server:
         asyncio.run(prepare(server))
         with servers.trainer(server):
-            return Proof(asyncio.run(compared(server)))
-
-
-async def prepare(server: servers.Server) -> None:
-    async with server.client() as client:
-        await servers.install(client, servers.upstream_definitions())
-        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OURS}}
-        await client.apply(NAMESPACES, home, field_manager="proof")
-
-
-async def compared(server: servers.Server) -> dict[str, Judgement]:
-    cases = corpus()
-    twins = [other for case in cases if (other := twin(case))]
-    async with server.client(concurrency=32) as client:
-        answers = await peer.ask(client, [*cases, *twins])
-        limit = asyncio.Semaphore(16)
-
-        async def one(case: Case) -> tuple[str, Judgement]:
-            async with limit:
-                return case.name, await judged(client, case, answers)
-
-        return dict(await asyncio.gather(*(one(case) for case in cases)))
-
-
-async def judged(client: Client, case: Case, answers: dict[str, peer.Answer]) -> Judgement:
-    theirs = answers[case.name]
-    uid = theirs.stored["metadata"]["uid"] if theirs.stored else None
-    mine = ours.answer(case, uid, theirs.before)
-    admitted = await all_admitted(client, mine.objects)
-    return judge(Scene.of(case, theirs, mine, answers.get(f"{case.name}-twin")), admitted)
+            return Proof(asyncio.run(compared(server, corpus())))
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -253,6 +253,8 @@ def test_the_address_of_the_coordinator_bounds_the_name() -> None:
     assert verdict(train_job(trainer={"numNodes": 3}), of(podIndex=2)).allowed
 
 
-def test_a_job_without_replicas_still_bounds_the_name() -> None:
+def test_a_job_without_replicas_bounds_the_name_as_one_with_a_single_replica() -> None:
     of = runtime(replicated_job("other-jobs", replicas=0), trainer())
-    assert verdict(train_job("j" * 42), of).allowed is (len(f"{'j' * 42}-other-jobs--1-0-abcde") <= 63)
+    assert len(f"{'j' * 42}-other-jobs-0-0-abcde") == 63
+    assert verdict(train_job("j" * 42), of).allowed
+    assert not verdict(train_job("j" * 43), of).allowed

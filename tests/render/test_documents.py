@@ -105,11 +105,12 @@ def test_a_namespaced_runtime_serves_its_own_namespace() -> None:
     assert "not found" in error.message
 
 
-def test_a_job_of_another_controller_has_no_objects_and_no_error_wherever_its_runtime_is() -> None:
+def test_a_job_of_another_controller_has_no_objects_and_is_validated_as_by_the_webhook() -> None:
     job = train_job(managedBy="kueue.x-k8s.io/multikueue")
-    for bodies in ((job, torch()), (job,), (job, runtime(trainer(replicas=2)))):
-        found = answer(*bodies)
-        assert (found.errors, found.objects) == ((), ())
+    found = answer(job, torch())
+    assert (found.errors, found.objects) == ((), ())
+    assert "not found" in answer(job).errors[0].message
+    assert "always must be 1" in answer(job, runtime(trainer(replicas=2))).errors[0].message
 
 
 def test_a_runtime_that_is_refused_rejects_its_jobs_with_its_own_errors() -> None:

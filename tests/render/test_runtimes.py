@@ -6,9 +6,20 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import ANCESTOR, container, only, replicated_job, runtime, trainer
+from tests.render.builders import (
+    ANCESTOR,
+    container,
+    objects,
+    only,
+    pods,
+    replicated_job,
+    runtime,
+    train_job,
+    trainer,
+    verdict,
+)
 from trainyard.api import MLPolicy, PodGroupPolicy
-from trainyard.render import validate_runtime
+from trainyard.render import Verdict, validate_runtime
 from trainyard.render.frameworks import DECLARED
 from trainyard.render.gangs import GANGS
 
@@ -118,9 +129,7 @@ TEMPLATE = "spec.template.spec"
             {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["node", "absent"]}},
             "successPolicy.targetReplicatedJobs[1]",
         ),
-        ({"failurePolicy": {"restartStrategy": "InPlaceRestart"}}, "failurePolicy.restartStrategy"),
         ({"failurePolicy": {"rules": [{"name": "1", "action": "FailJobSet"}]}}, "failurePolicy.rules[0].name"),
-        ({"failurePolicy": {"rules": [{"action": "RestartJob"}]}}, "failurePolicy.rules[0].action"),
         (
             {"failurePolicy": {"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["absent"]}]}},
             "failurePolicy.rules[0].targetReplicatedJobs[0]",
@@ -135,6 +144,57 @@ TEMPLATE = "spec.template.spec"
 )
 def test_what_job_set_refuses_in_every_job_is_refused_in_the_runtime(jobset: dict[str, Any], path: str) -> None:
     assert only(validate_runtime(runtime(trainer(), jobset=jobset)).errors).path == f"{TEMPLATE}.{path}"
+
+
+def test_zero_replicas_are_unset_as_for_kubeflow_trainer_and_kueue() -> None:
+    of = runtime(trainer(), replicated_job("side", replicas=0), podGroupPolicy={"volcano": {}})
+    found = validate_runtime(of)
+    assert (found.errors, only(found.warnings).path) == ((), f"{JOBS}[1].replicas")
+    made = objects(train_job(), of)
+    assert "replicas" not in made["JobSet"]["spec"]["replicatedJobs"][1]
+    assert made["PodGroup"]["spec"]["minMember"] == 2
+    assert not validate_runtime(runtime(trainer(replicas=0))).allowed
+
+
+def test_an_empty_scheduler_name_is_unset() -> None:
+    of = runtime(trainer(pod={"schedulerName": ""}), podGroupPolicy={"volcano": {}})
+    assert pods(train_job(), of)["node"]["spec"]["schedulerName"] == "volcano"
+
+
+IN_PLACE = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
+RESTART_JOB = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
+
+
+@pytest.mark.parametrize(
+    ("jobset", "path", "gate"),
+    [
+        (IN_PLACE, "failurePolicy.restartStrategy", "InPlaceRestart"),
+        (RESTART_JOB, "failurePolicy.rules[0].action", "RestartJob"),
+    ],
+)
+def test_a_gate_that_is_not_declared_is_a_warning(jobset: dict[str, Any], path: str, gate: str) -> None:
+    of = runtime(trainer(job={"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}), jobset=jobset)
+    found = validate_runtime(of)
+    assert (found.errors, only(found.warnings).path) == ((), f"{TEMPLATE}.{path}")
+    assert f"{path}: " in only(verdict(train_job(), of).warnings).message
+    declared = frozenset({gate})
+    assert validate_runtime(of, job_set_gates=declared) == Verdict()
+    assert verdict(train_job(), of, job_set_gates=declared) == Verdict()
+
+
+@pytest.mark.parametrize(
+    ("jobset", "job", "fields"),
+    [
+        (IN_PLACE, trainer(), ["template.spec.backoffLimit", "template.spec.podReplacementPolicy"]),
+        (RESTART_JOB, replicated_job("side", replicas=1025), ["replicas"]),
+    ],
+)
+def test_what_jobset_rejects_with_a_declared_gate_is_rejected(
+    jobset: dict[str, Any], job: dict[str, Any], fields: list[str]
+) -> None:
+    gates = frozenset({"InPlaceRestart", "RestartJob"})
+    found = validate_runtime(runtime(job, jobset=jobset), job_set_gates=gates)
+    assert [error.path for error in found.errors] == [f"{TEMPLATE}.replicatedJobs[0].{field}" for field in fields]
 
 
 def test_rules_of_one_name_are_refused() -> None:

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.render.builders import container, environment, node, only, pods, runtime, train_job, trainer, verdict
+from tests.render.builders import (
+    container,
+    environment,
+    node,
+    only,
+    pods,
+    replicated_job,
+    runtime,
+    train_job,
+    trainer,
+    verdict,
+)
 from trainyard.api import Body
 
 GPU = "nvidia.com/gpu"
@@ -76,7 +87,6 @@ def errors(job: Any, of: Any = None) -> list[tuple[str, str]]:
         (tune(gpus=4, processes=1), False, "full_finetune_single_device", "llama3_2/1B_full_single_device"),
         (tune(gpus=1, processes=4), False, "full_finetune_single_device", "llama3_2/1B_full_single_device"),
         (tune(cpus="1"), False, "full_finetune_single_device", "llama3_2/1B_full_single_device"),
-        (tune(cpus="1", args=[QLORA]), False, "lora_finetune_single_device", "llama3_2/1B_qlora_single_device"),
         (tune(), False, "full_finetune_single_device", "llama3_2/1B_full_single_device"),
         (tune(cpus="8"), True, "full_finetune_distributed", "llama3_2/1B_full"),
         (tune(gpus=4), True, "full_finetune_distributed", "llama3_2/1B_full"),
@@ -273,3 +283,16 @@ def test_the_job_is_not_changed_by_rendering() -> None:
     before = job.body()
     node(job, tuning(*OWN))
     assert job.body() == before
+
+
+def test_qlora_without_a_gpu_is_rejected_unless_one_process_is_asked_for() -> None:
+    errors = verdict(tune(cpus="1", args=[QLORA]), tuning()).errors
+    assert [error.path for error in errors] == ["spec.trainer.numProcPerNode", "spec.trainer.resourcesPerNode"]
+    assert verdict(tune(cpus="1", processes=1, args=[QLORA]), tuning()).allowed
+
+
+def test_nodes_and_their_gpus_count_without_the_label_of_the_trainer() -> None:
+    of = runtime(replicated_job("node", containers=[container(resources={"limits": {GPU: 1}})]), mlPolicy={"torch": {}})
+    assert verdict(tune(args=[QLORA]), of).errors == ()
+    errors = verdict(tune(nodes=2), of).errors
+    assert [error.path for error in errors] == ["spec.trainer.numNodes"]

@@ -59,6 +59,8 @@ __all__ = [
     "VERSION",
     "VOLCANO_GROUP_NAME_ANNOTATION",
     "VOLCANO_SCHEDULER",
+    "WEBHOOK_VALIDATION_DISABLED",
+    "WEBHOOK_VALIDATION_LABEL",
 ]
 
 GROUP: Final = "trainer.kubeflow.org"
@@ -111,6 +113,8 @@ TORCHTUNE_MODEL_ANNOTATION: Final = "trainyard.dev/torchtune-model"
 JOB_COMPLETION_INDEX_FIELD: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
+WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
+WEBHOOK_VALIDATION_DISABLED: Final = "disabled"
 SUPPORT_DEPRECATED: Final = "deprecated"
 DEPRECATION_POLICY_URL: Final = (
     "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"

@@ -107,6 +107,8 @@ class PlatformSpec(KubernetesModel):
     """Tiers of the fabric."""
     scheduler_features: list[_Label] = Field(default=[], max_length=64, json_schema_extra=_SET)
     """Enabled scheduler features."""
+    job_set_feature_gates: list[_Label] = Field(default=[], max_length=16, json_schema_extra=_SET)
+    """Enabled alpha feature gates of JobSet."""
     exempt_namespaces: list[_Label] = Field(default=[], max_length=256, json_schema_extra=_SET)
     """Namespaces exempt from tenant rules."""
     status_server: StatusServer | None = None

@@ -1,6 +1,7 @@
-"""API server validation beyond types: defaults, CEL rules, list keys and immutability.
+"""API server validation beyond types: defaults, CEL rules, list keys, times and immutability.
 
-Compiled from the schemas of the CRDs. Parts embedded from JobSet's CRD are validated only by the API server.
+Compiled from the schemas of the CRDs, without the parts embedded from JobSet's CRD, which
+:mod:`trainyard.api.embedded_verdicts` validates.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+from trainyard.api.date_time import is_date_time
 from trainyard.api.kubernetes_model import Body, KubernetesModel
 from trainyard.api.schema import structural_schema
 from trainyard.api.shape_rules import IMMUTABLE, ShapeRule, rule_of
@@ -18,6 +20,8 @@ from trainyard.checks.finding import Finding
 __all__ = ["decoded", "violations"]
 
 _ABSENT: Final = object()
+_LARGEST_WHOLE: Final = 2.0**53
+"""Whole numbers below are integers for the API server, however they were submitted."""
 _ROOT: Final = "metadata.name"
 """Path of rules of the whole object, all of which check the name."""
 
@@ -57,10 +61,11 @@ class _Node:
     item: _Node | None = None
     key: str | None = None
     distinct: bool = False
+    time: bool = False
 
 
 class _EmptyParts:
-    """Placeholder of JobSet's CRD, whose parts are not validated here."""
+    """Placeholder of JobSet's CRD, whose parts are validated elsewhere."""
 
     def part(self, name: str) -> Body:
         return {}
@@ -84,6 +89,7 @@ def _node(schema: Mapping[str, Any]) -> _Node:
         item=_node(items) if isinstance(items, dict) else None,
         key=schema["x-kubernetes-list-map-keys"][0] if kind == "map" else None,
         distinct=kind == "set",
+        time=schema.get("format") == "date-time",
     )
 
 
@@ -100,6 +106,8 @@ def _decoded(node: _Node, value: Any) -> Any:
         return {**kept, **missing}
     if isinstance(value, list):
         return [_decoded(node.item or _PLAIN, item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE:
+        return int(value)
     return value
 
 
@@ -114,7 +122,7 @@ def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Findin
         yield Finding(path, IMMUTABLE.text, IMMUTABLE.fix)
         return
     if isinstance(value, dict):
-        if len(value) < node.least:
+        if len(value.keys() & node.fields.keys()) < node.least:
             yield Finding(path, f"should have at least {node.least} properties", "fill it in or leave it out")
         before = old if isinstance(old, dict) else {}
         for name, inner in node.fields.items():
@@ -123,6 +131,8 @@ def _violations(node: _Node, value: Any, old: Any, path: str) -> Iterator[Findin
                 yield from _violations(inner, value[name], before.get(name, _ABSENT), label)
     elif isinstance(value, list):
         yield from _list_violations(node, value, old, path)
+    elif node.time and isinstance(value, str) and old != value and not is_date_time(value):
+        yield Finding(path, f"{value!r} is not a time", "write it like 2026-01-31T12:00:00Z")
 
 
 def _list_violations(node: _Node, value: list[Any], old: Any, path: str) -> Iterator[Finding]:

@@ -185,7 +185,7 @@ class ClusterCache:
         known = self.priority_classes.store.keys() if self.priority_classes.synced else None
         job_set = self.job_sets.store.get(namespace, metadata.get("name") or "")
         return replace(
-            self._platform_context(),
+            self.platform_context(),
             default_queue=queue,
             priority_classes=None if known is None else frozenset(name for _, name in known),
             active_replicated_jobs=active_replicated_jobs(job_set),
@@ -193,12 +193,12 @@ class ClusterCache:
         )
 
     def _status_server(self) -> StatusServer | None:
-        server = self._platform_context().status_server
+        server = self.platform_context().status_server
         if server is None or self._authority is None:
             return None
         return replace(server, authority=self._authority())
 
-    def _platform_context(self) -> RenderContext:
+    def platform_context(self) -> RenderContext:
         """Return the context derived from the Platform object, computed once per version."""
         body = self.platforms.store.get("", PLATFORM_NAME)
         identity = (uid_of(body), version_of(body)) if body is not None else None

@@ -152,7 +152,9 @@ class Admission:
             return {"allowed": True}
         before = parse(TrainingRuntime, old) if old is not None else None
         body = _with_namespace(body, request)
-        return await self._with_policies(request, body, validate_runtime(parse(TrainingRuntime, body), before))
+        gates = self._cache.platform_context().job_set_gates
+        verdict = validate_runtime(parse(TrainingRuntime, body), before, gates)
+        return await self._with_policies(request, body, verdict)
 
     async def validate_cluster_training_runtime(self, request: Request) -> Response:
         """Validate a ClusterTrainingRuntime."""
@@ -160,7 +162,9 @@ class Admission:
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
         before = parse(ClusterTrainingRuntime, old) if old is not None else None
-        return await self._with_policies(request, body, validate_runtime(parse(ClusterTrainingRuntime, body), before))
+        gates = self._cache.platform_context().job_set_gates
+        verdict = validate_runtime(parse(ClusterTrainingRuntime, body), before, gates)
+        return await self._with_policies(request, body, verdict)
 
 
 def application(admission: Admission, metrics: Metrics) -> web.Application:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard.api import Body, ClusterTrainingRuntime, TrainingRuntime, TrainJob, parse
+from trainyard.api import Body, ClusterTrainingRuntime, TrainJob, parse
 from trainyard.checks.finding import Finding
 from trainyard.convert.draft import Draft, Refused
 from trainyard.convert.emit import FRAMEWORK_LABEL, own_runtime, train_job
@@ -16,7 +16,8 @@ from trainyard.convert.metadata import job_name, read_metadata, read_pod_annotat
 from trainyard.convert.note import Fidelity, Note
 from trainyard.convert.source import Source
 from trainyard.errors import TrainyardError
-from trainyard.render import Rejected, RenderContext, render, validate_runtime
+from trainyard.render import Rejected, RenderContext, render
+from trainyard.render.submission import read_runtime, server_errors
 
 __all__ = ["ALWAYS", "AUTO", "Conversion", "Converter", "convert"]
 
@@ -158,12 +159,14 @@ def _findings(objects: tuple[Body, ...], catalog: Mapping[str, Body]) -> tuple[F
     """Return why the API server would reject the objects."""
     try:
         job = parse(TrainJob, objects[-1])
+        if errors := tuple(server_errors(TrainJob, objects[-1], None, ())):
+            return errors
         own = next((body for body in objects if body["kind"] == "TrainingRuntime"), None)
         if own is not None:
-            model = parse(TrainingRuntime, own)
-            if errors := validate_runtime(model).errors:
-                return errors
-            result = render(job, model, RenderContext())
+            read = read_runtime(own)
+            if read.errors or read.runtime is None:
+                return read.errors
+            result = render(job, read.runtime, RenderContext())
         else:
             assert job.spec is not None  # noqa: S101
             known = parse(ClusterTrainingRuntime, catalog[job.spec.runtime_ref.name])

@@ -68,6 +68,7 @@ def platform_object(settings: StackSettings) -> dict[str, Any]:
         accelerator_resources=list(settings.accelerator_resources),
         tiers=[Tier(name=name, tier=number) for name, number in compile_fabric(settings.fabric).tiers],
         scheduler_features=scheduler_features(settings),
+        job_set_feature_gates=sorted({gate.value for gate in settings.jobset.feature_gates}),
         exempt_namespaces=list(settings.exempt_namespaces),
         status_server=_status_server(settings.trainer),
     )

@@ -1,7 +1,8 @@
 """JobSet's admission rules that depend only on the runtime's template.
 
 They mirror JobSet's validating webhook, pkg/webhooks/jobset_webhook.go. Limits that depend on the name of the TrainJob
-and its number of pods are in :mod:`trainyard.render.name_limits`.
+and its number of pods are in :mod:`trainyard.render.name_limits`, those that depend on JobSet's feature gates in
+:mod:`trainyard.render.jobset_gates`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ _REASONS: Final = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-_GATED_ACTIONS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
-_IN_PLACE: Final = "InPlaceRestart"
 _IN_ORDER: Final = "InOrder"
 _DNS_FIX: Final = "use at most 63 lower-case letters, digits and -, starting with a letter"
 
@@ -126,12 +125,6 @@ def _target_errors(targets: list[str], names: list[str], path: str) -> Iterator[
 
 
 def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Finding]:
-    if policy.get("restartStrategy") == _IN_PLACE:
-        yield Finding(
-            f"{path}.restartStrategy",
-            f"{_IN_PLACE} requires JobSet's feature gate {_IN_PLACE}, which is disabled",
-            "use Recreate or BlockingRecreate",
-        )
     rules = policy.get("rules", [])
     repeated = {name for name, count in Counter(rule["name"] for rule in rules if "name" in rule).items() if count > 1}
     for index, rule in enumerate(rules):
@@ -145,12 +138,6 @@ def _failure_errors(policy: Body, names: list[str], path: str) -> Iterator[Findi
             )
         if name in repeated:
             yield Finding(f"{here}.name", f"{name!r} is a duplicate", "give every rule a unique name")
-        if rule.get("action") in _GATED_ACTIONS:
-            yield Finding(
-                f"{here}.action",
-                f"{rule['action']} requires JobSet's feature gate RestartJob, which is disabled",
-                "use FailJobSet, RestartJobSet or RestartJobSetAndIgnoreMaxRestarts",
-            )
         yield from _target_errors(rule.get("targetReplicatedJobs", []), names, f"{here}.targetReplicatedJobs")
         for position, reason in enumerate(rule.get("onJobFailureReasons", ())):
             if reason not in _REASONS:

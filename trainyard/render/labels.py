@@ -12,7 +12,7 @@ from trainyard.render.dns import is_subdomain
 from trainyard.render.patches import patched_metadata
 from trainyard.render.template import Template
 
-__all__ = ["check_metadata", "merged_metadata"]
+__all__ = ["check_metadata", "is_qualified_name", "merged_metadata"]
 
 _LABEL: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _MAX_VALUE_LENGTH: Final = 63
@@ -44,14 +44,15 @@ def check_metadata(path: str, labels: Mapping[str, str], annotations: Mapping[st
     """
     for kind, entries in (("labels", labels), ("annotations", annotations)):
         for key in entries:
-            if not _is_key(key if kind == "labels" else key.lower()):
+            if not is_qualified_name(key if kind == "labels" else key.lower()):
                 yield Finding(f"{path}.{kind}[{key}]", f"{key!r} is not a valid key of {kind}", _KEY_FIX)
     for key, value in labels.items():
         if not _is_label(value):
             yield Finding(f"{path}.labels[{key}]", f"{value!r} is not a valid label value", _FIX)
 
 
-def _is_key(key: str) -> bool:
+def is_qualified_name(key: str) -> bool:
+    """Return whether a text is a name with an optional domain, the syntax of label keys and finalizers."""
     domain, slash, name = key.rpartition("/")
     if slash and not is_subdomain(domain):
         return False

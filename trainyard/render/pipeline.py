@@ -20,6 +20,7 @@ from trainyard.render.initializers import apply_initializers
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.overrides import pod_spec_overrides, pod_template_overrides
 from trainyard.render.patches import runtime_patches
+from trainyard.render.relabeling import relabeling_warnings, trainers
 from trainyard.render.resolution import Resolution
 from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.result import Rejected, RenderContext, Rendered, Verdict
@@ -172,9 +173,10 @@ def _resolve(train_job: TrainJob, runtime: Runtime, context: RenderContext) -> _
         return _Outcome(None, errors, warnings)
     resolution = Resolution(train_job, spec, runtime, context, changes)
     steps = tuple(step_findings(resolution, changes))
+    labeled = trainers(resolution)
     framework_of(runtime).resolve(resolution)
     job = resolution.resolved()
-    findings = (*steps, *job_findings(job))
+    findings = (*steps, *relabeling_warnings(job, labeled), *job_findings(job))
     errors = _of_severity(findings, Severity.ERROR)
     return _Outcome(None if errors else job, errors, (*warnings, *_of_severity(findings, Severity.WARNING)))
 

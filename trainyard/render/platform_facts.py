@@ -11,7 +11,7 @@ __all__ = ["context_of"]
 
 
 def context_of(platform: Platform | None, context: RenderContext) -> RenderContext:
-    """Return the context with the facts of the Platform: scheduler features, tiers of the fabric, status server.
+    """Return the context with the facts of the Platform: scheduler, tiers of the fabric, status server, JobSet's gates.
 
     If a Platform lists neither features nor tiers, both are unknown. If it lists features but no tiers, the cluster
     has no fabric.
@@ -29,6 +29,7 @@ def context_of(platform: Platform | None, context: RenderContext) -> RenderConte
     if spec.status_server is not None:
         server = spec.status_server
         context = replace(context, status_server=StatusServer(server.service, server.namespace, server.port))
+    context = replace(context, job_set_gates=frozenset(spec.job_set_feature_gates))
     if not (spec.scheduler_features or spec.tiers):
         return context
     return replace(

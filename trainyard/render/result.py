@@ -56,6 +56,8 @@ class RenderContext:
         Version of Volcano; None: a version that Trainyard is tested with.
     coscheduling_scheduler
         Name of a second scheduler that runs the coscheduling plug-in; None: the default scheduler runs it.
+    job_set_gates
+        Feature gates of JobSet that are declared as enabled.
     status_server
         Server for progress reports; None: not installed.
     """
@@ -68,6 +70,7 @@ class RenderContext:
     tiers: Mapping[str, int] | None = None
     volcano_version: str | None = None
     coscheduling_scheduler: str | None = None
+    job_set_gates: frozenset[str] = frozenset()
     status_server: StatusServer | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainyard.api import Body, MLPolicy, PodGroupPolicy, Runtime, shape_rules
 from trainyard.api.constants import (
@@ -11,9 +12,12 @@ from trainyard.api.constants import (
     DEPRECATION_POLICY_URL,
     SUPPORT_DEPRECATED,
     SUPPORT_LABEL,
+    WEBHOOK_VALIDATION_DISABLED,
+    WEBHOOK_VALIDATION_LABEL,
 )
-from trainyard.checks.finding import Finding
+from trainyard.checks.finding import Finding, Severity
 from trainyard.render import frameworks
+from trainyard.render.jobset_gates import gate_findings
 from trainyard.render.jobset_rules import template_errors
 from trainyard.render.labels import check_metadata
 from trainyard.render.pod_set import ancestor_of, container_names, step_containers
@@ -22,14 +26,27 @@ from trainyard.render.runtime_cache import once_per_runtime
 from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 from trainyard.render.template import Template, template_of
 
-__all__ = ["deprecation", "runtime_errors", "runtime_warnings", "step_errors", "validate_runtime"]
+__all__ = [
+    "deprecation",
+    "gate_errors",
+    "gate_warnings",
+    "runtime_errors",
+    "runtime_warnings",
+    "step_errors",
+    "validate_runtime",
+]
 
 _SPEC = "spec.template.spec"
 _JOBS = f"{_SPEC}.replicatedJobs"
 
 
-def validate_runtime(runtime: Runtime, old: Runtime | None = None) -> Verdict:
+def validate_runtime(
+    runtime: Runtime, old: Runtime | None = None, job_set_gates: frozenset[str] = frozenset()
+) -> Verdict:
     """Return the verdict of admission for a runtime.
+
+    As upstream, a runtime whose label disables the validation is accepted; its errors are warnings, because they reject
+    the TrainJobs that reference it.
 
     Parameters
     ----------
@@ -37,10 +54,21 @@ def validate_runtime(runtime: Runtime, old: Runtime | None = None) -> Verdict:
         The runtime to be stored.
     old
         The stored runtime, on an update; errors that it already has do not reject the update.
+    job_set_gates
+        Feature gates of JobSet that are declared as enabled.
     """
-    known = set(runtime_errors(old)) if old else set()
-    errors = tuple(error for error in runtime_errors(runtime) if error not in known)
-    return Verdict(errors, (*_admission_warnings(runtime), *runtime_warnings(runtime)))
+    known = {*runtime_errors(old), *gate_errors(old, job_set_gates)} if old else set()
+    found = (*runtime_errors(runtime), *gate_errors(runtime, job_set_gates))
+    errors = tuple(error for error in found if error not in known)
+    if (runtime.metadata.labels or {}).get(WEBHOOK_VALIDATION_LABEL) == WEBHOOK_VALIDATION_DISABLED:
+        return Verdict((), (*_admission_warnings(runtime), *(_ignored(error) for error in errors)))
+    warnings = (*_admission_warnings(runtime), *runtime_warnings(runtime), *gate_warnings(runtime, job_set_gates))
+    return Verdict(errors, warnings)
+
+
+def _ignored(error: Finding) -> Finding:
+    message = f"{error.message}: accepted because of label {WEBHOOK_VALIDATION_LABEL}, but its TrainJobs are rejected"
+    return replace(error, message=message, severity=Severity.WARNING)
 
 
 def deprecation(runtime: Runtime) -> bool:
@@ -68,12 +96,27 @@ def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
     return (*found, *template_errors(template.spec, _SPEC))
 
 
+def gate_errors(runtime: Runtime, job_set_gates: frozenset[str]) -> tuple[Finding, ...]:
+    """Return the errors of fields whose feature gate of JobSet is declared, with field paths in the runtime."""
+    return tuple(found for found in _gated(runtime, job_set_gates) if found.severity is Severity.ERROR)
+
+
+def gate_warnings(runtime: Runtime, job_set_gates: frozenset[str]) -> tuple[Finding, ...]:
+    """Return warnings about fields whose feature gate of JobSet is not declared, with field paths in the runtime."""
+    return tuple(found for found in _gated(runtime, job_set_gates) if found.severity is Severity.WARNING)
+
+
+def _gated(runtime: Runtime, job_set_gates: frozenset[str]) -> Iterator[Finding]:
+    if not runtime_errors(runtime):
+        yield from gate_findings(template_of(runtime).spec, _SPEC, job_set_gates)
+
+
 @once_per_runtime
 def runtime_warnings(runtime: Runtime) -> tuple[Finding, ...]:
     """Return warnings about valid settings with unexpected effects."""
     if runtime_errors(runtime):
         return ()
-    return tuple(_label_warnings(template_of(runtime)))
+    return (*_label_warnings(template_of(runtime)), *_replica_warnings(runtime))
 
 
 def step_errors(job: Body, path: str) -> Iterator[Finding]:
@@ -114,6 +157,14 @@ def _policy_errors(ml_policy: MLPolicy, pod_group_policy: PodGroupPolicy) -> Ite
         if len(names) > 1:
             shape = shape_rules()[rule]
             yield Finding(path, f"{shape.text} (configured: {', '.join(names)})", shape.fix, rule)
+
+
+def _replica_warnings(runtime: Runtime) -> Iterator[Finding]:
+    template = runtime.spec.template if runtime.spec else None
+    for index, job in enumerate(((template.spec if template else None) or {}).get("replicatedJobs") or ()):
+        if job.get("replicas") == 0:
+            message = "0 is unset, which means 1, for Kubeflow Trainer and Kueue: one Job runs"
+            yield Finding(f"{_JOBS}[{index}].replicas", message, "remove the replicatedJob if it should not run")
 
 
 def _label_warnings(template: Template) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ The findings are those of the API server and the admission webhooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -19,16 +19,18 @@ from trainyard.api import (
     parse,
 )
 from trainyard.api.constants import CLUSTER_TRAINING_RUNTIME, MANAGED_BY_TRAINER, TRAINING_RUNTIME
+from trainyard.api.embedded_verdicts import embedded_violations
 from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.render.defaults import defaulted, wants_runtime
+from trainyard.render.object_metadata import metadata_errors
 from trainyard.render.pipeline import admit
-from trainyard.render.result import RenderContext
+from trainyard.render.result import RenderContext, Verdict
 from trainyard.render.runtime_admission import validate_runtime
 from trainyard.render.typed_clients import normalized_runtime
 
-__all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "submitted"]
+__all__ = ["RUNTIME_MODELS", "SentRuntime", "Submission", "named_runtime", "read_runtime", "server_errors", "submitted"]
 
 RUNTIME_MODELS: Final[Mapping[str, type[KubernetesModel]]] = {
     TRAINING_RUNTIME: TrainingRuntime,
@@ -109,7 +111,8 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
     verdict = validate_runtime(runtime, old)
     known = {(error.path, error.rule) for error in verdict.errors}
     schema_errors = (error for error in violations(model, body) if (error.path, error.rule) not in known)
-    return SentRuntime(body, runtime, (*verdict.errors, *schema_errors), verdict.warnings)
+    errors = (*verdict.errors, *schema_errors)
+    return SentRuntime(body, runtime, (*errors, *server_errors(model, body, old, errors)), verdict.warnings)
 
 
 def named_runtime(body: Body) -> tuple[str, str] | None:
@@ -155,13 +158,43 @@ def submitted(
     except TrainyardError as error:
         return Submission(body, None, error.findings, runtime=found)
     schema_errors = tuple(violations(TrainJob, body, stored))
-    if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
-        return Submission(body, train_job, schema_errors, runtime=found)
-    if found and found.errors:
-        return Submission(body, train_job, _merged(schema_errors, runtime_findings(found)), runtime=found)
-    verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
+    objects: tuple[Body, ...] = ()
+    if old is not None and train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
+        verdict = Verdict()
+    elif found and found.errors:
+        verdict = Verdict(tuple(runtime_findings(found)))
+    else:
+        verdict, objects = admit(train_job, found.runtime if found else None, context, old=old)
     errors = _merged(schema_errors, verdict.errors)
+    errors = (*errors, *server_errors(TrainJob, body, old, errors))
     return Submission(body, train_job, errors, verdict.warnings, () if errors else objects, found)
+
+
+def server_errors(
+    model: type[KubernetesModel], body: Body, old: KubernetesModel | None, known: Iterable[Finding]
+) -> Iterator[Finding]:
+    """Yield what the API server rejects in metadata and in parts with JobSet's schema.
+
+    Parameters
+    ----------
+    model, body
+        A decoded object and its model.
+    old
+        The stored object, on an update.
+    known
+        Other findings: fields that they name, and fields inside or around them, get no second finding.
+    """
+    paths = [error.path for error in known]
+    found = (*metadata_errors(body), *embedded_violations(model, body, old.body() if old else None))
+    for error in found:
+        if not any(_related(error.path, path) for path in paths):
+            yield error
+
+
+def _related(one: str, other: str) -> bool:
+    """Return whether one of two paths is the other, or leads to it."""
+    short, long = sorted((one, other), key=len)
+    return long == short or long.startswith((f"{short}.", f"{short}["))
 
 
 def _merged(schema_errors: tuple[Finding, ...], others: Iterable[Finding]) -> tuple[Finding, ...]:

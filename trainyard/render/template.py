@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import orjson
 
 from trainyard.api import Body, Runtime
+from trainyard.api.constants import ANCESTOR_CONTAINERS
 from trainyard.render.pod_editing import copied
+from trainyard.render.pod_set import ancestor_of
 from trainyard.render.runtime_cache import once_per_runtime
 
 __all__ = ["Template", "template_of"]
@@ -61,7 +64,7 @@ def template_of(runtime: Runtime) -> Template:
     """Return the template of a runtime."""
     template = runtime.spec.template if runtime.spec else None
     body = copied(template.spec if template else None)
-    spec = _without_empty_dependencies(body) if isinstance(body, dict) else {}
+    spec = _without_empty_fields(body) if isinstance(body, dict) else {}
     metadata = template.metadata if template else None
     return Template(
         spec,
@@ -70,10 +73,30 @@ def template_of(runtime: Runtime) -> Template:
     )
 
 
-def _without_empty_dependencies(spec: Body) -> Body:
-    """Drop empty ``dependsOn`` lists: JobSet rejects even an empty one on its first replicatedJob."""
+def _without_empty_fields(spec: Body) -> Body:
+    """Drop fields that Go's types do not write, so that every reader of the runtime counts the same.
+
+    JobSet rejects even an empty ``dependsOn`` list on its first replicatedJob. ``replicas: 0`` is unset, so one, for
+    Kubeflow Trainer and for Kueue; that of an ancestor step stays and is an error, as upstream.
+    """
     jobs = spec.get("replicatedJobs")
     for job in jobs if isinstance(jobs, list) else ():
-        if isinstance(job, dict) and job.get("dependsOn") == []:
+        if not isinstance(job, dict):
+            continue
+        if job.get("dependsOn") == []:
             del job["dependsOn"]
+        if _is_zero(job.get("replicas")) and not _is_step(job):
+            del job["replicas"]
     return spec
+
+
+def _is_zero(value: Any) -> bool:
+    return value == 0 and isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_step(job: Body) -> bool:
+    """Return whether a replicatedJob is an ancestor step; its parts may be malformed."""
+    try:
+        return ancestor_of(job) in ANCESTOR_CONTAINERS
+    except (AttributeError, KeyError, TypeError):
+        return True

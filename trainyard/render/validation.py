@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from trainyard.render.hosts import check_pods
 from trainyard.render.initializers import check_initializers, initializer_sources, initializer_warnings
 from trainyard.render.job_changes import Change, change_shape_errors, check_number, check_targets
 from trainyard.render.job_view import JobView
+from trainyard.render.jobset_gates import gate_findings
 from trainyard.render.jobset_rules import claim_errors
 from trainyard.render.kueue import check_kueue
 from trainyard.render.labels import check_metadata
@@ -95,6 +96,8 @@ def job_findings(job: ResolvedJob) -> Iterator[Finding]:
     yield from check_initializers(job)
     for error in claim_errors(job.job_set_spec, "spec.template.spec.volumeClaimPolicies"):
         yield Finding("spec.runtimeRef", f"{error.path}: {error.message}", error.fix)
+    for finding in gate_findings(job.job_set_spec, "spec.template.spec", job.context.job_set_gates):
+        yield replace(finding, path="spec.runtimeRef", message=f"{finding.path}: {finding.message}")
     yield from check_snapshot(job)
     yield from trainer_warnings(job, one_line=framework_of(job.runtime).splits_command)
     yield from initializer_warnings(job)

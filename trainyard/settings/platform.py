@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from trainyard.settings.scheduler import SchedulerPreset, SchedulerSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
@@ -18,6 +18,7 @@ __all__ = [
     "ImageSettings",
     "Install",
     "InstalledSettings",
+    "JobSetGate",
     "JobSetSettings",
     "PolicySettings",
     "PolicyState",
@@ -72,6 +73,17 @@ class VolcanoSettings(InstalledSettings):
     _version = field_validator("version")(lambda value: tested_version("volcano", value))
 
 
+class JobSetGate(StrEnum):
+    """Alpha feature gate of JobSet."""
+
+    IN_PLACE_RESTART = "InPlaceRestart"
+    RESTART_JOB = "RestartJob"
+
+
+_GATES_OF_JOBSET = {"0.11.1": (JobSetGate.IN_PLACE_RESTART,)}
+"""Gates of versions that do not have all of them."""
+
+
 class JobSetSettings(InstalledSettings):
     """JobSet, which runs the Jobs of a TrainJob."""
 
@@ -81,8 +93,20 @@ class JobSetSettings(InstalledSettings):
     version: str = Field(default=supported_versions("jobset")[0], description="JobSet version")
     namespace: DnsLabel = Field(default="jobset-system", description="Namespace of JobSet's Deployment")
     replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the Deployment")
+    feature_gates: tuple[JobSetGate, ...] = Field(
+        default=(),
+        description="Alpha feature gates: enabled in an installed JobSet, already enabled in an existing one. Runtimes "
+        "that require another gate have a warning",
+    )
 
     _version = field_validator("version")(lambda value: tested_version("jobset", value))
+
+    @model_validator(mode="after")
+    def _known_gates(self) -> Self:
+        unknown = [gate for gate in self.feature_gates if gate not in _GATES_OF_JOBSET.get(self.version, JobSetGate)]
+        if unknown and self.install is True:
+            raise ValueError(f"featureGates: JobSet {self.version} has no gate {', '.join(unknown)}: remove it")
+        return self
 
 
 class TrainerSettings(InstalledSettings):

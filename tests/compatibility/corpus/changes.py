@@ -77,6 +77,8 @@ def _fields() -> Iterator[Draft]:
     yield _draft("runtime", full, {"runtimeRef": {"name": "other"}})
     yield _draft("runtime-kind", full, {"runtimeRef": {"kind": "ClusterTrainingRuntime"}})
     yield _draft("reserved-env", {}, {"trainer": {"env": [{"name": "PET_NNODES", "value": "1"}]}})
+    limits = {"resourcesPerNode": {"limits": {"memory": "1.5Gi"}}}
+    yield _draft("rewritten", {"trainer": limits}, {"runtimePatches": [ONE], "suspend": True})
     labels = Update({"metadata": {"labels": {"a": "b"}}})
     yield _draft("labels", full, labels)
     load = runtime_spec(initializer("dataset"), trainer(), mlPolicy={"torch": {}})

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.compatibility.corpus.case import (
+    ANCESTOR,
     Draft,
     container,
     initializer,
+    patch,
+    pod_patch,
     replicated_job,
     runtime_spec,
     trainer,
@@ -34,6 +37,10 @@ def refused() -> Iterator[Draft]:
     yield torch_draft("kind-unknown", {"runtimeRef": {"name": "runtime", "kind": "Other"}})
     yield torch_draft("group-unknown", {"runtimeRef": {"name": "runtime", "apiGroup": "acme.io"}})
     yield torch_draft("managed-by", {"managedBy": "acme.io/other"})
+    step = patch(pod_patch("side", job_metadata={"labels": {ANCESTOR: "dataset-initializer"}}))
+    yield torch_draft("patched-step", {"runtimePatches": [step]}, trainer(), replicated_job("side"))
+    late = {"managedBy": "acme.io/other", "trainer": {"env": [{"name": "PET_NNODES", "value": "1"}]}}
+    yield torch_draft("two-stages", late)
     yield torch_draft("multikueue", {"managedBy": "kueue.x-k8s.io/multikueue"})
     yield torch_draft("deadline", {"activeDeadlineSeconds": 0})
     for number, name in enumerate(("1job", "Job", "job.a", "j" * 64, "-job", "job-")):
@@ -71,6 +78,25 @@ def runtimes() -> Iterator[Draft]:
     yield Draft("inject-node", runtime_spec(trainer(), mlPolicy=injected), {})
     flux = {"flux": {"numProcPerNode": 0}}
     yield Draft("flux-processes", runtime_spec(trainer(), mlPolicy=flux), {"trainer": {"numNodes": 1}})
+    off = {"trainer.kubeflow.org/webhook-validation": "disabled"}
+    for cluster in (False, True):
+        scope = "cluster" if cluster else "namespace"
+        invalid = runtime_spec(trainer(replicas=2), **TORCH)
+        yield Draft(f"unvalidated-{scope}", invalid, {}, cluster=cluster, runtime_labels=off)
+    yield Draft("unvalidated-valid", runtime_spec(trainer(), **TORCH), {}, runtime_labels=off)
+    for name, jobset in {
+        "subdomain": {"network": {"subdomain": "My.Net"}},
+        "manager": {"managedBy": "someone"},
+        "success-target": {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["absent"]}},
+        "rule-name": {"failurePolicy": {"rules": [{"name": "1", "action": "FailJobSet"}]}},
+        "coordinator": {"coordinator": {"replicatedJob": "absent"}},
+    }.items():
+        yield Draft(f"jobset-{name}", runtime_spec(trainer(), jobset=jobset, **TORCH), {})
+    for name, jobset in {
+        "in-place": {"failurePolicy": {"restartStrategy": "InPlaceRestart"}},
+        "restart-job": {"failurePolicy": {"rules": [{"name": "a", "action": "RestartJob"}]}},
+    }.items():
+        yield Draft(f"gate-{name}", runtime_spec(trainer(), jobset=jobset, **TORCH), {})
     later = trainer(dependsOn=[{"name": "later", "status": "Complete"}])
     yield Draft("depends-on-later", runtime_spec(later, replicated_job("later"), **TORCH), {})
     bad = {"template": {"spec": {"replicatedJobs": [trainer(replicas=2)]}}}

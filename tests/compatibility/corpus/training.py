@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.compatibility.corpus.case import (
+    ANCESTOR,
     Body,
     Draft,
     container,
@@ -21,6 +22,12 @@ TUNE = ["tune", "run", "full_finetune_distributed", "--config", "llama3_2/1B_ful
 def mpi() -> Iterator[Draft]:
     """Yield MPI jobs with every kind of launcher."""
     gpus = {"resources": {"limits": {"nvidia.com/gpu": 4}}}
+    program = {"trainer": {"numNodes": 2, "command": ["mpirun", "x"], "image": "u:1"}}
+    both, neither = mpi_jobs(), mpi_jobs()
+    both[0]["template"]["metadata"] = {"labels": {ANCESTOR: "trainer"}}
+    del neither[1]["template"]["metadata"]
+    for name, jobs in {"both-labels": both, "no-label": neither}.items():
+        yield Draft(name, runtime_spec(*jobs, mlPolicy={"mpi": {}}), program)
     for as_node in (False, True):
         policy: Body = {"mpi": {"runLauncherAsNode": as_node}}
         kind = "as-node" if as_node else "apart"

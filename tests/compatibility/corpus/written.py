@@ -92,6 +92,9 @@ def _frameworks() -> Iterator[Draft]:
     yield Draft("flux-no-trainer", runtime_spec(trainer(), mlPolicy={"flux": {}, "numNodes": 2}), {})
     quoted = {"numNodes": 2, "command": ["bash", "-c"], "args": ["echo 'a b' | cat", "$HOME"]}
     yield Draft("flux-quoting", runtime_spec(trainer(), mlPolicy={"flux": {}}), {"trainer": quoted})
+    names = ("FLUX_VIEW_IMAGE", "FLUX_NETWORK_DEVICE", "FLUX_QUEUE_POLICY")
+    empty = {"numNodes": 2, "env": [{"name": name, "value": ""} for name in names]}
+    yield Draft("flux-empty-settings", runtime_spec(trainer(), mlPolicy={"flux": {}}), {"trainer": empty})
     runtime_command = trainer(containers=[container("node", command=["lmp", "-in"], args=["x y"])])
     yield Draft(
         "flux-runtime-command", runtime_spec(runtime_command, mlPolicy={"flux": {}}), {"trainer": {"numNodes": 2}}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.compatibility.scene import Scene
+from trainyard.checks.finding import Finding
 
 
 class Area(StrEnum):
@@ -38,6 +39,8 @@ class Difference:
         Tells of two sets of objects that they cannot be made the same.
     objects
         Changes upstream's objects of a scene into what we render; where it changes nothing it does not apply.
+    finding
+        Tells whether it explains one of our errors where upstream accepts the object; every error needs a row.
     verdict
         Tells whether it explains why the two outcomes, or the field paths of two refusals, are not the same.
     """
@@ -49,6 +52,7 @@ class Difference:
     ours: str
     reason: str
     objects: Callable[[Scene], None] | None = None
+    finding: Callable[[Scene, Finding], bool] | None = None
     verdict: Callable[[Scene], bool] | None = None
     incomparable: Callable[[Scene], bool] | None = None
     update: Callable[[Scene, int], bool] | None = None

@@ -7,6 +7,12 @@ from tests.compatibility.differences.devices import cores, gpus, parts
 from tests.compatibility.differences.difference import Area, Difference
 from tests.compatibility.scene import NOTHING, Scene, containers, main_container, parallelism, pod
 
+_FLUX_DEFAULTS = {
+    "FLUX_VIEW_IMAGE": "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
+    "FLUX_NETWORK_DEVICE": "eth0",
+    "FLUX_QUEUE_POLICY": "fcfs",
+}
+_FLUX_FACTS = {"FLUX_NETWORK_DEVICE": "device", "FLUX_QUEUE_POLICY": "queue"}
 _KEPT = {"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"}
 
 
@@ -106,6 +112,25 @@ def _flux_volume(scene: Scene) -> None:
                     mount["name"] = "flux-entrypoint"
 
 
+def _flux_settings(scene: Scene) -> None:
+    """Replace settings that upstream takes from empty values by the last value that is not, or by the default."""
+    trainer = next(scene.trainers(), None)
+    if "flux" not in scene.policy or trainer is None or trainer["name"] != "node":
+        return
+    given = [*scene.runtime_container("node", "node").get("env", []), *scene.trainer.get("env", [])]
+    facts = _flux(scene)
+    for name, default in _FLUX_DEFAULTS.items():
+        values = [entry.get("value") for entry in given if entry["name"] == name]
+        if all(values):
+            continue
+        value = next((value for value in reversed(values) if value), default)
+        if facts is not None and name in _FLUX_FACTS:
+            facts[_FLUX_FACTS[name]] = [value]
+        for entry in pod(trainer)["spec"].get("initContainers", ()):
+            if entry["name"] == "flux-installer" and name == "FLUX_VIEW_IMAGE":
+                entry["image"] = value
+
+
 def _flux_memory(scene: Scene) -> None:
     for job in scene.jobs if "flux" in scene.policy else ():
         for entry in containers(job):
@@ -200,6 +225,15 @@ FRAMEWORKS: tuple[Difference, ...] = (
         "writable",
         "shared memory must be writable",
         objects=_flux_memory,
+    ),
+    Difference(
+        "flux-settings",
+        Area.FRAMEWORKS,
+        "Empty `FLUX_VIEW_IMAGE`, `FLUX_NETWORK_DEVICE` or `FLUX_QUEUE_POLICY` in `trainer.env`",
+        "used as written: an init container without an image, an address without a device",
+        "unset: the runtime's value, or the default",
+        "the job could not start",
+        objects=_flux_settings,
     ),
     Difference(
         "flux-command",

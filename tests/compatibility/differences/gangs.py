@@ -111,6 +111,7 @@ def _requests(spec: Body, *, limits: bool) -> dict[str, Fraction]:
         # The defaults of the API server: a limit of the pod is its request where nothing else is.
         for name, amount in (whole.get("limits") or {}).items():
             total.setdefault(name, _fraction(amount))
+    _add(total, {name: _fraction(amount) for name, amount in (spec.get("overhead") or {}).items()})
     return total
 
 

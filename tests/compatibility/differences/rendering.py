@@ -10,18 +10,18 @@ from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.difference import Area, Difference
 from tests.compatibility.scene import Scene, containers, labelled, main_container, pod
 
-INJECTED = (
-    ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
-    ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS"),
-    ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
-    (
+INJECTED = {
+    "torch": ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    "jax": ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS"),
+    "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
+    "mpi": (
         "OMPI_MCA_orte_default_hostfile",
         "OMPI_MCA_orte_keep_fqdn_hostnames",
         "OMPI_MCA_orte_set_default_slots",
         "OMPI_MCA_plm_rsh_args",
     ),
-)
-_ORDER = {name: number for number, name in enumerate(name for names in INJECTED for name in names)}
+}
+"""Variables that upstream injects, by framework; names of another framework are the user's."""
 _RENDEZVOUS = {"containerPort": 29500, "protocol": "TCP"}
 _CONNECTED = ("torch", "jax", "xgboost")
 _SOURCES_OF_VOLUMES = {"name"}
@@ -44,11 +44,19 @@ def _always_injected(scene: Scene) -> None:
 
 
 def _first(scene: Scene) -> None:
+    injected = [name for framework in scene.policy for name in INJECTED.get(framework, ())]
     for job in scene.jobs:
         for entry in containers(job):
             variables = entry.get("env")
             if variables and _is_injected(scene, job, entry):
-                variables.sort(key=lambda variable: _ORDER.get(variable["name"], len(_ORDER)))
+                order = {name: number for number, name in enumerate(injected) if not _is_kept(scene, job, entry, name)}
+                variables.sort(key=lambda variable, order=order: order.get(variable["name"], len(injected)))
+
+
+def _is_kept(scene: Scene, job: Body, entry: Body, name: str) -> bool:
+    """Tell whether a variable is still the runtime's own: both sides keep some of those of MPI, with their place."""
+    own = canonical({"env": scene.runtime_container(job["name"], entry["name"]).get("env", [])}).get("env", [])
+    return "mpi" in scene.policy and any(variable["name"] == name and variable in entry["env"] for variable in own)
 
 
 def _is_injected(scene: Scene, job: Body, entry: Body) -> bool:

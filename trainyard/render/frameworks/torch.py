@@ -127,7 +127,7 @@ class Torch(Framework[TorchPolicy]):
             yield from elastic_warnings(policy)
         yield from reserved_errors(job, RESERVED if policy is None else RESERVED | ELASTIC_RESERVED)
         if is_torchtune(job):
-            yield from check_torchtune(job, processes(job))
+            yield from check_torchtune(job, _requested_processes(job))
             yield from torchtune_warnings(job, processes(job))
 
     def build(self, builder: JobSetBuilder) -> Iterable[Body]:
@@ -173,17 +173,21 @@ def processes(job: JobView) -> str:
 
     Precedence: TrainJob, runtime, ``auto``. Without GPUs, ``auto`` is the number of cores.
     """
-    trainer, policy = job.spec.trainer, job.ml_policy.of(Torch)
-    requested = trainer.num_proc_per_node if trainer else None
-    if requested is None and policy:
-        requested = policy.num_proc_per_node
-    if requested is None:
-        requested = _AUTO
+    requested = _requested_processes(job)
     if requested in (_AUTO, _CPU):
         resources = node_resources(job)
         if requested == _CPU or not gpu_count(resources):
             return str(max(1, ceil(cpu_count(resources))))
-    return str(requested)
+    return requested
+
+
+def _requested_processes(job: JobView) -> str:
+    """Return the processes per node as the TrainJob, else the runtime, sets them; ``auto``: unset."""
+    trainer, policy = job.spec.trainer, job.ml_policy.of(Torch)
+    requested = trainer.num_proc_per_node if trainer else None
+    if requested is None and policy:
+        requested = policy.num_proc_per_node
+    return _AUTO if requested is None else str(requested)
 
 
 def _elastic_policy(job: JobView) -> ElasticPolicy | None:

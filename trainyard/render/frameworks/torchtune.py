@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from trainyard.api.constants import TORCHTUNE_MODEL_ANNOTATION, TRAINER_PORT
+from trainyard.api import Body
+from trainyard.api.constants import CONTAINER_NODE, TORCHTUNE_MODEL_ANNOTATION, TRAINER_PORT
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count, node_resources
 from trainyard.render.job_set_builder import JobSetBuilder
@@ -96,7 +97,8 @@ def check_torchtune(job: ResolvedJob, processes: str) -> Iterator[Finding]:
     Parameters
     ----------
     processes
-        Resolved processes per node: a number, or ``auto`` or ``gpu`` if torchrun counts the devices.
+        Requested processes per node: a number or a word. The number of cores does not count here, as upstream: one
+        process without a GPU is no single device for QLoRA.
     """
     model, method, recipe = _model(job), _method(job), _recipe(job, processes)
     if model not in _CONFIGS:
@@ -200,8 +202,17 @@ def named_model(runtime: str) -> str:
 def _recipe(job: JobView, processes: str) -> _Recipe:
     if _nodes(job) > 1:
         return _MANY_NODES
-    single = processes == "1" or ceil(gpu_count(node_resources(job))) == 1
+    single = processes == "1" or ceil(gpu_count(_resources(job))) == 1
     return (_SINGLE_DEVICE if single else _ONE_NODE)[_method(job)]
+
+
+def _resources(job: JobView) -> Body:
+    """Return the resources of a training node, by the name ``node`` if no replicatedJob has the trainer's label."""
+    if job.trainer is not None:
+        return node_resources(job)
+    node = job.pod_set(CONTAINER_NODE)
+    resources: Body = ((node.container(CONTAINER_NODE) if node else None) or {}).get("resources", {})
+    return resources
 
 
 def _method(job: JobView) -> str:
@@ -213,7 +224,9 @@ def _method(job: JobView) -> str:
 
 
 def _nodes(job: JobView) -> int:
-    return job.trainer.count if job.trainer else 1
+    if job.trainer is not None:
+        return job.trainer.count
+    return (job.spec.trainer.num_nodes if job.spec.trainer else None) or 1
 
 
 def _has_container(job: JobView) -> bool:

@@ -74,4 +74,4 @@ class GangScheduler(PolicyField[Policy]):
 def name_scheduler(builder: JobSetBuilder, scheduler: str) -> None:
     """Set the scheduler of all pods, unless the runtime sets one."""
     for pod_set in builder.pod_sets:
-        pod_set.pod.setdefault("schedulerName", scheduler)
+        pod_set.pod["schedulerName"] = pod_set.pod.get("schedulerName") or scheduler

@@ -115,7 +115,7 @@ def _warnings(job: ResolvedJob) -> Iterator[Finding]:
             "none unless they must start together: in this case, remove dependsOn from the runtime",
         )
     for pod_set in job.pod_sets:
-        scheduler = pod_set.pod.get("schedulerName", KAI_SCHEDULER)
+        scheduler = pod_set.pod.get("schedulerName") or KAI_SCHEDULER
         if scheduler != KAI_SCHEDULER:
             yield Finding.warning(
                 "spec.runtimeRef",

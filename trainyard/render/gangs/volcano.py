@@ -72,7 +72,7 @@ class Volcano(GangScheduler[VolcanoPolicy]):
                 )
         yield from check_topology(job, self._topology(job))
         for pod_set in job.members:
-            scheduler = pod_set.pod.get("schedulerName", VOLCANO_SCHEDULER)
+            scheduler = pod_set.pod.get("schedulerName") or VOLCANO_SCHEDULER
             if scheduler != VOLCANO_SCHEDULER:
                 yield Finding.warning(
                     "spec.runtimeRef",

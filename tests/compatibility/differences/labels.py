@@ -1,0 +1,75 @@
+"""Differences in which replicatedJob of an MPI job gets the TrainJob's command, by the labels of its runtime."""
+
+from __future__ import annotations
+
+import copy
+
+from tests.compatibility.compare import canonical
+from tests.compatibility.corpus.case import ANCESTOR, Body
+from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.scene import Scene, labelled, main_container
+
+
+def _unlabelled_launcher(scene: Scene) -> None:
+    launcher = scene.job("launcher")
+    if "mpi" not in scene.policy or launcher is None or any(scene.trainers()) or labelled(launcher) is not None:
+        return
+    launcher["template"].setdefault("metadata", {}).setdefault("labels", {})[ANCESTOR] = "trainer"
+    entry = main_container(launcher)
+    if entry is None:
+        return
+    for field in ("command", "args", "image"):
+        if scene.trainer.get(field) is not None:
+            entry[field] = copy.deepcopy(scene.trainer[field])
+    _upsert(entry, canonical({"env": scene.trainer.get("env", [])}).get("env", []))
+
+
+def _two_labels(scene: Scene) -> None:
+    launcher, node = scene.job("launcher"), scene.job("node")
+    if "mpi" not in scene.policy or launcher is None or node is None:
+        return
+    if labelled(launcher) != "trainer" or labelled(node) != "trainer":
+        return
+    metadata = node["template"]["metadata"]
+    del metadata["labels"][ANCESTOR]
+    if not metadata["labels"]:
+        del metadata["labels"]
+    if not metadata:
+        del node["template"]["metadata"]
+    entry, own = main_container(node), scene.runtime_container("node", "node")
+    for field in ("command", "args"):
+        if entry is not None:
+            entry.pop(field, None)
+            if own.get(field):
+                entry[field] = copy.deepcopy(own[field])
+
+
+def _upsert(entry: Body, variables: list[Body]) -> None:
+    known = {variable["name"]: place for place, variable in enumerate(entry.get("env", []))}
+    for variable in variables:
+        if variable["name"] in known:
+            entry["env"][known[variable["name"]]] = variable
+        else:
+            entry.setdefault("env", []).append(variable)
+
+
+LABELS: tuple[Difference, ...] = (
+    Difference(
+        "unlabelled-launcher",
+        Area.FRAMEWORKS,
+        "MPI runtime in which neither launcher nor node has the ancestor label",
+        "no container gets the TrainJob's program",
+        "the launcher is the trainer, with a warning if there is a command or arguments",
+        "the job would ignore what the user wrote",
+        objects=_unlabelled_launcher,
+    ),
+    Difference(
+        "two-labels",
+        Area.FRAMEWORKS,
+        "MPI runtime in which launcher and node have the ancestor label",
+        "both run the TrainJob's command",
+        "the launcher alone, with a warning; the node keeps the runtime's command",
+        "one mpirun starts the processes on all nodes",
+        objects=_two_labels,
+    ),
+)
