@@ -143,6 +143,13 @@ async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_rejecte
 
 
 async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi) -> None:
+    old = suspended_with_snapshot(api)
+    new = {**old, "spec": {**old["spec"], "suspend": False}}
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, new, old))["allowed"]
+
+
+def suspended_with_snapshot(api: FakeApi) -> Body:
     old = train_job(suspend=True)
     old["metadata"]["uid"] = "u1"
     owner = {
@@ -157,9 +164,27 @@ async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi
         CONFIG_MAPS,
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": json.dumps(runtime())}},
     )
+    return old
+
+
+def small_runtime() -> Body:
+    body = runtime()
+    pod = body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    del pod["containers"][0]["resources"]
+    return body
+
+
+async def test_a_job_that_kueue_admitted_for_a_smaller_runtime_is_not_resumed(api: FakeApi) -> None:
+    old = suspended_with_snapshot(api)
+    api.put(CLUSTER_RUNTIMES, small_runtime())
     new = {**old, "spec": {**old["spec"], "suspend": False}}
     async with serving(api) as server:
         assert (await server.review(VALIDATE, new, old))["allowed"]
+        for body in (old, new):
+            body["metadata"] = {**body["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+        answer = await server.review(VALIDATE, new, old)
+    assert not answer["allowed"]
+    assert "was changed after the job was created" in answer["status"]["message"]
 
 
 async def test_runtime_patches_get_the_time_they_changed(api: FakeApi) -> None:

@@ -212,3 +212,15 @@ def test_the_list_of_fields_that_kueue_does_not_know_is_complete() -> None:
         if any(releases) and not releases[known]
     }
     assert policies == IGNORED_POLICIES
+
+
+def test_a_runtime_that_was_changed_since_is_compared_because_kueue_counts_it() -> None:
+    large, small = (torch(trainer(containers=[container(resources=requests)])) for requests in (GPUS, {}))
+    finding = only(verdict(queued(), large, stored_runtime=small).errors)
+    assert (finding.path, "was changed after" in finding.message) == ("spec.runtimeRef", True)
+    assert "nvidia.com/gpu 8" in finding.message
+    assert verdict(queued(), large, stored_runtime=large).allowed
+    invalid = torch(trainer(replicas=2))
+    assert "invalid" in only(verdict(queued(), large, stored_runtime=invalid).errors).message
+    free = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}}})
+    assert verdict(free, large, stored_runtime=small).allowed

@@ -7,6 +7,7 @@ import datetime
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -98,17 +99,19 @@ class Admission:
         context = self._cache.context(body)
         rendered: tuple[Object, ...] = ()
         leaves = before is not None and leaves_objects(train_job, before)
-        runtime = await self._runtime(body, None if leaves else before)
+        runtime, kept = await self._runtime(body, None if leaves else before)
+        if kept:
+            context = replace(context, stored_runtime=await self._valid_runtime(body))
         if before is not None and leaves:
             verdict = validate(train_job, runtime, context, old=before)
         else:
             verdict, rendered = admit(train_job, runtime, context, old=before)
         return await self._with_policies(request, body, verdict, runtime, rendered)
 
-    async def _runtime(self, body: Object, before: TrainJob | None) -> Runtime | None:
-        """Return the runtime of a TrainJob: that of its snapshot, if any."""
+    async def _runtime(self, body: Object, before: TrainJob | None) -> tuple[Runtime | None, bool]:
+        """Return the runtime of a TrainJob, and whether it is that of its snapshot."""
         kept = await stored_runtime(self._client, before) if before is not None else None
-        return kept if kept is not None else await self._cache.find_runtime(body)
+        return (kept, True) if kept is not None else (await self._cache.find_runtime(body), False)
 
     async def _with_policies(
         self,

@@ -10,7 +10,7 @@ quota, or be evicted because its pods never become ready.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard import quantity
@@ -23,6 +23,7 @@ from trainyard.render.pod_editing import copied, stored
 from trainyard.render.pod_resources import Amounts, pod_requests
 from trainyard.render.pod_set import LAUNCHER, PodSet
 from trainyard.render.resolved_job import ResolvedJob
+from trainyard.render.runtime_admission import runtime_errors
 from trainyard.render.template import template_of
 
 __all__ = [
@@ -122,17 +123,36 @@ def check_kueue(job: ResolvedJob) -> Iterator[Finding]:
     for path, fix in IGNORED.items():
         if stored(job.spec).get(path.removeprefix("spec.")):
             yield Finding.warning(path, "is unknown to Kueue, which counts and places the pods without it", fix)
-    if error := counting_error(job.runtime):
+    errors = tuple(_charge_errors(job, job.runtime))
+    if not errors and job.context.stored_runtime is not None:
+        errors = tuple(_changed_errors(job, job.context.stored_runtime))
+    yield from errors or _launcher_warnings(job)
+
+
+def _charge_errors(job: ResolvedJob, runtime: Runtime) -> Iterator[Finding]:
+    """Yield differences between the pods that run and those that Kueue counts of a runtime."""
+    if error := counting_error(runtime):
         yield Finding("spec.runtimeRef", error, f"use a runtime with OpenMPI, {_QUEUE_FIX}")
         return
-    counted = counted_pod_sets(job.spec, job.runtime)
+    counted = counted_pod_sets(job.spec, runtime)
     rendered = tuple(_counted(pod_set) for pod_set in job.pod_sets)
     if [_size(pod_set) for pod_set in counted] != [_size(pod_set) for pod_set in rendered]:
         yield _count_error(job, counted, rendered)
         return
     for theirs, ours in zip(counted, rendered, strict=True):
         yield from _resource_errors(job, theirs, ours)
-    yield from _launcher_warnings(job)
+
+
+def _changed_errors(job: ResolvedJob, now: Runtime) -> Iterator[Finding]:
+    """Yield differences from a runtime that was changed since: the job runs its snapshot, which Kueue does not read."""
+    name = f'{now.kind} "{now.metadata.name}"'
+    fix = f"change it back, or delete the TrainJob and create it again, {_QUEUE_FIX}"
+    if runtime_errors(now):
+        yield Finding("spec.runtimeRef", f"{name} is invalid now, and Kueue counts the pods of it", fix)
+        return
+    for error in _charge_errors(job, now):
+        message = f"{name} was changed after the job was created, which runs the earlier one: {error.message}"
+        yield replace(error, path="spec.runtimeRef", message=message, fix=fix)
 
 
 def _merged_jobs(spec: TrainJobSpec, runtime: Runtime) -> list[Body]:

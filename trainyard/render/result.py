@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainyard.api import Body
+from trainyard.api import Body, Runtime
 from trainyard.checks.finding import Finding
 
 __all__ = ["COSCHEDULING_SCHEDULER", "Rejected", "RenderContext", "Rendered", "StatusServer", "Verdict"]
@@ -60,6 +60,8 @@ class RenderContext:
         Feature gates of JobSet that are declared as enabled.
     status_server
         Server for progress reports; None: not installed.
+    stored_runtime
+        The runtime as it is stored now, where the TrainJob is rendered from a snapshot; None: it is the same.
     """
 
     default_queue: str | None = None
@@ -72,6 +74,7 @@ class RenderContext:
     coscheduling_scheduler: str | None = None
     job_set_gates: frozenset[str] = frozenset()
     status_server: StatusServer | None = None
+    stored_runtime: Runtime | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
