@@ -25,6 +25,7 @@ from tests.render.launched import launched, launcher, node
 from trainyard.api import TrainJob
 from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
 from trainyard.api.upstream_versions import runtime as runtime_fields
+from trainyard.render import RenderContext, Verdict, admit
 from trainyard.render.kueue import IGNORED, IGNORED_POLICIES
 
 GATE = {"name": "kueue.x-k8s.io/topology"}
@@ -224,3 +225,18 @@ def test_a_runtime_that_was_changed_since_is_compared_because_kueue_counts_it() 
     assert "invalid" in only(verdict(queued(), large, stored_runtime=invalid).errors).message
     free = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}}})
     assert verdict(free, large, stored_runtime=small).allowed
+
+
+def test_kueue_can_evict_a_job_that_an_earlier_version_accepted() -> None:
+    own = {
+        "targetJobs": [{"name": "node"}],
+        "metadata": {"labels": {"kueue.x-k8s.io/podset": "node"}},
+        "spec": {"nodeSelector": {"pool": "a"}},
+    }
+    of = launched(nodes=4)
+    with_own, without = queued(suspend=True, podTemplateOverrides=[own]), queued(suspend=True)
+    assert admit(without, of, RenderContext(), old=with_own) == (Verdict(), ())
+    assert admit(with_own, of, RenderContext(), old=without) == (Verdict(), ())
+    assert only(verdict(queued(podTemplateOverrides=[own]), of, old=with_own).errors).path == "spec.runtimeRef"
+    worse = queued(suspend=True, podTemplateOverrides=[{**own, "targetJobs": [{"name": "absent"}]}])
+    assert only(verdict(worse, of, old=without).errors).path.startswith("spec.podTemplateOverrides")

@@ -12,7 +12,13 @@ from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import stored
 from trainyard.render.result import RenderContext
 
-__all__ = ["check_changes", "equal_except_suspend", "immutable_changes", "leaves_objects"]
+__all__ = [
+    "check_changes",
+    "equal_except_suspend",
+    "immutable_changes",
+    "leaves_objects",
+    "waits_in_queue",
+]
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
     "podSpecOverrides": ("PodSpecOverrides", lambda spec: spec.pod_spec_overrides),
@@ -33,9 +39,23 @@ def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
     spec, before = train_job.spec, old.spec
     if spec is None or before is None or train_job.metadata.name != old.metadata.name:
         return False
-    if _is_queued(train_job) and not _is_queued(old):
+    if _joins_queue(train_job, old):
         return False
     return (spec.suspend or not before.suspend) and equal_except_suspend(spec, before)
+
+
+def _joins_queue(train_job: TrainJob, old: TrainJob) -> bool:
+    """Return whether an update adds a job to a queue of Kueue."""
+    return _is_queued(train_job) and not _is_queued(old)
+
+
+def waits_in_queue(train_job: TrainJob, old: TrainJob) -> bool:
+    """Return whether a job in a queue of Kueue is suspended after an update.
+
+    Kueue removes its overrides from a job that it evicts, and frees the quota only then. Errors that the stored job
+    has already therefore do not reject such an update; they reject the job when it resumes.
+    """
+    return train_job.spec is not None and train_job.spec.suspend and _is_queued(train_job) and _is_queued(old)
 
 
 def _is_queued(train_job: TrainJob) -> bool:
