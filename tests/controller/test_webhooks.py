@@ -142,6 +142,21 @@ async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_rejecte
             assert (await server.review(VALIDATE_PREFIX + kind, bad))["allowed"]
 
 
+async def test_a_job_that_gets_the_label_of_kueue_is_validated(api: FakeApi) -> None:
+    body = runtime()
+    body["spec"]["mlPolicy"] = {"torch": {"elasticPolicy": {"minNodes": 1, "maxNodes": 4}}}
+    api.put(CLUSTER_RUNTIMES, body)
+    free = train_job(suspend=True, trainer={"image": "i"})
+    queued = {**free, "metadata": {**free["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}}
+    finalized = {**queued, "metadata": {**queued["metadata"], "finalizers": ["a.io/b"]}}
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, queued, free)
+        assert (await server.review(VALIDATE, finalized, queued))["allowed"]
+        assert (await server.review(VALIDATE, free, queued))["allowed"]
+    assert not answer["allowed"]
+    assert "Kueue counts" in answer["status"]["message"]
+
+
 async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi) -> None:
     old = suspended_with_snapshot(api)
     new = {**old, "spec": {**old["spec"], "suspend": False}}

@@ -25,7 +25,7 @@ from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
-from trainyard.render.immutability import leaves_objects
+from trainyard.render.immutability import joins_queue, leaves_objects
 from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
 __all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
@@ -90,7 +90,7 @@ class Admission:
         body, old = _with_namespace(request["object"], request), request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
-        if old is not None and body.get("spec") == old.get("spec"):
+        if old is not None and body.get("spec") == old.get("spec") and not joins_queue(body, old):
             return await self._with_policies(request, body, Verdict())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
