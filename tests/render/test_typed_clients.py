@@ -154,7 +154,15 @@ def test_a_deliberate_removal_removes(sent: Body) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"spec": None}, {"spec": 1}, {"metadata": 1, "spec": {"podTemplateOverrides": 3}}]
+    "body",
+    [
+        {},
+        {"spec": None},
+        {"spec": 1},
+        {"metadata": 1, "spec": {"podTemplateOverrides": 3}},
+        {"metadata": {"annotations": 1}, "spec": {}},
+        {"spec": {**job()["spec"], "podTemplateOverrides": [{"metadata": {"labels": 1}}]}},
+    ],
 )
 def test_malformed_objects_are_left_to_the_schema(body: Body) -> None:
     old = job(runtimePatches=[PATCH])

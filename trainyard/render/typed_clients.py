@@ -42,7 +42,7 @@ class _Client:
 
 
 _CLIENTS: Final = (
-    _Client("2.1", "podTemplateOverrides", lambda entry: _POD_SET_LABEL in (_at(entry, "metadata", "labels") or {})),
+    _Client("2.1", "podTemplateOverrides", lambda entry: _at(entry, "metadata", "labels", _POD_SET_LABEL) is not None),
     _Client("2.3", "runtimePatches", lambda entry: str(entry.get("manager")).startswith(_KUEUE_MANAGERS)),
 )
 
@@ -57,7 +57,7 @@ def normalized_runtime(runtime: Body, old: Mapping[str, Any] | None) -> Body:
 
     The spec of a released version is stored as it was released, because its annotation has the hash.
     """
-    if RELEASED_ANNOTATION not in (_at(runtime, "metadata", "annotations") or {}):
+    if _at(runtime, "metadata", "annotations", RELEASED_ANNOTATION) is None:
         return _normalized(RUNTIME_SPEC, runtime, old)
     spec, before = runtime.get("spec"), _at(old, "spec")
     same = before is not None and spec != before and comparable(RUNTIME_SPEC, spec) == comparable(RUNTIME_SPEC, before)
