@@ -189,9 +189,15 @@ def small_runtime() -> Body:
     return body
 
 
-async def test_a_job_that_kueue_admitted_for_a_smaller_runtime_is_not_resumed(api: FakeApi) -> None:
+@pytest.mark.parametrize(
+    ("now", "why"), [(small_runtime(), "was changed after the job was created"), (None, "does not exist any more")]
+)
+async def test_a_job_with_a_runtime_that_kueue_counts_differently_is_not_resumed(
+    api: FakeApi, now: Body | None, why: str
+) -> None:
     old = suspended_with_snapshot(api)
-    api.put(CLUSTER_RUNTIMES, small_runtime())
+    if now is not None:
+        api.put(CLUSTER_RUNTIMES, now)
     new = {**old, "spec": {**old["spec"], "suspend": False}}
     async with serving(api) as server:
         assert (await server.review(VALIDATE, new, old))["allowed"]
@@ -199,7 +205,7 @@ async def test_a_job_that_kueue_admitted_for_a_smaller_runtime_is_not_resumed(ap
             body["metadata"] = {**body["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}
         answer = await server.review(VALIDATE, new, old)
     assert not answer["allowed"]
-    assert "was changed after the job was created" in answer["status"]["message"]
+    assert why in answer["status"]["message"]
 
 
 async def test_runtime_patches_get_the_time_they_changed(api: FakeApi) -> None:

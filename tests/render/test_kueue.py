@@ -217,14 +217,15 @@ def test_the_list_of_fields_that_kueue_does_not_know_is_complete() -> None:
 
 def test_a_runtime_that_was_changed_since_is_compared_because_kueue_counts_it() -> None:
     large, small = (torch(trainer(containers=[container(resources=requests)])) for requests in (GPUS, {}))
-    finding = only(verdict(queued(), large, stored_runtime=small).errors)
+    finding = only(verdict(queued(), large, from_snapshot=True, stored_runtime=small).errors)
     assert (finding.path, "was changed after" in finding.message) == ("spec.runtimeRef", True)
     assert "nvidia.com/gpu 8" in finding.message
-    assert verdict(queued(), large, stored_runtime=large).allowed
+    assert verdict(queued(), large, from_snapshot=True, stored_runtime=large).allowed
     invalid = torch(trainer(replicas=2))
-    assert "invalid" in only(verdict(queued(), large, stored_runtime=invalid).errors).message
+    assert "invalid" in only(verdict(queued(), large, from_snapshot=True, stored_runtime=invalid).errors).message
+    assert "does not exist" in only(verdict(queued(), large, from_snapshot=True).errors).message
     free = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}}})
-    assert verdict(free, large, stored_runtime=small).allowed
+    assert verdict(free, large, from_snapshot=True, stored_runtime=small).allowed
 
 
 def test_kueue_can_evict_a_job_that_an_earlier_version_accepted() -> None:

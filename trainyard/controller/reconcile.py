@@ -259,7 +259,7 @@ class Reconciler:
             missing = f"{kind} {name!r} does not exist{where}"
             return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
         if snapshot:
-            context = replace(context, stored_runtime=self._cache.runtime(job))
+            context = replace(context, from_snapshot=True, stored_runtime=self._cache.runtime(job))
         job_set: Object | None = None
         if build is Build.RESUME and observed.job_set is not None:
             metadata = job["metadata"]

@@ -101,7 +101,7 @@ class Admission:
         leaves = before is not None and leaves_objects(train_job, before)
         runtime, kept = await self._runtime(body, None if leaves else before)
         if kept:
-            context = replace(context, stored_runtime=await self._valid_runtime(body))
+            context = replace(context, from_snapshot=True, stored_runtime=await self._valid_runtime(body))
         if before is not None and leaves:
             verdict = validate(train_job, runtime, context, old=before)
         else:

@@ -124,7 +124,7 @@ def check_kueue(job: ResolvedJob) -> Iterator[Finding]:
         if stored(job.spec).get(path.removeprefix("spec.")):
             yield Finding.warning(path, "is unknown to Kueue, which counts and places the pods without it", fix)
     errors = tuple(_charge_errors(job, job.runtime))
-    if not errors and job.context.stored_runtime is not None:
+    if not errors and job.context.from_snapshot:
         errors = tuple(_changed_errors(job, job.context.stored_runtime))
     yield from errors or _launcher_warnings(job)
 
@@ -143,12 +143,13 @@ def _charge_errors(job: ResolvedJob, runtime: Runtime) -> Iterator[Finding]:
         yield from _resource_errors(job, theirs, ours)
 
 
-def _changed_errors(job: ResolvedJob, now: Runtime) -> Iterator[Finding]:
+def _changed_errors(job: ResolvedJob, now: Runtime | None) -> Iterator[Finding]:
     """Yield differences from a runtime that was changed since: the job runs its snapshot, which Kueue does not read."""
-    name = f'{now.kind} "{now.metadata.name}"'
+    name = f'{job.runtime.kind} "{job.runtime.metadata.name}"'
     fix = f"change it back, or delete the TrainJob and create it again, {_QUEUE_FIX}"
-    if runtime_errors(now):
-        yield Finding("spec.runtimeRef", f"{name} is invalid now, and Kueue counts the pods of it", fix)
+    if now is None or runtime_errors(now):
+        state = "does not exist any more" if now is None else "is invalid now"
+        yield Finding("spec.runtimeRef", f"{name} {state}, so Kueue cannot count the pods", fix)
         return
     for error in _charge_errors(job, now):
         message = f"{name} was changed after the job was created, which runs the earlier one: {error.message}"

@@ -60,8 +60,10 @@ class RenderContext:
         Feature gates of JobSet that are declared as enabled.
     status_server
         Server for progress reports; None: not installed.
+    from_snapshot
+        Whether the TrainJob is rendered from the snapshot of its runtime.
     stored_runtime
-        The runtime as it is stored now, where the TrainJob is rendered from a snapshot; None: it is the same.
+        The runtime as it is stored now, if ``from_snapshot``; None: it is missing or does not match its schema.
     """
 
     default_queue: str | None = None
@@ -74,6 +76,7 @@ class RenderContext:
     coscheduling_scheduler: str | None = None
     job_set_gates: frozenset[str] = frozenset()
     status_server: StatusServer | None = None
+    from_snapshot: bool = False
     stored_runtime: Runtime | None = field(default=None, repr=False)
 
 
