@@ -57,9 +57,11 @@ def normalized_runtime(runtime: Body, old: Mapping[str, Any] | None) -> Body:
 
     The spec of a released version is stored as it was released, because its annotation has the hash.
     """
-    if _at(runtime, "metadata", "annotations", RELEASED_ANNOTATION) is None:
+    released = _at(runtime, "metadata", "annotations", RELEASED_ANNOTATION)
+    if released is None:
         return _normalized(RUNTIME_SPEC, runtime, old)
-    spec, before = runtime.get("spec"), _at(old, "spec")
+    kept = _at(old, "metadata", "annotations", RELEASED_ANNOTATION) == released
+    spec, before = runtime.get("spec"), _at(old, "spec") if kept else None
     same = before is not None and spec != before and comparable(RUNTIME_SPEC, spec) == comparable(RUNTIME_SPEC, before)
     return {**runtime, "spec": before} if same else runtime
 
