@@ -241,3 +241,17 @@ def test_kueue_can_evict_a_job_that_an_earlier_version_accepted() -> None:
     assert only(verdict(queued(podTemplateOverrides=[own]), of, old=with_own).errors).path == "spec.runtimeRef"
     worse = queued(suspend=True, podTemplateOverrides=[{**own, "targetJobs": [{"name": "absent"}]}])
     assert only(verdict(worse, of, old=without).errors).path.startswith("spec.podTemplateOverrides")
+
+
+def test_a_patch_does_not_select_other_nodes_than_kueue_charges() -> None:
+    def assigned(pool: str) -> Any:
+        metadata = {"labels": {"kueue.x-k8s.io/podset": "node"}}
+        own = {"targetJobs": [{"name": "node"}], "metadata": metadata, "spec": {"nodeSelector": {"pool": pool}}}
+        patches = [patch(pod_patch(nodeSelector={"pool": "h100", "rack": "1"}))]
+        return queued(suspend=True, podTemplateOverrides=[own], runtimePatches=patches)
+
+    waiting = queued(suspend=True, runtimePatches=[patch(pod_patch(nodeSelector={"pool": "h100", "rack": "1"}))])
+    finding = only(verdict(assigned("t4"), torch(), old=waiting).errors)
+    assert finding.path == "spec.runtimePatches"
+    assert "pool=h100, but Kueue admitted it for pool=t4" in finding.message
+    assert verdict(assigned("h100"), torch(), old=waiting).allowed

@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from trainyard import quantity
 from trainyard.api import Body, Runtime, TrainJobSpec
-from trainyard.api.constants import ANCESTOR_CONTAINERS, ANCESTOR_LABEL, CONTAINER_NODE, KUEUE_QUEUE_LABEL, TRAINER
+from trainyard.api.constants import (
+    ANCESTOR_CONTAINERS,
+    ANCESTOR_LABEL,
+    CONTAINER_NODE,
+    KUEUE_POD_SET_LABEL,
+    KUEUE_QUEUE_LABEL,
+    TRAINER,
+)
 from trainyard.checks.finding import Finding
 from trainyard.render.job_changes import merge_changes
 from trainyard.render.overrides import pod_template_overrides
@@ -123,7 +130,7 @@ def check_kueue(job: ResolvedJob) -> Iterator[Finding]:
     for path, fix in IGNORED.items():
         if stored(job.spec).get(path.removeprefix("spec.")):
             yield Finding.warning(path, "is unknown to Kueue, which counts and places the pods without it", fix)
-    errors = tuple(_charge_errors(job, job.runtime))
+    errors = (*_charge_errors(job, job.runtime), *_placement_errors(job))
     if not errors and job.context.from_snapshot:
         errors = tuple(_changed_errors(job, job.context.stored_runtime))
     yield from errors or _launcher_warnings(job)
@@ -272,6 +279,20 @@ def _resource_errors(job: ResolvedJob, counted: CountedPodSet, rendered: Counted
     else:
         fix = "name the same resources as the runtime, with requests and limits"
     yield Finding("spec.trainer.resourcesPerNode", message, f"{fix}, {_QUEUE_FIX}")
+
+
+def _placement_errors(job: ResolvedJob) -> Iterator[Finding]:
+    """Yield node labels that patches select instead of those for which Kueue charges its flavor."""
+    for change in pod_template_overrides(job.spec):
+        pod_set, template = job.pod_set(change.job), change.template.get("spec", {}).get("template", {})
+        if pod_set is None or KUEUE_POD_SET_LABEL not in template.get("metadata", {}).get("labels", {}):
+            continue
+        selected = pod_set.pod.get("nodeSelector", {})
+        for label, value in change.pod.get("nodeSelector", {}).items():
+            if selected.get(label) != value:
+                message = f'replicatedJob "{change.job}" selects {label}={selected.get(label)}, but Kueue admitted'
+                fix = "select nodes in podTemplateOverrides, which Kueue reads"
+                yield Finding("spec.runtimePatches", f"{message} it for {label}={value}", fix)
 
 
 def _launcher_warnings(job: ResolvedJob) -> Iterator[Finding]:
