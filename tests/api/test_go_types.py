@@ -41,6 +41,8 @@ def trainer(**fields: Any) -> dict[str, Any]:
         (POD, {"overhead": {"cpu": "0.25"}}, {"overhead": {"cpu": "250m"}}),
         ("trainer.RuntimePatch", {"time": "2026-01-01T01:00:00.5+02:00"}, {"time": "2025-12-31T23:00:00Z"}),
         ("trainer.RuntimePatch", {"time": "yesterday"}, {"time": "yesterday"}),
+        ("trainer.RuntimePatch", {"time": "2026-W01-1T00:00:00Z"}, {"time": "2026-W01-1T00:00:00Z"}),
+        ("trainer.RuntimePatch", {"time": "2026-01-01T00:00:00+00:00:30"}, {"time": "2026-01-01T00:00:00+00:00:30"}),
         ("jobset.ReplicatedJob", {"name": "", "replicas": 0, "dependsOn": []}, {"name": "", "replicas": 0}),
     ],
 )

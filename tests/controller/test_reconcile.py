@@ -191,6 +191,20 @@ async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> No
     assert conditions(api) == {"Suspended": ("False", "Resumed")}
 
 
+async def test_a_job_whose_pods_kueue_counts_of_a_changed_runtime_is_not_resumed(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    body = train_job(suspend=True)
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
+    api.put(TRAIN_JOBS, body)
+    smaller = json.loads(json.dumps(runtime()).replace('"nvidia.com/gpu": 8', '"nvidia.com/gpu": 1'))
+    async with controller(api) as process:
+        await process.settle()
+        api.put(CLUSTER_RUNTIMES, smaller)
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await process.settle()
+    assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "reason"), [("Completed", "Complete", "AllJobsCompleted"), ("Failed", "Failed", "FailedJobs")]
 )

@@ -142,7 +142,29 @@ async def test_updates_that_leave_the_spec_alone_and_deletions_are_never_rejecte
             assert (await server.review(VALIDATE_PREFIX + kind, bad))["allowed"]
 
 
+async def test_a_job_that_gets_the_label_of_kueue_is_validated(api: FakeApi) -> None:
+    body = runtime()
+    body["spec"]["mlPolicy"] = {"torch": {"elasticPolicy": {"minNodes": 1, "maxNodes": 4}}}
+    api.put(CLUSTER_RUNTIMES, body)
+    free = train_job(suspend=True, trainer={"image": "i"})
+    queued = {**free, "metadata": {**free["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}}
+    finalized = {**queued, "metadata": {**queued["metadata"], "finalizers": ["a.io/b"]}}
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, queued, free)
+        assert (await server.review(VALIDATE, finalized, queued))["allowed"]
+        assert (await server.review(VALIDATE, free, queued))["allowed"]
+    assert not answer["allowed"]
+    assert "Kueue counts" in answer["status"]["message"]
+
+
 async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi) -> None:
+    old = suspended_with_snapshot(api)
+    new = {**old, "spec": {**old["spec"], "suspend": False}}
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, new, old))["allowed"]
+
+
+def suspended_with_snapshot(api: FakeApi) -> Body:
     old = train_job(suspend=True)
     old["metadata"]["uid"] = "u1"
     owner = {
@@ -157,9 +179,33 @@ async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi
         CONFIG_MAPS,
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": json.dumps(runtime())}},
     )
+    return old
+
+
+def small_runtime() -> Body:
+    body = runtime()
+    pod = body["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    del pod["containers"][0]["resources"]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("now", "why"), [(small_runtime(), "was changed after the job was created"), (None, "does not exist any more")]
+)
+async def test_a_job_with_a_runtime_that_kueue_counts_differently_is_not_resumed(
+    api: FakeApi, now: Body | None, why: str
+) -> None:
+    old = suspended_with_snapshot(api)
+    if now is not None:
+        api.put(CLUSTER_RUNTIMES, now)
     new = {**old, "spec": {**old["spec"], "suspend": False}}
     async with serving(api) as server:
         assert (await server.review(VALIDATE, new, old))["allowed"]
+        for body in (old, new):
+            body["metadata"] = {**body["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+        answer = await server.review(VALIDATE, new, old)
+    assert not answer["allowed"]
+    assert why in answer["status"]["message"]
 
 
 async def test_runtime_patches_get_the_time_they_changed(api: FakeApi) -> None:

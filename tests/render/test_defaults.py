@@ -113,6 +113,12 @@ def test_a_word_sent_again_means_what_is_stored(kept: Any) -> None:
     assert processes("auto", sized({"limits": {"nvidia.com/gpu": 8}}), old=stored) == kept
 
 
+@pytest.mark.parametrize("text", ["8", "08", "auto", "gpu"])
+def test_text_that_is_stored_is_kept_because_the_field_is_immutable(text: str) -> None:
+    body = {"spec": {"trainer": {"numProcPerNode": text}}}
+    assert defaulted(body, body, NOW) == body
+
+
 def test_a_word_in_a_trainer_that_was_not_there_is_counted() -> None:
     assert processes("auto", sized(GPUS), old={"spec": {"suspend": True}}) == 4
 

@@ -25,6 +25,7 @@ from tests.render.launched import launched, launcher, node
 from trainyard.api import TrainJob
 from trainyard.api.upstream_versions import RELEASES, TRAIN_JOB
 from trainyard.api.upstream_versions import runtime as runtime_fields
+from trainyard.render import RenderContext, Verdict, admit
 from trainyard.render.kueue import IGNORED, IGNORED_POLICIES
 
 GATE = {"name": "kueue.x-k8s.io/topology"}
@@ -212,3 +213,45 @@ def test_the_list_of_fields_that_kueue_does_not_know_is_complete() -> None:
         if any(releases) and not releases[known]
     }
     assert policies == IGNORED_POLICIES
+
+
+def test_a_runtime_that_was_changed_since_is_compared_because_kueue_counts_it() -> None:
+    large, small = (torch(trainer(containers=[container(resources=requests)])) for requests in (GPUS, {}))
+    finding = only(verdict(queued(), large, from_snapshot=True, stored_runtime=small).errors)
+    assert (finding.path, "was changed after" in finding.message) == ("spec.runtimeRef", True)
+    assert "nvidia.com/gpu 8" in finding.message
+    assert verdict(queued(), large, from_snapshot=True, stored_runtime=large).allowed
+    invalid = torch(trainer(replicas=2))
+    assert "invalid" in only(verdict(queued(), large, from_snapshot=True, stored_runtime=invalid).errors).message
+    assert "does not exist" in only(verdict(queued(), large, from_snapshot=True).errors).message
+    free = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}}})
+    assert verdict(free, large, from_snapshot=True, stored_runtime=small).allowed
+
+
+def test_kueue_can_evict_a_job_that_an_earlier_version_accepted() -> None:
+    own = {
+        "targetJobs": [{"name": "node"}],
+        "metadata": {"labels": {"kueue.x-k8s.io/podset": "node"}},
+        "spec": {"nodeSelector": {"pool": "a"}},
+    }
+    of = launched(nodes=4)
+    with_own, without = queued(suspend=True, podTemplateOverrides=[own]), queued(suspend=True)
+    assert admit(without, of, RenderContext(), old=with_own) == (Verdict(), ())
+    assert admit(with_own, of, RenderContext(), old=without) == (Verdict(), ())
+    assert only(verdict(queued(podTemplateOverrides=[own]), of, old=with_own).errors).path == "spec.runtimeRef"
+    worse = queued(suspend=True, podTemplateOverrides=[{**own, "targetJobs": [{"name": "absent"}]}])
+    assert only(verdict(worse, of, old=without).errors).path.startswith("spec.podTemplateOverrides")
+
+
+def test_a_patch_does_not_select_other_nodes_than_kueue_charges() -> None:
+    def assigned(pool: str) -> Any:
+        metadata = {"labels": {"kueue.x-k8s.io/podset": "node"}}
+        own = {"targetJobs": [{"name": "node"}], "metadata": metadata, "spec": {"nodeSelector": {"pool": pool}}}
+        patches = [patch(pod_patch(nodeSelector={"pool": "h100", "rack": "1"}))]
+        return queued(suspend=True, podTemplateOverrides=[own], runtimePatches=patches)
+
+    waiting = queued(suspend=True, runtimePatches=[patch(pod_patch(nodeSelector={"pool": "h100", "rack": "1"}))])
+    finding = only(verdict(assigned("t4"), torch(), old=waiting).errors)
+    assert finding.path == "spec.runtimePatches"
+    assert "pool=h100, but Kueue admitted it for pool=t4" in finding.message
+    assert verdict(assigned("h100"), torch(), old=waiting).allowed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.render.builders import container, runtime, torch, train_job, trainer
 from trainyard.api import Body, Runtime, TrainJob
 from trainyard.render.rendered_documents import RenderedTrainJob, render_documents
-from trainyard.render.submission import read_runtime
+from trainyard.render.submission import _Paths, read_runtime
 
 
 def document(body: TrainJob | Runtime) -> Body:
@@ -116,3 +117,30 @@ def test_what_jobsets_schema_keeps_cannot_change_in_a_stored_runtime() -> None:
     first = read_runtime(document(one))
     (error,) = read_runtime(document(other), first.runtime).errors
     assert (error.path, error.message) == ("spec.template.spec.network", "Value is immutable")
+
+
+@pytest.mark.parametrize(
+    ("path", "yielded"),
+    [
+        ("metadata", False),
+        ("metadata.labels", False),
+        ("metadata.labels[a]", False),
+        ("metadata.labels[a].b", False),
+        ("metadata.label", True),
+        ("metadata.labels[ab]", True),
+        ("metadata.labels2", True),
+        ("spec", True),
+    ],
+)
+def test_fields_with_a_finding_get_no_second_one(path: str, yielded: bool) -> None:
+    assert _Paths(["metadata.labels[a]", "spec2.a", "metadata-a"]).related_to(path) is not yielded
+
+
+def test_many_errors_take_no_time_that_grows_with_their_square() -> None:
+    many = {f"not valid {index}": "" for index in range(6_000)}
+    body = document(torch())
+    body["metadata"]["labels"] = many
+    body["spec"]["template"]["metadata"] = {"labels": many}
+    started = time.process_time()
+    assert len(read_runtime(body).errors) == 2 * len(many)
+    assert time.process_time() - started < 5

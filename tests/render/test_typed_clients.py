@@ -81,6 +81,16 @@ def test_released_runtimes_are_stored_as_they_were_released() -> None:
         assert normalized_runtime(body, None) == body
 
 
+def test_a_draft_that_is_released_is_stored_as_it_was_released() -> None:
+    draft = next(body for body in cases() if body["kind"] in MODELS and normalized_runtime(body, None) != body)
+    stored = normalized_runtime(draft, None)
+    released = {**draft, "metadata": {**draft["metadata"], "annotations": {"trainyard.dev/released": "hash"}}}
+    assert normalized_runtime(released, stored) == released
+    assert normalized_runtime({**released, "spec": stored["spec"]}, released) == released
+    next_version = {**stored, "metadata": {**draft["metadata"], "annotations": {"trainyard.dev/released": "other"}}}
+    assert normalized_runtime(next_version, released) == next_version
+
+
 def test_a_job_stored_before_is_not_changed_by_an_update() -> None:
     old = job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 8, "cpu": "1000m"}}, "args": [], "env": []})
     new = job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": "8", "cpu": "1"}}})
@@ -154,7 +164,15 @@ def test_a_deliberate_removal_removes(sent: Body) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"spec": None}, {"spec": 1}, {"metadata": 1, "spec": {"podTemplateOverrides": 3}}]
+    "body",
+    [
+        {},
+        {"spec": None},
+        {"spec": 1},
+        {"metadata": 1, "spec": {"podTemplateOverrides": 3}},
+        {"metadata": {"annotations": 1}, "spec": {}},
+        {"spec": {**job()["spec"], "podTemplateOverrides": [{"metadata": {"labels": 1}}]}},
+    ],
 )
 def test_malformed_objects_are_left_to_the_schema(body: Body) -> None:
     old = job(runtimePatches=[PATCH])

@@ -25,6 +25,7 @@ __all__ = [
     "JOB_SET_API_VERSION",
     "JOB_SET_MISSING_MESSAGE",
     "JOB_SET_MISSING_REASON",
+    "KUEUE_POD_SET_LABEL",
     "KUEUE_QUEUE_LABEL",
     "MANAGED_BY_TRAINER",
     "MODEL_INITIALIZER",
@@ -71,6 +72,8 @@ TRAINING_RUNTIME: Final = "TrainingRuntime"
 CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
 MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+KUEUE_POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
+"""Label of pods that Kueue admitted, and so of the overrides that it adds to a TrainJob."""
 KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 FIELD_MANAGER: Final = "trainer"
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard import quantity
+from trainyard.api.date_time import is_date_time
 from trainyard.api.go_quantity import canonical
 from trainyard.api.kubernetes_model import Body
 
@@ -226,7 +227,7 @@ def _amount(value: Any) -> Any:
 
 def _time(value: Any) -> Any:
     """Return a time in UTC with seconds, as metav1.Time; what is not an RFC 3339 time is returned unchanged."""
-    if not isinstance(value, str) or len(value) < len("2006-01-02T15:04:05Z") or value[10] != "T":
+    if not isinstance(value, str) or not is_date_time(value) or value[10] != "T":
         return value
     try:
         time = datetime.datetime.fromisoformat(value)

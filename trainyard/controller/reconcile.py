@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainyard.api import Runtime, TrainJob, parse
 from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
@@ -258,6 +258,8 @@ class Reconciler:
             where = f" in namespace {job['metadata']['namespace']}" if kind == TRAINING_RUNTIME else ""
             missing = f"{kind} {name!r} does not exist{where}"
             return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
+        if snapshot:
+            context = replace(context, from_snapshot=True, stored_runtime=self._cache.runtime(job))
         job_set: Object | None = None
         if build is Build.RESUME and observed.job_set is not None:
             metadata = job["metadata"]

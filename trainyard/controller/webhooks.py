@@ -7,6 +7,7 @@ import datetime
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -24,7 +25,7 @@ from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
-from trainyard.render.immutability import leaves_objects
+from trainyard.render.immutability import joins_queue, leaves_objects
 from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
 __all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
@@ -89,7 +90,7 @@ class Admission:
         body, old = _with_namespace(request["object"], request), request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
-        if old is not None and body.get("spec") == old.get("spec"):
+        if old is not None and body.get("spec") == old.get("spec") and not joins_queue(body, old):
             return await self._with_policies(request, body, Verdict())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
@@ -98,17 +99,19 @@ class Admission:
         context = self._cache.context(body)
         rendered: tuple[Object, ...] = ()
         leaves = before is not None and leaves_objects(train_job, before)
-        runtime = await self._runtime(body, None if leaves else before)
+        runtime, kept = await self._runtime(body, None if leaves else before)
+        if kept:
+            context = replace(context, from_snapshot=True, stored_runtime=await self._valid_runtime(body))
         if before is not None and leaves:
             verdict = validate(train_job, runtime, context, old=before)
         else:
             verdict, rendered = admit(train_job, runtime, context, old=before)
         return await self._with_policies(request, body, verdict, runtime, rendered)
 
-    async def _runtime(self, body: Object, before: TrainJob | None) -> Runtime | None:
-        """Return the runtime of a TrainJob: that of its snapshot, if any."""
+    async def _runtime(self, body: Object, before: TrainJob | None) -> tuple[Runtime | None, bool]:
+        """Return the runtime of a TrainJob, and whether it is that of its snapshot."""
         kept = await stored_runtime(self._client, before) if before is not None else None
-        return kept if kept is not None else await self._cache.find_runtime(body)
+        return (kept, True) if kept is not None else (await self._cache.find_runtime(body), False)
 
     async def _with_policies(
         self,

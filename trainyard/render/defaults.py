@@ -86,10 +86,13 @@ def _runtime_resources(runtime: Runtime) -> Body:
 def _with_process_count(trainer: Body, stored: Body, runtime: Runtime | None) -> Body:
     """Replace a word or a quoted number with a number.
 
-    On an update, a word resolves to the stored number, so that applying the same manifest again changes nothing. auto
-    without a runtime is removed: it is the default of an unset number.
+    On an update, a word resolves to the stored number, so that applying the same manifest again changes nothing. Text
+    that is stored, by Kubeflow Trainer before v2.2, is kept: the field is immutable. auto without a runtime is removed:
+    it is the default of an unset number.
     """
     given = trainer[_FIELD]
+    if given == stored.get(_FIELD):
+        return trainer
     if given in _WORDS and stored:
         count = stored.get(_FIELD)
     elif given == _AUTO and runtime is None:

@@ -12,7 +12,14 @@ from trainyard.checks.finding import Finding
 from trainyard.render.pod_editing import stored
 from trainyard.render.result import RenderContext
 
-__all__ = ["check_changes", "equal_except_suspend", "immutable_changes", "leaves_objects"]
+__all__ = [
+    "check_changes",
+    "equal_except_suspend",
+    "immutable_changes",
+    "joins_queue",
+    "leaves_objects",
+    "waits_in_queue",
+]
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
     "podSpecOverrides": ("PodSpecOverrides", lambda spec: spec.pod_spec_overrides),
@@ -33,13 +40,28 @@ def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
     spec, before = train_job.spec, old.spec
     if spec is None or before is None or train_job.metadata.name != old.metadata.name:
         return False
-    if _is_queued(train_job) and not _is_queued(old):
+    if _is_queued(train_job.metadata.labels) and not _is_queued(old.metadata.labels):
         return False
     return (spec.suspend or not before.suspend) and equal_except_suspend(spec, before)
 
 
-def _is_queued(train_job: TrainJob) -> bool:
-    return bool((train_job.metadata.labels or {}).get(KUEUE_QUEUE_LABEL))
+def joins_queue(train_job: Body, old: Body) -> bool:
+    """Return whether an update adds a job to a queue of Kueue."""
+    return _is_queued(train_job["metadata"].get("labels")) and not _is_queued(old["metadata"].get("labels"))
+
+
+def waits_in_queue(train_job: TrainJob, old: TrainJob) -> bool:
+    """Return whether a job in a queue of Kueue is suspended after an update.
+
+    Kueue removes its overrides from a job that it evicts, and frees the quota only then. Errors that the stored job
+    has already therefore do not reject such an update; they reject the job when it resumes.
+    """
+    suspended = train_job.spec is not None and train_job.spec.suspend
+    return suspended and _is_queued(train_job.metadata.labels) and _is_queued(old.metadata.labels)
+
+
+def _is_queued(labels: Mapping[str, str] | None) -> bool:
+    return bool((labels or {}).get(KUEUE_QUEUE_LABEL))
 
 
 def equal_except_suspend(spec: TrainJobSpec, before: TrainJobSpec) -> bool:

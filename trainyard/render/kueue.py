@@ -10,12 +10,19 @@ quota, or be evicted because its pods never become ready.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard import quantity
 from trainyard.api import Body, Runtime, TrainJobSpec
-from trainyard.api.constants import ANCESTOR_CONTAINERS, ANCESTOR_LABEL, CONTAINER_NODE, KUEUE_QUEUE_LABEL, TRAINER
+from trainyard.api.constants import (
+    ANCESTOR_CONTAINERS,
+    ANCESTOR_LABEL,
+    CONTAINER_NODE,
+    KUEUE_POD_SET_LABEL,
+    KUEUE_QUEUE_LABEL,
+    TRAINER,
+)
 from trainyard.checks.finding import Finding
 from trainyard.render.job_changes import merge_changes
 from trainyard.render.overrides import pod_template_overrides
@@ -23,6 +30,7 @@ from trainyard.render.pod_editing import copied, stored
 from trainyard.render.pod_resources import Amounts, pod_requests
 from trainyard.render.pod_set import LAUNCHER, PodSet
 from trainyard.render.resolved_job import ResolvedJob
+from trainyard.render.runtime_admission import runtime_errors
 from trainyard.render.template import template_of
 
 __all__ = [
@@ -122,17 +130,37 @@ def check_kueue(job: ResolvedJob) -> Iterator[Finding]:
     for path, fix in IGNORED.items():
         if stored(job.spec).get(path.removeprefix("spec.")):
             yield Finding.warning(path, "is unknown to Kueue, which counts and places the pods without it", fix)
-    if error := counting_error(job.runtime):
+    errors = (*_charge_errors(job, job.runtime), *_placement_errors(job))
+    if not errors and job.context.from_snapshot:
+        errors = tuple(_changed_errors(job, job.context.stored_runtime))
+    yield from errors or _launcher_warnings(job)
+
+
+def _charge_errors(job: ResolvedJob, runtime: Runtime) -> Iterator[Finding]:
+    """Yield differences between the pods that run and those that Kueue counts of a runtime."""
+    if error := counting_error(runtime):
         yield Finding("spec.runtimeRef", error, f"use a runtime with OpenMPI, {_QUEUE_FIX}")
         return
-    counted = counted_pod_sets(job.spec, job.runtime)
+    counted = counted_pod_sets(job.spec, runtime)
     rendered = tuple(_counted(pod_set) for pod_set in job.pod_sets)
     if [_size(pod_set) for pod_set in counted] != [_size(pod_set) for pod_set in rendered]:
         yield _count_error(job, counted, rendered)
         return
     for theirs, ours in zip(counted, rendered, strict=True):
         yield from _resource_errors(job, theirs, ours)
-    yield from _launcher_warnings(job)
+
+
+def _changed_errors(job: ResolvedJob, now: Runtime | None) -> Iterator[Finding]:
+    """Yield differences from a runtime that was changed since: the job runs its snapshot, which Kueue does not read."""
+    name = f'{job.runtime.kind} "{job.runtime.metadata.name}"'
+    fix = f"change it back, or delete the TrainJob and create it again, {_QUEUE_FIX}"
+    if now is None or runtime_errors(now):
+        state = "does not exist any more" if now is None else "is invalid now"
+        yield Finding("spec.runtimeRef", f"{name} {state}, so Kueue cannot count the pods", fix)
+        return
+    for error in _charge_errors(job, now):
+        message = f"{name} was changed after the job was created, which runs the earlier one: {error.message}"
+        yield replace(error, path="spec.runtimeRef", message=message, fix=fix)
 
 
 def _merged_jobs(spec: TrainJobSpec, runtime: Runtime) -> list[Body]:
@@ -251,6 +279,20 @@ def _resource_errors(job: ResolvedJob, counted: CountedPodSet, rendered: Counted
     else:
         fix = "name the same resources as the runtime, with requests and limits"
     yield Finding("spec.trainer.resourcesPerNode", message, f"{fix}, {_QUEUE_FIX}")
+
+
+def _placement_errors(job: ResolvedJob) -> Iterator[Finding]:
+    """Yield node labels that patches select instead of those for which Kueue charges its flavor."""
+    for change in pod_template_overrides(job.spec):
+        pod_set, template = job.pod_set(change.job), change.template.get("spec", {}).get("template", {})
+        if pod_set is None or KUEUE_POD_SET_LABEL not in template.get("metadata", {}).get("labels", {}):
+            continue
+        selected = pod_set.pod.get("nodeSelector", {})
+        for label, value in change.pod.get("nodeSelector", {}).items():
+            if selected.get(label) != value:
+                message = f'replicatedJob "{change.job}" selects {label}={selected.get(label)}, but Kueue admitted'
+                fix = "select nodes in podTemplateOverrides, which Kueue reads"
+                yield Finding("spec.runtimePatches", f"{message} it for {label}={value}", fix)
 
 
 def _launcher_warnings(job: ResolvedJob) -> Iterator[Finding]:

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from trainyard.api import Body, Runtime, TrainJob, TrainJobSpec
 from trainyard.api.constants import GROUP, MANAGED_BY_TRAINER
 from trainyard.checks.finding import Finding, Severity
-from trainyard.render.immutability import check_changes, equal_except_suspend, immutable_changes, leaves_objects
+from trainyard.render.immutability import (
+    check_changes,
+    equal_except_suspend,
+    immutable_changes,
+    leaves_objects,
+    waits_in_queue,
+)
 from trainyard.render.initializers import apply_initializers
 from trainyard.render.job_set_builder import JobSetBuilder
 from trainyard.render.overrides import pod_spec_overrides, pod_template_overrides
@@ -71,7 +77,7 @@ def validate(
     """Return the verdict of admission for a TrainJob.
 
     Everything that :func:`render` rejects is an error, except for an update that requires no rendering: it changes only
-    metadata, or suspends the job.
+    metadata, or suspends the job. A suspended job of Kueue may keep the errors that it has.
 
     Parameters
     ----------
@@ -96,7 +102,11 @@ def validate(
         return Verdict(outcome.errors, outcome.warnings)
     changes = tuple(check_changes(train_job, old, context))
     immutable = tuple(_immutable_changes(outcome.job, old)) if outcome.job is not None and not changes else ()
-    return Verdict((*changes, *outcome.errors), (*outcome.warnings, *immutable))
+    errors = outcome.errors
+    if errors and waits_in_queue(train_job, old):
+        known = _resolve(old, runtime, context).errors
+        errors = tuple(error for error in errors if error not in known)
+    return Verdict((*changes, *errors), (*outcome.warnings, *immutable))
 
 
 def admit(
@@ -123,6 +133,8 @@ def admit(
     result = render(train_job, runtime, context)
     if isinstance(result, Rendered):
         return verdict, result.objects
+    if old is not None and waits_in_queue(train_job, old):
+        return verdict, ()
     return Verdict(result.errors, verdict.warnings), ()
 
 

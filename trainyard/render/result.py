@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainyard.api import Body
+from trainyard.api import Body, Runtime
 from trainyard.checks.finding import Finding
 
 __all__ = ["COSCHEDULING_SCHEDULER", "Rejected", "RenderContext", "Rendered", "StatusServer", "Verdict"]
@@ -60,6 +60,10 @@ class RenderContext:
         Feature gates of JobSet that are declared as enabled.
     status_server
         Server for progress reports; None: not installed.
+    from_snapshot
+        Whether the TrainJob is rendered from the snapshot of its runtime.
+    stored_runtime
+        The runtime as it is stored now, if ``from_snapshot``; None: it is missing or does not match its schema.
     """
 
     default_queue: str | None = None
@@ -72,6 +76,8 @@ class RenderContext:
     coscheduling_scheduler: str | None = None
     job_set_gates: frozenset[str] = frozenset()
     status_server: StatusServer | None = None
+    from_snapshot: bool = False
+    stored_runtime: Runtime | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard.api import Body
-from trainyard.api.constants import RELEASED_ANNOTATION
+from trainyard.api.constants import KUEUE_POD_SET_LABEL, RELEASED_ANNOTATION
 from trainyard.api.go_types import JOB_SPEC, RUNTIME_SPEC, comparable, known, stored_form, with_stored_values
 from trainyard.checks.finding import Finding
 
 __all__ = ["normalized", "normalized_runtime", "with_lost_fields"]
 
-_POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 _KUEUE_MANAGERS: Final = "kueue.x-k8s.io/"
 _METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -42,7 +41,9 @@ class _Client:
 
 
 _CLIENTS: Final = (
-    _Client("2.1", "podTemplateOverrides", lambda entry: _POD_SET_LABEL in (_at(entry, "metadata", "labels") or {})),
+    _Client(
+        "2.1", "podTemplateOverrides", lambda entry: _at(entry, "metadata", "labels", KUEUE_POD_SET_LABEL) is not None
+    ),
     _Client("2.3", "runtimePatches", lambda entry: str(entry.get("manager")).startswith(_KUEUE_MANAGERS)),
 )
 
@@ -57,9 +58,11 @@ def normalized_runtime(runtime: Body, old: Mapping[str, Any] | None) -> Body:
 
     The spec of a released version is stored as it was released, because its annotation has the hash.
     """
-    if RELEASED_ANNOTATION not in (_at(runtime, "metadata", "annotations") or {}):
+    released = _at(runtime, "metadata", "annotations", RELEASED_ANNOTATION)
+    if released is None:
         return _normalized(RUNTIME_SPEC, runtime, old)
-    spec, before = runtime.get("spec"), _at(old, "spec")
+    kept = _at(old, "metadata", "annotations", RELEASED_ANNOTATION) == released
+    spec, before = runtime.get("spec"), _at(old, "spec") if kept else None
     same = before is not None and spec != before and comparable(RUNTIME_SPEC, spec) == comparable(RUNTIME_SPEC, before)
     return {**runtime, "spec": before} if same else runtime
 
