@@ -159,14 +159,14 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     Raises
     ------
     TrainyardError
-        The queue tree or the fabric is invalid, a policy rejects the node labels of Kueue's flavors, or the stack
-        installs a component with webhooks, such as Volcano, but not the trainer, whose controller issues its
+        The queue tree or the fabric is invalid, a policy rejects the node labels or tolerations of Kueue's flavors, or
+        the stack installs a component with webhooks, such as Volcano, but not the trainer, whose controller issues its
         certificate.
     """
     queues = stack_queues(settings)
     compile_fabric(settings.fabric)
     if findings := check_node_labels(settings):
-        raise TrainyardError("Kueue cannot place pods on the nodes of its flavors", findings=findings)
+        raise TrainyardError("A policy rejects the pods of Kueue's flavors", findings=findings)
     served = [each for each in declarations().values() if each.webhooks is not None]
     installed = [each.name for each in served if each.settings(settings).install is True]
     if settings.trainer.install is not True and installed:

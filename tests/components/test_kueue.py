@@ -121,3 +121,16 @@ def test_node_labels_that_a_policy_rejects_are_named_before_anything_is_declared
     label = {"h100": {**SECTION["flavors"]["h100"], "nodeLabels": {"example.com/pool": "a"}}}
     with pytest.raises(pulumi.RunError, match=r"flavors\.h100\.nodeLabels\[example\.com/pool\]"):
         record(config(flavors=label), monkeypatch)
+
+
+def test_tolerations_that_a_policy_rejects_are_named_before_anything_is_declared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "example.com/team", "value": "vision"}]
+    flavor = {"h100": {**SECTION["flavors"]["h100"], "tolerations": tolerations}}
+    with pytest.raises(pulumi.RunError) as raised:
+        record(config(flavors=flavor), monkeypatch)
+    message = str(raised.value)
+    assert "trainyard:kueue.flavors.h100.tolerations[1]: rule TEN-005 rejects pods that tolerate" in message
+    assert "add example.com/team to trainyard:policies.parameters.TEN-005.taints" in message
+    assert "tolerations[0]" not in message

@@ -92,6 +92,14 @@ def test_queues_without_kueue_are_refused() -> None:
         ("kueue.topologies.fabric.levels", {"topologies": {"fabric": {"levels": ["a", "a"]}}}),
         ("kueue.topologies.fabric.levels", {"topologies": {"fabric": {"levels": ["kubernetes.io/hostname", "a"]}}}),
         ("kueue.clusterQueues.vision.resourceGroups[0].flavors[0].flavor", {"flavors": {}, "topologies": {}}),
+        (
+            "kueue.flavors.h100.tolerations[0].value",
+            {
+                "flavors": {"h100": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "value": "a"}]}},
+                "topologies": {},
+            },
+        ),
+        ("kueue.waitForPodsReady", {"install": "existing", "waitForPodsReady": True}),
         ("kueue.localQueues[0].tenant", {"localQueues": [{"tenant": "x", "name": "q", "clusterQueue": "vision"}]}),
         ("kueue.localQueues[0].clusterQueue", {"clusterQueues": {}}),
         (
