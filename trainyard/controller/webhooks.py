@@ -7,13 +7,14 @@ import datetime
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
-from trainyard.api.constants import MANAGED_BY_TRAINER, TRAIN_JOB
+from trainyard.api.constants import KUEUE_QUEUE_LABEL, MANAGED_BY_TRAINER, TRAIN_JOB
 from trainyard.checks.finding import Finding
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.metrics import Metrics
@@ -25,6 +26,7 @@ from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import leaves_objects
+from trainyard.render.kueue import check_current_runtime
 from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
 __all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
@@ -89,7 +91,7 @@ class Admission:
         body, old = _with_namespace(request["object"], request), request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
-        if old is not None and body.get("spec") == old.get("spec"):
+        if old is not None and body.get("spec") == old.get("spec") and not _joins_queue(body, old):
             return await self._with_policies(request, body, Verdict())
         train_job = parse(TrainJob, body)
         if train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER and old is not None:
@@ -103,12 +105,23 @@ class Admission:
             verdict = validate(train_job, runtime, context, old=before)
         else:
             verdict, rendered = admit(train_job, runtime, context, old=before)
+            if old is not None and _is_queued(body) and _resumes(body, old):
+                verdict = await self._with_current_runtime(body, train_job, runtime, verdict)
         return await self._with_policies(request, body, verdict, runtime, rendered)
 
     async def _runtime(self, body: Object, before: TrainJob | None) -> Runtime | None:
         """Return the runtime of a TrainJob: that of its snapshot, if any."""
         kept = await stored_runtime(self._client, before) if before is not None else None
         return kept if kept is not None else await self._cache.find_runtime(body)
+
+    async def _with_current_runtime(
+        self, body: Object, train_job: TrainJob, runtime: Runtime | None, verdict: Verdict
+    ) -> Verdict:
+        """Return the verdict about a job that Kueue resumes after it has counted the pods of the current runtime."""
+        current = await self._valid_runtime(body)
+        if current is None or runtime is None or train_job.spec is None or not verdict.allowed:
+            return verdict
+        return replace(verdict, errors=tuple(check_current_runtime(train_job.spec, runtime, current)))
 
     async def _with_policies(
         self,
@@ -165,6 +178,20 @@ class Admission:
         gates = self._cache.platform_context().job_set_gates
         verdict = validate_runtime(parse(ClusterTrainingRuntime, body), before, gates)
         return await self._with_policies(request, body, verdict)
+
+
+def _is_queued(body: Object) -> bool:
+    """Return whether Kueue manages a TrainJob."""
+    return bool((body["metadata"].get("labels") or {}).get(KUEUE_QUEUE_LABEL))
+
+
+def _joins_queue(body: Object, old: Object) -> bool:
+    return _is_queued(body) and not _is_queued(old)
+
+
+def _resumes(body: Object, old: Object) -> bool:
+    suspended, before = (bool((each.get("spec") or {}).get("suspend")) for each in (body, old))
+    return before and not suspended
 
 
 def application(admission: Admission, metrics: Metrics) -> web.Application:

@@ -29,6 +29,7 @@ __all__ = [
     "IGNORED",
     "IGNORED_POLICIES",
     "CountedPodSet",
+    "check_current_runtime",
     "check_kueue",
     "counted_pod_sets",
     "counting_error",
@@ -133,6 +134,29 @@ def check_kueue(job: ResolvedJob) -> Iterator[Finding]:
     for theirs, ours in zip(counted, rendered, strict=True):
         yield from _resource_errors(job, theirs, ours)
     yield from _launcher_warnings(job)
+
+
+def check_current_runtime(spec: TrainJobSpec, snapshot: Runtime, current: Runtime) -> Iterator[Finding]:
+    """Yield an error if Kueue counts other pods than those of the snapshot, because it reads the current runtime.
+
+    Parameters
+    ----------
+    spec
+        Specification of a TrainJob in a queue of Kueue.
+    snapshot, current
+        The runtime whose pods the job runs, and the referenced one.
+    """
+    theirs, ours = counted_pod_sets(spec, current), counted_pod_sets(spec, snapshot)
+    if theirs == ours:
+        return
+    counted, run = (
+        ", ".join(f"{each} ({_listed(each.requests)} each)" for each in pod_sets) for pod_sets in (theirs, ours)
+    )
+    yield Finding(
+        "spec.runtimeRef",
+        f"Kueue counts the pods of the runtime as it is now: {counted}; the job runs those of its snapshot: {run}",
+        "delete the TrainJob and create it again, which uses the current runtime",
+    )
 
 
 def _merged_jobs(spec: TrainJobSpec, runtime: Runtime) -> list[Body]:
