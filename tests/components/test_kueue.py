@@ -8,8 +8,11 @@ import pulumi
 import pytest
 import yaml
 
+from components.common.objects import ADOPTED_ANNOTATION
+from components.common.ownership import STACK_LABEL, LiveObjects
 from components.kueue import custom_resource_definitions
-from tests.components.recording import PORTS, Recording, record, service_access
+from tests.components.recording import PORTS, Recording, record, service_access, stack_config
+from tests.components.test_stack import node_names
 from tests.settings.test_kueue import SECTION, kueue_config
 from trainyard.cluster import ClusterAccess
 
@@ -134,3 +137,23 @@ def test_tolerations_that_a_policy_rejects_are_named_before_anything_is_declared
     assert "trainyard:kueue.flavors.h100.tolerations[1]: rule TEN-005 rejects pods that tolerate" in message
     assert "add example.com/team to trainyard:policies.parameters.TEN-005.taints" in message
     assert "tolerations[0]" not in message
+
+
+def test_it_is_not_removed_while_it_holds_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "workloads.kueue.x-k8s.io")
+    held, finished = (("kueue.x-k8s.io/v1beta2", "Workload", "vision", name) for name in ("held", "finished"))
+    workloads: dict[Any, Any] = {held: {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, finished: {}}
+    ours = {definition: {"labels": {STACK_LABEL: "local"}}}
+    nodes = {("v1", "Node", "", name): {} for name in node_names()}
+
+    def run(live: dict[Any, Any], **changes: Any) -> Recording:
+        config = stack_config(**changes)
+        return record(config, monkeypatch, access=service_access(), live=LiveObjects({**nodes, **live}))
+
+    run({**ours, finished: {}})
+    run({definition: {}, **workloads}, kueue={"install": "existing"})
+    run({definition: {**ours[definition], "annotations": {ADOPTED_ANNOTATION: "true"}}, **workloads})
+    for changes in ({}, {"kueue": {"install": "existing"}}):
+        with pytest.raises(pulumi.RunError) as raised:
+            run({**ours, **workloads}, **changes)
+        assert "trainyard:kueue.install: one Workload (vision/held) cannot be deleted" in str(raised.value)
