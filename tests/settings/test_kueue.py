@@ -99,6 +99,12 @@ def test_queues_without_kueue_are_refused() -> None:
                 "topologies": {},
             },
         ),
+        ("kueue.waitForPodsReady.timeoutSeconds", {"waitForPodsReady": {"timeoutSeconds": 2**31}}),
+        ("kueue.waitForPodsReady.backoffMaxSeconds", {"waitForPodsReady": {"backoffMaxSeconds": 2**31}}),
+        (
+            "kueue.localQueues[0].name",
+            {"localQueues": [{"tenant": "vision", "name": "q" * 64, "clusterQueue": "vision"}]},
+        ),
         ("kueue.waitForPodsReady", {"install": "existing", "waitForPodsReady": True}),
         ("kueue.localQueues[0].tenant", {"localQueues": [{"tenant": "x", "name": "q", "clusterQueue": "vision"}]}),
         ("kueue.localQueues[0].clusterQueue", {"clusterQueues": {}}),
