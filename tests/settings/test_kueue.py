@@ -76,7 +76,9 @@ def test_a_quantity_alone_is_the_nominal_quota() -> None:
 
 def test_an_amount_that_is_no_quantity_is_refused_where_it_is() -> None:
     found = changed(clusterQueues=one_queue({"cpu": "many"}))
-    assert "kueue.clusterQueues.vision.resourceGroups[0].flavors[0].quotas.cpu.nominalQuota" in found
+    assert list(found) == ["kueue.clusterQueues.vision.resourceGroups[0].flavors[0].quotas.cpu.nominalQuota"]
+    empty = changed(clusterQueues={"vision": {"resourceGroups": [{"flavors": []}]}})
+    assert list(empty) == ["kueue.clusterQueues.vision.resourceGroups[0].flavors"]
 
 
 def test_queues_without_kueue_are_refused() -> None:
