@@ -335,6 +335,7 @@ COMPONENT: Final = Declaration(
         for plural in ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses")
     },
     namespaced_kinds={(_API, "LocalQueue"): "localqueues"},
+    finalized_kinds={(_API, "Workload"): "workloads"},
     webhooks=WebhookServer(secret=_SECRET, service=_SERVICE, configurations=webhook_configurations),
     install=_declare,
     tenant_objects=_tenant_objects,

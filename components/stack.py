@@ -133,6 +133,7 @@ def _opened() -> Iterator[Stack]:
     ownership = None
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
+        _reject_removals(settings, name, access, live)
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
         reject_changes(live_queues(access), queues.all, owned)
@@ -159,14 +160,14 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     Raises
     ------
     TrainyardError
-        The queue tree or the fabric is invalid, a policy rejects the node labels of Kueue's flavors, or the stack
-        installs a component with webhooks, such as Volcano, but not the trainer, whose controller issues its
+        The queue tree or the fabric is invalid, a policy rejects the node labels or tolerations of Kueue's flavors, or
+        the stack installs a component with webhooks, such as Volcano, but not the trainer, whose controller issues its
         certificate.
     """
     queues = stack_queues(settings)
     compile_fabric(settings.fabric)
     if findings := check_node_labels(settings):
-        raise TrainyardError("Kueue cannot place pods on the nodes of its flavors", findings=findings)
+        raise TrainyardError("A policy rejects the pods of Kueue's flavors", findings=findings)
     served = [each for each in declarations().values() if each.webhooks is not None]
     installed = [each.name for each in served if each.settings(settings).install is True]
     if settings.trainer.install is not True and installed:
@@ -179,6 +180,38 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
             fix="set install: existing for these too, or install: true for the trainer",
         )
     return queues
+
+
+def _reject_removals(settings: StackSettings, stack: str, access: ClusterAccess, live: LiveObjects) -> None:
+    """Reject the removal of a component while objects exist that only its controller can release.
+
+    Raises
+    ------
+    TrainyardError
+        Names these components, each with one of the objects.
+    """
+    definitions = live.created(stack, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    findings = []
+    for each in declarations().values():
+        kinds = {
+            kind: plural
+            for kind, plural in each.finalized_kinds.items()
+            if f"{plural}.{kind[0].partition('/')[0]}" in definitions and each.settings(settings).install is not True
+        }
+        found = list_live_objects(access, stack, (), kinds, {}).metadata if kinds else {}
+        held = [address for address, metadata in found.items() if address[:2] in kinds and metadata.get("finalizers")]
+        if held:
+            _, kind, namespace, name = min(held)
+            count = f"{len(held)} {kind}s" if len(held) > 1 else f"one {kind}"
+            findings.append(
+                Finding(
+                    f"trainyard:{each.name}.install",
+                    f"{count} ({namespace}/{name}) cannot be deleted, and their jobs stay suspended, without it",
+                    "keep install: true until their jobs have finished or are deleted",
+                )
+            )
+    if findings:
+        raise TrainyardError("This program would remove a component that is in use", findings=findings)
 
 
 def _settings(stack: str) -> StackSettings:

@@ -153,30 +153,37 @@ def stack_queues(settings: StackSettings) -> QueueObjects:
 
 
 def check_node_labels(settings: StackSettings) -> list[Finding]:
-    """Return the node labels by which Kueue places pods and which rule TEN-005 rejects."""
+    """Return the node labels and tolerations that Kueue adds to pods and which rule TEN-005 rejects."""
     kueue: KueueSettings = settings.kueue  # type: ignore[attr-defined]
-    used: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    taints: dict[str, str] = {}
     for name, flavor in kueue.flavors.items():
-        used |= {label: f"flavors.{name}.nodeLabels[{label}]" for label in flavor.node_labels}
+        labels |= {label: f"flavors.{name}.nodeLabels[{label}]" for label in flavor.node_labels}
         levels = kueue.topologies[flavor.topology].levels if flavor.topology else ()
         # With nodes as the last level, Kueue names the node alone, else each level.
-        used |= dict.fromkeys(levels[-1:] + _above_nodes(levels), f"topologies.{flavor.topology}.levels")
-    if not used or kueue.install is False:
+        labels |= dict.fromkeys(levels[-1:] + _above_nodes(levels), f"topologies.{flavor.topology}.levels")
+        taints |= {each.key: f"flavors.{name}.tolerations[{index}]" for index, each in enumerate(flavor.tolerations)}
+    if not (labels or taints) or kueue.install is False:
         return []
     (rule,) = (each for each in load_rules(data_folder("policies")) if each.id == _NODE_CHOICE)
     if settings.policies.states.get(rule.id, rule.state) in (PolicyState.OFF, PolicyState.AUDIT):
         return []
-    allowed = rule.parameter_values(dict(settings.policies.parameters.get(rule.id, {})))["nodeLabels"]
-    assert isinstance(allowed, list)  # noqa: S101
+    parameters = rule.parameter_values(dict(settings.policies.parameters.get(rule.id, {})))
     return [
         Finding(
             f"trainyard:kueue.{path}",
-            f"rule {rule.id} rejects pods that select nodes by {label}",
-            f"add {label} to trainyard:policies.parameters.{rule.id}.nodeLabels, which lets tenants select nodes by it",
+            f"rule {rule.id} rejects pods that {verb} {key}",
+            f"add {key} to trainyard:policies.parameters.{rule.id}.{name}, which lets tenants {verb} it",
         )
-        for label, path in used.items()
-        if label not in allowed
+        for name, verb, used in (("nodeLabels", "select nodes by", labels), ("taints", "tolerate", taints))
+        for key, path in used.items()
+        if key not in _texts(parameters[name])
     ]
+
+
+def _texts(value: object) -> list[object]:
+    assert isinstance(value, list)  # noqa: S101
+    return value
 
 
 def _above_nodes(levels: tuple[str, ...]) -> tuple[str, ...]:

@@ -71,6 +71,8 @@ class Declaration:
         Upstream files that it reads, of each tested version of the section.
     cluster_kinds, namespaced_kinds
         Custom kinds of its objects, to detect objects of other owners.
+    finalized_kinds
+        Kinds of objects of users with a finalizer of its controller: without it, they could not be deleted.
     webhooks
         Its webhook server, if it has one.
     install
@@ -86,6 +88,7 @@ class Declaration:
     manifests: tuple[str, ...] = ()
     cluster_kinds: Kinds = field(default_factory=dict)
     namespaced_kinds: Kinds = field(default_factory=dict)
+    finalized_kinds: Kinds = field(default_factory=dict)
     webhooks: WebhookServer | None = None
     install: Callable[[StackSettings, Target, pulumi.ResourceOptions], Installed | None] | None = None
     tenant_objects: Callable[[StackSettings, str], Iterable[Mapping[str, Any]]] = lambda _settings, _tenant: ()

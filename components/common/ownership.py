@@ -75,6 +75,14 @@ class LiveObjects:
             if (version, each) == (api_version, kind) and metadata.get("labels", {}).get(STACK_LABEL) == stack
         }
 
+    def created(self, stack: str, api_version: str, kind: str) -> set[str]:
+        """Return the names of the cluster-scoped objects of a kind that a stack has created, and not adopted."""
+        return {
+            name
+            for (version, each, _, name), metadata in self.metadata.items()
+            if (version, each) == (api_version, kind) and _is_ours(metadata, stack)
+        }
+
 
 @dataclass
 class Ownership:

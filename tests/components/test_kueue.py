@@ -8,8 +8,11 @@ import pulumi
 import pytest
 import yaml
 
+from components.common.objects import ADOPTED_ANNOTATION
+from components.common.ownership import STACK_LABEL, LiveObjects
 from components.kueue import custom_resource_definitions
-from tests.components.recording import PORTS, Recording, record, service_access
+from tests.components.recording import PORTS, Recording, record, service_access, stack_config
+from tests.components.test_stack import node_names
 from tests.settings.test_kueue import SECTION, kueue_config
 from trainyard.cluster import ClusterAccess
 
@@ -121,3 +124,36 @@ def test_node_labels_that_a_policy_rejects_are_named_before_anything_is_declared
     label = {"h100": {**SECTION["flavors"]["h100"], "nodeLabels": {"example.com/pool": "a"}}}
     with pytest.raises(pulumi.RunError, match=r"flavors\.h100\.nodeLabels\[example\.com/pool\]"):
         record(config(flavors=label), monkeypatch)
+
+
+def test_tolerations_that_a_policy_rejects_are_named_before_anything_is_declared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "example.com/team", "value": "vision"}]
+    flavor = {"h100": {**SECTION["flavors"]["h100"], "tolerations": tolerations}}
+    with pytest.raises(pulumi.RunError) as raised:
+        record(config(flavors=flavor), monkeypatch)
+    message = str(raised.value)
+    assert "trainyard:kueue.flavors.h100.tolerations[1]: rule TEN-005 rejects pods that tolerate" in message
+    assert "add example.com/team to trainyard:policies.parameters.TEN-005.taints" in message
+    assert "tolerations[0]" not in message
+
+
+def test_it_is_not_removed_while_it_holds_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "workloads.kueue.x-k8s.io")
+    held, finished = (("kueue.x-k8s.io/v1beta2", "Workload", "vision", name) for name in ("held", "finished"))
+    workloads: dict[Any, Any] = {held: {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, finished: {}}
+    ours = {definition: {"labels": {STACK_LABEL: "local"}}}
+    nodes = {("v1", "Node", "", name): {} for name in node_names()}
+
+    def run(live: dict[Any, Any], **changes: Any) -> Recording:
+        config = stack_config(**changes)
+        return record(config, monkeypatch, access=service_access(), live=LiveObjects({**nodes, **live}))
+
+    run({**ours, finished: {}})
+    run({definition: {}, **workloads}, kueue={"install": "existing"})
+    run({definition: {**ours[definition], "annotations": {ADOPTED_ANNOTATION: "true"}}, **workloads})
+    for changes in ({}, {"kueue": {"install": "existing"}}):
+        with pytest.raises(pulumi.RunError) as raised:
+            run({**ours, **workloads}, **changes)
+        assert "trainyard:kueue.install: one Workload (vision/held) cannot be deleted" in str(raised.value)

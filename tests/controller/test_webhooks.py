@@ -208,6 +208,52 @@ async def test_a_job_with_a_runtime_that_kueue_counts_differently_is_not_resumed
     assert why in answer["status"]["message"]
 
 
+def queued(body: Body) -> Body:
+    return {**body, "metadata": {**body["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "training"}}}
+
+
+async def test_a_suspended_job_that_joins_a_queue_of_kueue_is_validated(api: FakeApi) -> None:
+    launched = runtime()
+    launched["spec"]["mlPolicy"] = {"mpi": {"mpiImplementation": "Intel"}}
+    launched["spec"]["template"]["spec"]["replicatedJobs"][0]["name"] = "launcher"
+    api.put(CLUSTER_RUNTIMES, launched)
+    old = train_job(suspend=True)
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, old, train_job(suspend=True)))["allowed"]
+        answer = await server.review(VALIDATE, queued(old), old)
+        assert (await server.review(VALIDATE, queued(old), queued(old)))["allowed"]
+    assert not answer["allowed"]
+    assert "is not supported by Kueue" in answer["status"]["message"]
+
+
+async def test_kueue_cannot_resume_a_job_whose_runtime_has_changed_what_it_counts(api: FakeApi) -> None:
+    old = queued(train_job(suspend=True))
+    old["metadata"]["uid"] = "u1"
+    kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    metadata = {
+        "name": "job-runtime-snapshot",
+        "namespace": "team",
+        "ownerReferences": [{**kind, "name": "job", "uid": "u1", "controller": True}],
+    }
+    data = {"runtime": json.dumps(runtime())}
+    api.put(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    resumed = {**old, "spec": {**old["spec"], "suspend": False}}
+    free = {**resumed, "metadata": {**resumed["metadata"], "labels": {}}}
+    api.put(CLUSTER_RUNTIMES, runtime(image="image:2"))
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, resumed, old))["allowed"]
+    smaller = runtime()
+    container = smaller["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    container["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    api.put(CLUSTER_RUNTIMES, smaller)
+    async with serving(api) as server:
+        answer = await server.review(VALIDATE, resumed, old)
+        assert (await server.review(VALIDATE, free, old))["allowed"]
+        assert (await server.review(VALIDATE, old, resumed))["allowed"]
+    assert "Kueue counts nvidia.com/gpu 1 for each pod" in answer["status"]["message"]
+    assert "which requests nvidia.com/gpu 8" in answer["status"]["message"]
+
+
 async def test_runtime_patches_get_the_time_they_changed(api: FakeApi) -> None:
     patched = train_job(runtimePatches=[{"manager": "acme.io/me"}])
     async with serving(api) as server:

@@ -76,7 +76,9 @@ def test_a_quantity_alone_is_the_nominal_quota() -> None:
 
 def test_an_amount_that_is_no_quantity_is_refused_where_it_is() -> None:
     found = changed(clusterQueues=one_queue({"cpu": "many"}))
-    assert "kueue.clusterQueues.vision.resourceGroups[0].flavors[0].quotas.cpu.nominalQuota" in found
+    assert list(found) == ["kueue.clusterQueues.vision.resourceGroups[0].flavors[0].quotas.cpu.nominalQuota"]
+    empty = changed(clusterQueues={"vision": {"resourceGroups": [{"flavors": []}]}})
+    assert list(empty) == ["kueue.clusterQueues.vision.resourceGroups[0].flavors"]
 
 
 def test_queues_without_kueue_are_refused() -> None:
@@ -92,6 +94,20 @@ def test_queues_without_kueue_are_refused() -> None:
         ("kueue.topologies.fabric.levels", {"topologies": {"fabric": {"levels": ["a", "a"]}}}),
         ("kueue.topologies.fabric.levels", {"topologies": {"fabric": {"levels": ["kubernetes.io/hostname", "a"]}}}),
         ("kueue.clusterQueues.vision.resourceGroups[0].flavors[0].flavor", {"flavors": {}, "topologies": {}}),
+        (
+            "kueue.flavors.h100.tolerations[0].value",
+            {
+                "flavors": {"h100": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "value": "a"}]}},
+                "topologies": {},
+            },
+        ),
+        ("kueue.waitForPodsReady.timeoutSeconds", {"waitForPodsReady": {"timeoutSeconds": 2**31}}),
+        ("kueue.waitForPodsReady.backoffMaxSeconds", {"waitForPodsReady": {"backoffMaxSeconds": 2**31}}),
+        (
+            "kueue.localQueues[0].name",
+            {"localQueues": [{"tenant": "vision", "name": "q" * 64, "clusterQueue": "vision"}]},
+        ),
+        ("kueue.waitForPodsReady", {"install": "existing", "waitForPodsReady": True}),
         ("kueue.localQueues[0].tenant", {"localQueues": [{"tenant": "x", "name": "q", "clusterQueue": "vision"}]}),
         ("kueue.localQueues[0].clusterQueue", {"clusterQueues": {}}),
         (

@@ -46,7 +46,11 @@ def findings_of(
     namespace
         Prefix of the keys in the file; empty: none.
     """
-    return [problem for entry in error.errors() for problem in _problems(entry, model, f"{namespace}:".lstrip(":"))]
+    entries = error.errors()
+    places = {entry["loc"][:length] for entry in entries for length in range(len(entry["loc"]))}
+    # Pydantic also reports a list as too short if its only item is invalid.
+    told = (entry for entry in entries if entry["type"] != "too_short" or entry["loc"] not in places)
+    return [problem for entry in told for problem in _problems(entry, model, f"{namespace}:".lstrip(":"))]
 
 
 def member_type(annotation: Any, key: object) -> Any:

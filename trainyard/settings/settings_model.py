@@ -16,6 +16,7 @@ __all__ = [
     "DnsLabel",
     "DnsSubdomain",
     "LabelKey",
+    "LabelName",
     "LabelValue",
     "Quantity",
     "ResourceName",
@@ -90,6 +91,11 @@ DnsSubdomain = Annotated[
     str, _matching(_SUBDOMAIN, 253, "lower-case letters, digits, - and . only, a letter or digit at both ends")
 ]
 """Kubernetes object name: RFC 1123 subdomain."""
+
+LabelName = Annotated[
+    str, _matching(_SUBDOMAIN, 63, "lower-case letters, digits, - and . only, a letter or digit at both ends")
+]
+"""Name of an object to which the value of a label refers."""
 
 RuntimeName = Annotated[str, _matching(rf"\*|{_SUBDOMAIN}", 253, "the name of a runtime, or * for all")]
 """Name of a training runtime, or ``*``."""

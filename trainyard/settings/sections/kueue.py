@@ -14,6 +14,7 @@ from trainyard.settings.settings_model import (
     DnsLabel,
     DnsSubdomain,
     LabelKey,
+    LabelName,
     LabelValue,
     Quantity,
     ResourceName,
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 _RELEASES: Final = (ComponentRelease("sigs.k8s.io/kueue", "0.16.2", "v0.16.2"),)
+
+_INT32: Final = 2**31 - 1
 
 
 class QueueingStrategy(StrEnum):
@@ -78,7 +81,10 @@ class BorrowWithinCohortSettings(SettingsModel):
         default=BorrowPolicy.NEVER, description="Jobs of other ClusterQueues that a borrowing job may preempt"
     )
     max_priority_threshold: int | None = Field(
-        default=None, description="Highest priority of a job that is preempted so; default: any lower one"
+        default=None,
+        ge=-_INT32 - 1,
+        le=_INT32,
+        description="Highest priority of a job that is preempted so; default: any lower one",
     )
 
 
@@ -122,7 +128,7 @@ class FlavorQuotasSettings(SettingsModel):
 
     flavor: DnsSubdomain = Field(description="Name of the flavor")
     quotas: dict[ResourceName, Quota] = Field(
-        min_length=1, description="Quota by resource: a quantity, or nominalQuota with limits"
+        min_length=1, max_length=64, description="Quota by resource: a quantity, or nominalQuota with limits"
     )
 
 
@@ -209,7 +215,7 @@ class LocalQueueSettings(SettingsModel):
     """A LocalQueue in the namespace of a tenant; jobs name it in the label kueue.x-k8s.io/queue-name."""
 
     tenant: DnsLabel = Field(description="Tenant")
-    name: DnsSubdomain = Field(description="Name; `default`: also of jobs that name no queue")
+    name: LabelName = Field(description="Name; `default`: also of jobs that name no queue")
     cluster_queue: DnsSubdomain = Field(description="ClusterQueue whose quota the jobs use")
     stop_policy: StopPolicy = Field(default=StopPolicy.NONE, description="As for ClusterQueues")
 
@@ -217,25 +223,32 @@ class LocalQueueSettings(SettingsModel):
 class WorkloadPriorityClassSettings(SettingsModel):
     """Priority in Kueue's queues, which jobs name in the label kueue.x-k8s.io/priority-class."""
 
-    value: int = Field(ge=-(2**31), le=2**31 - 1, description="Priority; higher values take precedence")
-    description: str = Field(default="", description="Text shown by kubectl describe")
+    value: int = Field(ge=-_INT32 - 1, le=_INT32, description="Priority; higher values take precedence")
+    description: str = Field(default="", max_length=2048, description="Text shown by kubectl describe")
 
 
 class WaitForPodsReadySettings(SettingsModel):
     """Eviction of admitted jobs whose pods do not become ready."""
 
-    timeout_seconds: int = Field(default=300, ge=1, description="Time for all pods of an admitted job to be ready")
+    timeout_seconds: int = Field(
+        default=300, ge=1, le=_INT32, description="Time for all pods of an admitted job to be ready"
+    )
     recovery_timeout_seconds: int | None = Field(
-        default=None, ge=0, description="Time for a failed pod to be replaced; default: timeoutSeconds; 0: unlimited"
+        default=None,
+        ge=0,
+        le=_INT32,
+        description="Time for a failed pod to be replaced; default: timeoutSeconds; 0: unlimited",
     )
     block_admission: bool = Field(
         default=False, description="Admit no other job until all pods of the admitted ones are ready"
     )
     backoff_limit_count: int | None = Field(
-        default=None, ge=0, description="Evictions after which a job is deactivated; default: never"
+        default=None, ge=0, le=_INT32, description="Evictions after which a job is deactivated; default: never"
     )
-    backoff_base_seconds: int = Field(default=60, ge=0, description="Delay after the first eviction; it doubles")
-    backoff_max_seconds: int = Field(default=3600, ge=0, description="Maximum delay")
+    backoff_base_seconds: int = Field(
+        default=60, ge=0, le=_INT32, description="Delay after the first eviction; it doubles"
+    )
+    backoff_max_seconds: int = Field(default=3600, ge=0, le=_INT32, description="Maximum delay")
 
 
 def _wait(value: Any) -> Any:
@@ -255,7 +268,7 @@ class KueueSettings(InstalledSettings):
     flavors: dict[DnsSubdomain, FlavorSettings] = Field(default={}, description="ResourceFlavors by name")
     cluster_queues: dict[DnsSubdomain, ClusterQueueSettings] = Field(default={}, description="ClusterQueues by name")
     local_queues: tuple[LocalQueueSettings, ...] = Field(default=(), description="LocalQueues of tenants")
-    workload_priority_classes: dict[DnsSubdomain, WorkloadPriorityClassSettings] = Field(
+    workload_priority_classes: dict[LabelName, WorkloadPriorityClassSettings] = Field(
         default={}, description="WorkloadPriorityClasses by name"
     )
     wait_for_pods_ready: Annotated[WaitForPodsReadySettings | None, BeforeValidator(_wait)] = Field(

@@ -24,7 +24,13 @@ def check(stack: StackSettings) -> Iterator[Finding]:
     if settings.install is False:
         yield from _unused(settings)
         return
+    yield from _ignored(settings)
     yield from _topologies(settings)
+    for name, flavor in sorted(settings.flavors.items()):
+        for index, each in enumerate(flavor.tolerations):
+            if each.operator == "Exists" and each.value is not None:
+                path = f"kueue.flavors.{name}.tolerations[{index}].value"
+                yield Finding(path, "operator Exists tolerates any value", "remove value, or use operator Equal")
     for name, queue in sorted(settings.cluster_queues.items()):
         yield from _cluster_queue(settings, queue, f"kueue.clusterQueues.{name}")
     yield from _local_queues(stack, settings)
@@ -36,6 +42,12 @@ def _unused(settings: KueueSettings) -> Iterator[Finding]:
         if getattr(settings, key):
             alias = type(settings).model_fields[key].alias or key
             yield Finding(f"kueue.{alias}", "Kueue is not installed", "set kueue.install to true or existing")
+
+
+def _ignored(settings: KueueSettings) -> Iterator[Finding]:
+    if settings.install == "existing" and settings.wait_for_pods_ready is not None:
+        message = "an existing Kueue has its own configuration, which this program does not change"
+        yield Finding("kueue.waitForPodsReady", message, "remove it, and set it in the configuration of that Kueue")
 
 
 def _topologies(settings: KueueSettings) -> Iterator[Finding]:
