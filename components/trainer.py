@@ -230,10 +230,12 @@ def _webhook_configurations(args: TrainerArgs) -> list[dict[str, Any]]:
         _webhook(args, "validate", "trainingruntime", {}),
         _webhook(args, "validate", "trainjob", {}),
     ]
+    # A runtime in another notation harms nobody, and one that nobody validates is not stored.
+    notation = {"failurePolicy": "Ignore", "reinvocationPolicy": "Never"}
     mutating = [
         _webhook(args, "mutate", "trainjob", {"reinvocationPolicy": "Never"}),
-        _webhook(args, "mutate", "clustertrainingruntime", {"objectSelector": opt_out, "reinvocationPolicy": "Never"}),
-        _webhook(args, "mutate", "trainingruntime", {"reinvocationPolicy": "Never"}),
+        _webhook(args, "mutate", "clustertrainingruntime", {"objectSelector": opt_out, **notation}),
+        _webhook(args, "mutate", "trainingruntime", notation),
     ]
     return [
         _webhook_configuration("ValidatingWebhookConfiguration", VALIDATOR, validating),

@@ -43,6 +43,7 @@ def trainer(**fields: Any) -> dict[str, Any]:
         ("trainer.RuntimePatch", {"time": "yesterday"}, {"time": "yesterday"}),
         ("trainer.RuntimePatch", {"time": "2026-W01-1T00:00:00Z"}, {"time": "2026-W01-1T00:00:00Z"}),
         ("trainer.RuntimePatch", {"time": "2026-01-01T00:00:00+00:00:30"}, {"time": "2026-01-01T00:00:00+00:00:30"}),
+        ("core.Container", {"image": {}, "args": "", "env": 0}, {"image": {}, "args": "", "env": 0}),
         ("jobset.ReplicatedJob", {"name": "", "replicas": 0, "dependsOn": []}, {"name": "", "replicas": 0}),
     ],
 )

@@ -170,10 +170,6 @@ def _runtime(cell: Cell) -> dict[str, Any]:
     spec["podGroupPolicy"] = GANGS[cell.gang]
     if not spec["podGroupPolicy"]:
         del spec["podGroupPolicy"]
-    if cell.gang == "coscheduling":
-        # The policy leaves the scheduler to the cluster; in this one, it is the stand-in.
-        for job in spec["template"]["spec"]["replicatedJobs"]:
-            job["template"]["spec"]["template"]["spec"]["schedulerName"] = SCHEDULERS["coscheduling"]
     if cell.framework == "torchtune":
         # The model is part of the runtime's name, or said here.
         body["metadata"]["annotations"] = {"trainyard.dev/torchtune-model": "llama3_2/1B"}
@@ -181,6 +177,10 @@ def _runtime(cell: Cell) -> dict[str, Any]:
         limits["resources"] = {"limits": {"cpu": "1"}}
     if cell.initializer != "none" and cell.framework != "torchtune":
         _add_steps(spec["template"]["spec"])
+    if cell.gang == "coscheduling":
+        # The policy leaves the scheduler to the cluster; in this one, it is the stand-in.
+        for job in spec["template"]["spec"]["replicatedJobs"]:
+            job["template"]["spec"]["template"]["spec"]["schedulerName"] = SCHEDULERS["coscheduling"]
     if cell.framework in _SERVING:
         jobs = spec["template"]["spec"]["replicatedJobs"]
         template = next(job for job in jobs if job["name"] == "node")["template"]["spec"]["template"]

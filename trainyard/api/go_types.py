@@ -42,7 +42,7 @@ RELEASES: Final = ("2.1", "2.3")
 """Releases whose clients are known; one of v2.0 or v2.2 writes fields of its own only."""
 
 _ABSENT: Final = object()
-_EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
+_EMPTY: Final[Mapping[str, Any]] = {"string": "", "int": 0, "bool": False}
 _MEANINGFUL: Final = frozenset({"trainer.Trainer.command", "trainer.Trainer.args"})
 """Lists that have a meaning when they are empty: they remove what the runtime sets."""
 _NAMES: Final = ("manager", "name")
@@ -202,7 +202,7 @@ def _leaves_out(field: _Field, value: Any) -> bool:
     if value is None or value is _ABSENT:
         return True
     plain = not field.type.startswith("*") and field.type not in _types()
-    return field.omitted and plain and field.type != "quantity" and _is_empty(value)
+    return field.omitted and plain and _is_empty(field.type, value)
 
 
 def _without_meaning(field: _Field, value: Any) -> bool:
@@ -213,8 +213,10 @@ def _without_meaning(field: _Field, value: Any) -> bool:
     return inner or _leaves_out(field, value)
 
 
-def _is_empty(value: Any) -> bool:
-    return value is False or any(type(value) is type(empty) and value == empty for empty in _EMPTY)
+def _is_empty(kind: str, value: Any) -> bool:
+    """Return whether a value is the empty one of its type; that of another type is an error, which the schema finds."""
+    empty: Any = [] if kind.startswith("[]") else {} if kind.startswith("{}") else _EMPTY.get(kind)
+    return type(value) is type(empty) and bool(value == empty)
 
 
 def _amount(value: Any) -> Any:
