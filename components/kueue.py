@@ -146,11 +146,11 @@ class Kueue(Component):
             bindings.append(
                 self.child(cluster_role_binding(f"{name}binding", name, [subject]), depends_on=[granted, account])
             )
-        name = "kueue-leader-election-role"
-        granted = self.child(
-            role(name, settings.namespace, _rules(settings.version, _ELECTION)), depends_on=own_namespace
-        )
-        bindings.append(self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account]))
+        for name, rules in _namespaced_rules(settings).items():
+            granted = self.child(role(name, settings.namespace, rules), depends_on=own_namespace)
+            bindings.append(
+                self.child(role_binding(name, settings.namespace, [subject]), depends_on=[granted, account])
+            )
         return [account, *bindings]
 
     def _queues(self, settings: KueueSettings, target: Target) -> None:
@@ -232,6 +232,14 @@ def _manager_rules(version: str) -> list[dict[str, Any]]:
     return found
 
 
+def _namespaced_rules(settings: KueueSettings) -> dict[str, list[dict[str, Any]]]:
+    """Return the rules of the Roles in its own namespace, where MultiKueue reads kubeconfigs from Secrets."""
+    found = {"kueue-leader-election-role": _rules(settings.version, _ELECTION)}
+    if settings.multi_kueue is not None:
+        found["kueue-manager-secrets-role"] = [{"apiGroups": [""], "resources": ["secrets"], "verbs": list(_READ)}]
+    return found
+
+
 def configuration(settings: KueueSettings) -> str:
     """Return the text of the manager's configuration."""
     document: dict[str, Any] = {
@@ -250,8 +258,13 @@ def configuration(settings: KueueSettings) -> str:
         "manageJobsWithoutQueueName": False,
         "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
         # The visibility server needs a certificate of its own; MultiKueue needs Secrets with kubeconfigs.
-        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
+        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": settings.multi_kueue is not None},
     }
+    if clusters := settings.multi_kueue:
+        document["multiKueue"] = {
+            "origin": clusters.origin,
+            "workerLostTimeout": f"{clusters.worker_lost_timeout_seconds}s",
+        }
     if wait := settings.wait_for_pods_ready:
         recovery = wait.timeout_seconds if wait.recovery_timeout_seconds is None else wait.recovery_timeout_seconds
         document["waitForPodsReady"] = {
@@ -332,7 +345,15 @@ COMPONENT: Final = Declaration(
     manifests=MANIFESTS,
     cluster_kinds={
         (_API, _KINDS[plural]): plural
-        for plural in ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses")
+        for plural in (
+            "admissionchecks",
+            "clusterqueues",
+            "multikueueclusters",
+            "multikueueconfigs",
+            "resourceflavors",
+            "topologies",
+            "workloadpriorityclasses",
+        )
     },
     namespaced_kinds={(_API, "LocalQueue"): "localqueues"},
     finalized_kinds={(_API, "Workload"): "workloads"},

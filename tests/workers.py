@@ -41,7 +41,7 @@ SHARED: Final = {
         "tests/pulumi/test_provider_components.py",
         "tests/queues/test_webhook_corpus.py",
     ),
-    "kueue_platform": ("tests/kueue/test_lifecycle.py",),
+    "kueue_platform": ("tests/kueue/test_lifecycle.py", "tests/kueue/test_multikueue.py"),
     "control_plane": tuple(
         sorted(f"tests/faults/{file.name}" for file in (Path(__file__).parent / "faults").glob("test_*.py"))
     ),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainyard.api.constants import MULTIKUEUE
 from trainyard.settings.sections.kueue import ClusterQueueSettings, FlavorSettings, KueueSettings, QuotaSettings
 
 __all__ = ["local_queues", "queue_objects"]
 
-_API = "kueue.x-k8s.io/v1beta2"
+_GROUP = "kueue.x-k8s.io"
+_API = f"{_GROUP}/v1beta2"
 
 
 def queue_objects(settings: KueueSettings) -> list[list[dict[str, Any]]]:
@@ -30,10 +32,10 @@ def queue_objects(settings: KueueSettings) -> list[list[dict[str, Any]]]:
     ]
     flavors = [_object("ResourceFlavor", name, _flavor(flavor)) for name, flavor in settings.flavors.items()]
     queues = [
-        _object("ClusterQueue", name, _cluster_queue(queue, _tenants(settings, name)))
+        _object("ClusterQueue", name, _cluster_queue(name, queue, _tenants(settings, name)))
         for name, queue in settings.cluster_queues.items()
     ]
-    return [[*topologies, *classes], flavors, queues]
+    return [[*topologies, *classes, *_clusters(settings)], flavors, queues]
 
 
 def local_queues(settings: KueueSettings, tenant: str) -> list[dict[str, Any]]:
@@ -48,6 +50,18 @@ def local_queues(settings: KueueSettings, tenant: str) -> list[dict[str, Any]]:
         for queue in settings.local_queues
         if queue.tenant == tenant
     ]
+
+
+def _clusters(settings: KueueSettings) -> Iterator[dict[str, Any]]:
+    """Yield the clusters that run jobs of this one, and for each ClusterQueue that uses them its check."""
+    for name, cluster in settings.multi_kueue.clusters.items() if settings.multi_kueue else ():
+        location = {"locationType": "Secret", "location": cluster.kubeconfig_secret or name}
+        yield _object("MultiKueueCluster", name, {"clusterSource": {"kubeConfig": location}})
+    for name, queue in settings.cluster_queues.items():
+        if queue.multi_kueue_clusters:
+            yield _object("MultiKueueConfig", name, {"clusters": list(queue.multi_kueue_clusters)})
+            parameters = {"apiGroup": _GROUP, "kind": "MultiKueueConfig", "name": name}
+            yield _object("AdmissionCheck", name, {"controllerName": MULTIKUEUE, "parameters": parameters})
 
 
 def _object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +83,7 @@ def _flavor(flavor: FlavorSettings) -> dict[str, Any]:
     return spec
 
 
-def _cluster_queue(queue: ClusterQueueSettings, tenants: list[str]) -> dict[str, Any]:
+def _cluster_queue(name: str, queue: ClusterQueueSettings, tenants: list[str]) -> dict[str, Any]:
     """Return the spec of a ClusterQueue that serves the namespaces of tenants, and no other."""
     spec: dict[str, Any] = {
         "queueingStrategy": queue.queueing_strategy.value,
@@ -82,7 +96,7 @@ def _cluster_queue(queue: ClusterQueueSettings, tenants: list[str]) -> dict[str,
                     {
                         "name": each.flavor,
                         # Kueue requires the order of coveredResources.
-                        "resources": [_quota(name, each.quotas[name]) for name in group.flavors[0].quotas],
+                        "resources": [_quota(key, each.quotas[key]) for key in group.flavors[0].quotas],
                     }
                     for each in group.flavors
                 ],
@@ -92,6 +106,8 @@ def _cluster_queue(queue: ClusterQueueSettings, tenants: list[str]) -> dict[str,
     }
     if queue.cohort is not None:
         spec["cohortName"] = queue.cohort
+    if queue.multi_kueue_clusters:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name}]}
     if tenants:
         spec["namespaceSelector"] = {
             "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": tenants}]

@@ -83,6 +83,44 @@ def test_it_may_do_what_trainjobs_need_and_no_more(installed: Recording) -> None
     assert not {"secrets", "jobs", "deployments", "customresourcedefinitions"} & {resource for _, resource in verbs}
 
 
+def test_without_other_clusters_it_reads_no_secrets(installed: Recording) -> None:
+    file = installed.one("ConfigMap/kueue-system/kueue-manager-config").inputs["data"]
+    assert yaml.safe_load(file["controller_manager_config.yaml"])["featureGates"]["MultiKueue"] is False
+    assert not [name for name in (each.name for each in installed.objects) if "secrets-role" in name]
+
+
+def test_jobs_of_a_queue_are_sent_to_its_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = {**SECTION["clusterQueues"]["vision"], "multiKueueClusters": ["east"]}
+    changed = config(
+        clusterQueues={"vision": queue, "other": SECTION["clusterQueues"]["vision"]},
+        multiKueue={"clusters": {"east": {}, "west": {"kubeconfigSecret": "to-west"}}, "origin": "here"},
+    )
+    recording = record(changed, monkeypatch, access=service_access())
+    secrets = {name: cluster_secret(recording, name) for name in ("east", "west")}
+    assert secrets == {"east": ("Secret", "east"), "west": ("Secret", "to-west")}
+    assert recording.one("MultiKueueConfig/vision").inputs["spec"] == {"clusters": ["east"]}
+    check = recording.one("AdmissionCheck/vision").inputs["spec"]
+    assert check["controllerName"] == "kueue.x-k8s.io/multikueue"
+    assert check["parameters"] == {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "vision"}
+    strategy = recording.one("ClusterQueue/vision").inputs["spec"]["admissionChecksStrategy"]
+    assert strategy == {"admissionChecks": [{"name": "vision"}]}
+    assert "admissionChecksStrategy" not in recording.one("ClusterQueue/other").inputs["spec"]
+    assert {"AdmissionCheck/vision", "MultiKueueConfig/vision"} <= recording.before(
+        recording.one("ClusterQueue/vision")
+    )
+    file = recording.one("ConfigMap/kueue-system/kueue-manager-config").inputs["data"]
+    document = yaml.safe_load(file["controller_manager_config.yaml"])
+    assert document["multiKueue"] == {"origin": "here", "workerLostTimeout": "900s"}
+    assert document["featureGates"]["MultiKueue"] is True
+    (rule,) = recording.one("Role/kueue-system/kueue-manager-secrets-role").inputs["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["secrets"], ["get", "list", "watch"])
+
+
+def cluster_secret(recording: Recording, name: str) -> tuple[str, str]:
+    location = recording.one(f"MultiKueueCluster/{name}").inputs["spec"]["clusterSource"]["kubeConfig"]
+    return location["locationType"], location["location"]
+
+
 def test_its_certificate_is_issued_by_the_controller(installed: Recording) -> None:
     file = installed.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
     (issued,) = [each for each in yaml.safe_load(file)["certificates"] if each["namespace"] == "kueue-system"]

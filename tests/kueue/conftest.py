@@ -51,7 +51,7 @@ def with_kueue(config: dict[str, Any]) -> None:
             {"tenant": "vision", "name": "placed", "clusterQueue": "placed"},
         ],
         "workloadPriorityClasses": {"ordinary": {"value": 10}, "urgent": {"value": 1000}},
-        "waitForPodsReady": {"timeoutSeconds": 45, "backoffBaseSeconds": 1},
+        "waitForPodsReady": {"timeoutSeconds": 45, "backoffBaseSeconds": 1, "backoffLimitCount": 1},
     }
     config["trainyard:queues"]["vision"] = {"parent": "research", "reclaimable": False}
     config["trainyard:policies"] = {"parameters": {"TEN-005": {"nodeLabels": HOST_LABELS}}}

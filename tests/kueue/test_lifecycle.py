@@ -186,24 +186,37 @@ def test_a_deactivated_job_is_suspended_until_it_is_activated(kueue_platform: Li
     running(kueue_platform, "stopped", 2)
 
 
-def test_a_job_whose_pods_do_not_become_ready_is_evicted(kueue_platform: LiveCluster, submit: Any) -> None:
+def test_a_job_whose_pods_do_not_become_ready_is_evicted_and_then_deactivated(
+    kueue_platform: LiveCluster, submit: Any
+) -> None:
     nowhere = {"nodeSelector": {"node.kubernetes.io/instance-type": "no-such-node"}}
     submit(job("stuck", pod=nowhere))
     condition(kueue_platform, "stuck", "Admitted")
-    evicted = awaited(
-        "the eviction",
-        lambda: next(
-            (
-                each
-                for each in workload(kueue_platform, "stuck").get("status", {}).get("conditions", [])
-                if each["type"] == "Evicted" and each["reason"] == "PodsReadyTimeout"
-            ),
-            None,
-        ),
-        timeout=60,
-    )
-    assert "45s" in evicted["message"] or "PodsReady" in evicted["message"]
-    assert workload(kueue_platform, "stuck")["status"]["requeueState"]["count"] >= 1
+
+    def evicted(reason: str) -> str:
+        """Wait for an eviction and return its message."""
+
+        def probe() -> str | None:
+            conditions = workload(kueue_platform, "stuck").get("status", {}).get("conditions", [])
+            return next((each["message"] for each in conditions if each["reason"] == reason), None)
+
+        return awaited(f"eviction {reason}", probe, timeout=60)
+
+    message = evicted("PodsReadyTimeout")
+    assert "45s" in message or "PodsReady" in message
+    assert workload(kueue_platform, "stuck")["status"]["requeueState"]["count"] == 1
+    message = evicted("DeactivatedDueToRequeuingLimitExceeded")
+    assert "exceeding the maximum number of re-queuing retries" in message
+    assert workload(kueue_platform, "stuck")["spec"]["active"] is False
+    assert condition(kueue_platform, "stuck", "QuotaReserved", "False")["message"] == message
+    awaited("no pods", lambda: suspended(kueue_platform, "stuck") and not kueue_platform.pods("stuck", NAMESPACE))
+    awaited("the quota to be free", lambda: used(kueue_platform) == 0)
+
+    def messages() -> list[str]:
+        events = kueue_platform.get("events", "-n", NAMESPACE)["items"]
+        return [each["message"] for each in events if each["involvedObject"]["name"] == "stuck"]
+
+    awaited("the event", lambda: message in messages())
 
 
 def test_a_job_whose_pods_are_ready_is_not_evicted(kueue_platform: LiveCluster, submit: Any) -> None:

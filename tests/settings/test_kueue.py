@@ -60,6 +60,10 @@ def one_queue(quotas: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"vision": {"resourceGroups": [{"flavors": [{"flavor": "h100", "quotas": quotas}]}], **changes}}
 
 
+def dispatched(*clusters: str) -> dict[str, Any]:
+    return {"multiKueueClusters": [*clusters]}
+
+
 def test_a_stack_without_kueue_has_none_of_its_namespaces() -> None:
     settings = parsed(stack_config())
     assert settings.kueue.install is False  # type: ignore[attr-defined]
@@ -82,8 +86,9 @@ def test_an_amount_that_is_no_quantity_is_refused_where_it_is() -> None:
 
 
 def test_queues_without_kueue_are_refused() -> None:
-    found = changed(install=False)
-    assert set(found) == {"kueue.topologies", "kueue.flavors", "kueue.clusterQueues", "kueue.localQueues"}
+    found = changed(install=False, multiKueue={"clusters": {"east": {}}})
+    keys = ("topologies", "flavors", "clusterQueues", "localQueues", "multiKueue")
+    assert set(found) == {f"kueue.{key}" for key in keys}
 
 
 @pytest.mark.parametrize(
@@ -123,6 +128,20 @@ def test_queues_without_kueue_are_refused() -> None:
             {"clusterQueues": one_queue({"cpu": {"nominalQuota": "1", "lendingLimit": "1500m"}}, cohort="c")},
         ),
         (
+            "kueue.clusterQueues.vision.multiKueueClusters[0]",
+            {"clusterQueues": one_queue({"cpu": 1}, **dispatched("x"))},
+        ),
+        (
+            "kueue.clusterQueues.vision.multiKueueClusters[0]",
+            {"clusterQueues": one_queue({"cpu": 1}, **dispatched("west")), "multiKueue": {"clusters": {"east": {}}}},
+        ),
+        (
+            "kueue.clusterQueues.vision.multiKueueClusters[1]",
+            {"clusterQueues": one_queue({"cpu": 1}, **dispatched("a", "a")), "multiKueue": {"clusters": {"a": {}}}},
+        ),
+        ("kueue.multiKueue.clusters", {"multiKueue": {"clusters": {}}}),
+        ("kueue.multiKueue.origin", {"multiKueue": {"clusters": {"a": {}}, "origin": ""}}),
+        (
             "kueue.clusterQueues.vision.preemption.borrowWithinCohort.policy",
             {
                 "clusterQueues": one_queue(
@@ -147,6 +166,17 @@ def test_a_group_has_the_same_resources_in_each_flavor_and_each_only_once() -> N
         "resource cpu is in another group of the queue",
         "flavor 'h100' occurs twice",
     ]
+
+
+def test_a_queue_whose_jobs_run_in_other_clusters_names_its_configuration_too() -> None:
+    queue = one_queue({"cpu": 1}, **dispatched("east"))["vision"]
+    found = changed(
+        clusterQueues={"team.vision": queue},
+        localQueues=[{"tenant": "vision", "name": "training", "clusterQueue": "team.vision"}],
+        multiKueue={"clusters": {"east": {}}},
+    )
+    assert list(found) == ["kueue.clusterQueues.team.vision"]
+    assert "must be a DNS label" in found["kueue.clusterQueues.team.vision"]
 
 
 def test_the_quota_of_a_tenant_has_one_owner() -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "FlavorSettings",
     "KueueSettings",
     "LocalQueueSettings",
+    "MultiKueueSettings",
     "WaitForPodsReadySettings",
 ]
 
@@ -159,6 +160,9 @@ class ClusterQueueSettings(SettingsModel):
     stop_policy: StopPolicy = Field(
         default=StopPolicy.NONE, description="Hold: admit no more jobs; HoldAndDrain: also evict admitted ones"
     )
+    multi_kueue_clusters: tuple[DnsSubdomain, ...] = Field(
+        default=(), max_length=20, description="Clusters of multiKueue that run the jobs; default: this cluster does"
+    )
 
 
 class Effect(StrEnum):
@@ -251,6 +255,31 @@ class WaitForPodsReadySettings(SettingsModel):
     backoff_max_seconds: int = Field(default=3600, ge=0, le=_INT32, description="Maximum delay")
 
 
+class MultiKueueClusterSettings(SettingsModel):
+    """A cluster that runs jobs of this one."""
+
+    kubeconfig_secret: DnsSubdomain | None = Field(
+        default=None,
+        description="Secret in Kueue's namespace whose key `kubeconfig` reaches the cluster; default: its name",
+    )
+
+
+class MultiKueueSettings(SettingsModel):
+    """Clusters that run jobs of this one. The program does not create the Secrets with their kubeconfigs."""
+
+    clusters: dict[DnsSubdomain, MultiKueueClusterSettings] = Field(
+        min_length=1, description="Clusters by name; clusterQueues.*.multiKueueClusters refers to them"
+    )
+    origin: LabelValue = Field(
+        default="multikueue",
+        min_length=1,
+        description="Label of this cluster's jobs in the others; two clusters that share one need different ones",
+    )
+    worker_lost_timeout_seconds: int = Field(
+        default=900, ge=1, description="Time without a connection after which a job is sent to another cluster"
+    )
+
+
 def _wait(value: Any) -> Any:
     return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
@@ -274,6 +303,7 @@ class KueueSettings(InstalledSettings):
     wait_for_pods_ready: Annotated[WaitForPodsReadySettings | None, BeforeValidator(_wait)] = Field(
         default=None, description="Evict jobs whose pods do not become ready; `true`: with the defaults below"
     )
+    multi_kueue: MultiKueueSettings | None = Field(default=None, description="Clusters that run jobs of this one")
 
     _version = field_validator("version")(lambda value: tested_version("kueue", value))
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _HOSTNAME = "kubernetes.io/hostname"
+_CONFIG_NAME = 63
+"""Maximum length of the name by which an AdmissionCheck refers to its configuration."""
 _SHARES = ("deserved", "guarantee", "capability")
 
 
@@ -33,12 +35,14 @@ def check(stack: StackSettings) -> Iterator[Finding]:
                 yield Finding(path, "operator Exists tolerates any value", "remove value, or use operator Equal")
     for name, queue in sorted(settings.cluster_queues.items()):
         yield from _cluster_queue(settings, queue, f"kueue.clusterQueues.{name}")
+        yield from _clusters(settings, name, queue)
     yield from _local_queues(stack, settings)
     yield from _owners(stack, settings)
 
 
 def _unused(settings: KueueSettings) -> Iterator[Finding]:
-    for key in ("topologies", "flavors", "cluster_queues", "local_queues", "workload_priority_classes"):
+    keys = ("topologies", "flavors", "cluster_queues", "local_queues", "workload_priority_classes", "multi_kueue")
+    for key in keys:
         if getattr(settings, key):
             alias = type(settings).model_fields[key].alias or key
             yield Finding(f"kueue.{alias}", "Kueue is not installed", "set kueue.install to true or existing")
@@ -95,6 +99,22 @@ def _cluster_queue(settings: KueueSettings, queue: ClusterQueueSettings, path: s
     if borrow and borrow.policy.value != "Never" and preemption.reclaim_within_cohort.value == "Never":
         message = f"{borrow.policy.value} requires reclaimWithinCohort"
         yield Finding(f"{path}.preemption.borrowWithinCohort.policy", message, "set reclaimWithinCohort")
+
+
+def _clusters(settings: KueueSettings, name: str, queue: ClusterQueueSettings) -> Iterator[Finding]:
+    """Yield the findings of the clusters that run the jobs of a queue."""
+    path = f"kueue.clusterQueues.{name}"
+    known = settings.multi_kueue.clusters if settings.multi_kueue else {}
+    for index, cluster in enumerate(queue.multi_kueue_clusters):
+        place = f"{path}.multiKueueClusters[{index}]"
+        if cluster not in known:
+            message = f"cluster {cluster!r} is not declared"
+            yield Finding(place, message, _declare("kueue.multiKueue.clusters", known))
+        if cluster in queue.multi_kueue_clusters[:index]:
+            yield Finding(place, f"cluster {cluster!r} occurs twice", "remove it")
+    if queue.multi_kueue_clusters and ("." in name or len(name) > _CONFIG_NAME):
+        message = f"{name!r} also names the queue's MultiKueueConfig, which must be a DNS label"
+        yield Finding(path, message, f"rename the queue: no dots, at most {_CONFIG_NAME} characters")
 
 
 def _limits(queue: ClusterQueueSettings, group: int, position: int, path: str) -> Iterator[Finding]:
