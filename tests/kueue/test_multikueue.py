@@ -122,7 +122,7 @@ def test_a_job_runs_on_the_worker_and_its_status_comes_back(
         return alike and any(each.get("ready") for each in here.get("jobsStatus", []))
 
     awaited("the status of the worker", mirrored)
-    assert used(manager) == used(kueue_platform) == 16
+    awaited("the quota to be counted", lambda: used(manager) == used(kueue_platform) == 16)
     assert manager.get("jobsets", "-n", NAMESPACE)["items"] == manager.pods("remote", NAMESPACE) == []
     manager.condition("remote", NAMESPACE, "Complete")
     assert condition(manager, "remote", "Finished")["reason"] == "Succeeded"
@@ -140,7 +140,7 @@ def test_deletion_reaches_the_worker(
     awaited("the copy to go", lambda: train_job(kueue_platform, "deleted") is None)
     awaited("no pods", lambda: not kueue_platform.pods("deleted", NAMESPACE))
     awaited("the Workloads to go", lambda: not workloads(manager) and not workloads(kueue_platform))
-    assert used(manager) == 0
+    awaited("the quota to be free", lambda: used(manager) == 0)
     awaited("the worker's quota to be free", lambda: used(kueue_platform) == 0)
 
 

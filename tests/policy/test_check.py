@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,16 @@ async def test_runtimes_of_the_catalog_are_found(tmp_path: Path) -> None:
     assert "PodGroup llm" in decisions.names()
     job = next(each for each in decisions.asked if each["request"]["object"]["kind"] == "TrainJob")
     assert job["request"]["runtime"]["metadata"]["name"] == "torch-distributed-gang"
+
+
+@pytest.mark.parametrize("kind", ["TrainJob", "TrainingRuntime"])
+async def test_an_object_is_judged_as_the_webhooks_store_it(tmp_path: Path, kind: str) -> None:
+    decisions = Decisions()
+    own = runtime().replace("image: example.com/a:1", "image: example.com/a:1, resources: {limits: {a/gpu: 1000}}")
+    job = train_job(extra="  trainer: {resourcesPerNode: {limits: {a/gpu: 1000}}}\n")
+    await check(tmp_path, own, job, decisions=decisions)
+    asked = next(each["request"]["object"] for each in decisions.asked if each["request"]["object"]["kind"] == kind)
+    assert '{"a/gpu": "1k"}' in json.dumps(asked)
 
 
 async def test_admission_speaks_without_a_cluster(tmp_path: Path) -> None:

@@ -21,4 +21,4 @@ violation contains {"path": sprintf("%s.requests[%s]", [entry.path, name]), "mes
 	message := sprintf("the request %v differs from the limit %v", [amount, limit])
 }
 
-plain(amount) if regex.match(`^(0|[1-9][0-9]*)$`, sprintf("%v", [amount]))
+plain(amount) if regex.match(`^(0|[1-9][0-9]*[kMGTPE]?)$`, sprintf("%v", [amount]))

@@ -32,6 +32,7 @@ from trainyard.policy.review import (
     platform_controller,
 )
 from trainyard.policy.rules.admission_rule import Rule
+from trainyard.render.submission import RUNTIME_MODELS
 from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
 
@@ -180,6 +181,8 @@ class Checker:
             if outcome.runtime:
                 runtime = outcome.runtime.body
                 depends |= {outcome.runtime.file} if outcome.runtime.file else set()
+        elif not self._live and manifest.body["apiVersion"] == API_VERSION and manifest.kind in RUNTIME_MODELS:
+            body = self._world.found(manifest).body
         author: dict[str, Any] = self._controller if self._live else {"user": AUTHOR}
         common: dict[str, Any] = {"platform": platform}
         if not clustered:
