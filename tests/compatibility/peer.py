@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.compatibility.corpus.case import Body, Case
+from tests.compatibility.corpus.case import Body, Case, Draft, runtime_spec, trainer
 from trainyard.controller.resources import (
     CLUSTER_TRAINING_RUNTIMES,
     CONFIG_MAPS,
@@ -32,8 +33,11 @@ _PATHS = re.compile(
 )
 _IN_FLIGHT = 24
 _QUIET = 60.0
-_APPLIED = 5.0
-"""Seconds in which the controller applies the last changes."""
+_APPLIED = 1.0
+"""Seconds in which the controller completes the changes that it has begun."""
+
+_FENCES = 16
+"""TrainJobs that are created after all changes; more than the controller's workers."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,8 @@ async def ask(client: Client, cases: Sequence[Case]) -> dict[str, Answer]:
     await _failures(client, answers)
     changed = [case for case in cases if (case.updates or case.runtime_update) and answers[case.name].stored]
     await _each(changed, lambda case: _update(client, case, answers[case.name]))
-    await asyncio.sleep(_APPLIED if changed else 0)
+    if changed:
+        await _applied(client)
     made = await _made(client) if changed else {}
     for case in changed:
         answers[case.name].objects_after = made.get(case.name, {})
@@ -182,6 +187,15 @@ async def _settled(client: Client, waiting: set[str]) -> None:
         if time.monotonic() - since > _QUIET:
             return
         await asyncio.sleep(0.5)
+
+
+async def _applied(client: Client) -> None:
+    """Wait until the controller has applied all changes: its queue is in order, so that later TrainJobs come after."""
+    run = secrets.token_hex(4)
+    fences = [Draft(f"fence-{run}-{number}", runtime_spec(trainer()), {}).case() for number in range(_FENCES)]
+    await _each(fences, lambda case: _submit(client, case, Answer()))
+    await _settled(client, {case.name for case in fences})
+    await asyncio.sleep(_APPLIED)
 
 
 def _stuck(case: Case) -> bool:

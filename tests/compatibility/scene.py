@@ -93,6 +93,11 @@ class Scene:
         return trainer
 
     @property
+    def queued(self) -> bool:
+        """Whether Kueue manages the TrainJob."""
+        return bool(self.case.train_job["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name"))
+
+    @property
     def runtime_spec(self) -> Body:
         """The runtime's specification, empty where there is no runtime."""
         spec: Body = (self.case.runtime or {}).get("spec", {})

@@ -94,11 +94,10 @@ def _judge_updates(scene: Scene, result: Judgement) -> None:
 
 
 def _judge_warnings(scene: Scene, result: Judgement) -> None:
-    """Every warning of upstream's webhooks is one of ours; further ones of ours are allowed."""
-    pairs = (
-        ("runtime", scene.theirs.runtime, scene.mine.runtime_warnings),
-        ("TrainJob", scene.theirs.train_job, scene.mine.warnings),
-    )
+    """Every warning of upstream's webhooks is one of ours, unless we reject the object; further ones are allowed."""
+    pairs = [("runtime", scene.theirs.runtime, scene.mine.runtime_warnings)]
+    if scene.my_outcome != REJECTED:
+        pairs.append(("TrainJob", scene.theirs.train_job, scene.mine.warnings))
     for subject, verdict, mine in pairs:
         texts = {ours.warning_text(finding) for finding in mine}
         for warning in verdict.warnings if verdict and verdict.allowed else ():

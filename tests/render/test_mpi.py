@@ -321,12 +321,12 @@ def test_the_program_is_on_every_node_and_only_the_launcher_runs_the_command(as_
 
 
 @pytest.mark.parametrize("name", ["node", "launcher"])
-@pytest.mark.parametrize("ancestor", ["trainer", None])
+@pytest.mark.parametrize("ancestor", ["trainer", None, "", "other"])
 def test_the_launcher_needs_no_label_and_its_container_may_have_its_name(name: str, ancestor: str | None) -> None:
     runtime = launched(node(), launcher(ancestor=ancestor, containers=[container(name)]))
     job = train_job(trainer={"image": "image:mine", "command": ["mpirun"], "numNodes": 2})
     answer = verdict(job, runtime)
-    unlabelled = [] if ancestor else ["spec.trainer.command"]
+    unlabelled = [] if ancestor == "trainer" else ["spec.trainer.command"]
     named = [] if name == "node" else ["spec.runtimeRef"]
     assert answer.errors == ()
     assert sorted(finding.path for finding in answer.warnings) == sorted([*named, *unlabelled])

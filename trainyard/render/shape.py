@@ -191,7 +191,7 @@ def _list_errors(value: Any, shape: _List, path: str) -> Iterator[Finding]:
         key = item.get(shape.key) if shape.key and isinstance(item, dict) else None
         if isinstance(key, str):
             if key in seen:
-                yield Finding(f"{path}[{index}].{shape.key}", f"{key!r} is a duplicate", "keep one of them")
+                yield Finding(f"{path}[{index}]", f"{key!r} is a duplicate", "keep one of them")
             seen.add(key)
 
 

@@ -42,6 +42,8 @@ def refused() -> Iterator[Draft]:
     late = {"managedBy": "acme.io/other", "trainer": {"env": [{"name": "PET_NNODES", "value": "1"}]}}
     yield torch_draft("two-stages", late)
     yield torch_draft("multikueue", {"managedBy": "kueue.x-k8s.io/multikueue"})
+    twice = [{"name": "A"}, {"name": "A", "value": ""}]
+    yield torch_draft("duplicate-variable", {"trainer": {"env": twice}})
     yield torch_draft("deadline", {"activeDeadlineSeconds": 0})
     for number, name in enumerate(("1job", "Job", "job.a", "j" * 64, "-job", "job-")):
         yield torch_draft(f"name-{number}", {}, job_name=name)

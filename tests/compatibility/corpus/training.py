@@ -28,6 +28,16 @@ def mpi() -> Iterator[Draft]:
     del neither[1]["template"]["metadata"]
     for name, jobs in {"both-labels": both, "no-label": neither}.items():
         yield Draft(name, runtime_spec(*jobs, mlPolicy={"mpi": {}}), program)
+    other_label = mpi_jobs()
+    other_label[1]["template"]["metadata"] = {"labels": {ANCESTOR: "other"}}
+    asked = {"trainer": {**program["trainer"], "resourcesPerNode": {"limits": {"memory": "1Gi"}}}}
+    yield Draft("other-label", runtime_spec(*other_label, mlPolicy={"mpi": {"runLauncherAsNode": True}}), asked)
+    queued = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    many = runtime_spec(*mpi_jobs(), mlPolicy={"mpi": {}, "numNodes": 3})
+    yield Draft("kueue-launchers", many, {"trainer": {"numNodes": 4}}, metadata=queued)
+    yield Draft("kueue-apart", runtime_spec(*mpi_jobs(), mlPolicy={"mpi": {}}), asked, metadata=queued)
+    replaced = runtime_spec(*mpi_jobs(launcher=container("node", **gpus)), mlPolicy={"mpi": {}})
+    yield Draft("kueue-resources", replaced, asked, metadata=queued)
     for as_node in (False, True):
         policy: Body = {"mpi": {"runLauncherAsNode": as_node}}
         kind = "as-node" if as_node else "apart"

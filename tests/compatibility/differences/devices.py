@@ -19,9 +19,14 @@ def parts(entry: Body) -> bool:
     return any(name.endswith(_PARTS) for kind in ("requests", "limits") for name in resources.get(kind, {}))
 
 
-def gpus(entry: Body) -> int:
-    """Return the GPUs of a container."""
-    return _asked(entry, lambda name: "gpu" in name.lower() and not name.endswith(_PARTS))
+def gpus(entry: Body, asked: Body | None = None) -> int:
+    """Return the GPUs of a container; where the TrainJob names GPUs, its number counts."""
+    own = _asked({"resources": asked or {}}, _is_gpu)
+    return own or _asked(entry, _is_gpu)
+
+
+def _is_gpu(name: str) -> bool:
+    return "gpu" in name.lower() and not name.endswith(_PARTS)
 
 
 def cores(entry: Body, asked: Body) -> int:

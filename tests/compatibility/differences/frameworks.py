@@ -34,14 +34,33 @@ def _count_devices(scene: Scene) -> None:
         if entry is None:
             continue
         if "DMLC_NUM_WORKER" in variables:
-            variables["DMLC_NUM_WORKER"]["value"] = str(parallelism(job) * max(1, gpus(entry)))
+            variables["DMLC_NUM_WORKER"]["value"] = str(parallelism(job) * max(1, gpus(entry, asked)))
         if "PET_NPROC_PER_NODE" in variables and "numProcPerNode" not in scene.trainer:
-            processes = "auto" if gpus(entry) else str(max(1, cores(entry, asked)))
+            processes = "auto" if gpus(entry, asked) else str(max(1, cores(entry, asked)))
             for each in (
                 variable for other in scene.jobs for every in containers(other) for variable in every.get("env", ())
             ):
                 if each["name"] == "PET_NPROC_PER_NODE":
                     each["value"] = processes
+        if "PET_NPROC_PER_NODE" in variables:
+            _choose_recipe(scene, job, gpus(entry, asked), variables["PET_NPROC_PER_NODE"]["value"])
+
+
+def _choose_recipe(scene: Scene, job: Body, devices: int, processes: str) -> None:
+    """Write the recipe of torchtune for one node: that of a single device for one GPU or one process."""
+    command = (main_container(job) or {}).get("command", [])
+    if scene.trainer.get("command") != ["tune", "run"] or "--config" not in command or parallelism(job) != 1:
+        return
+    place = command.index("--config")
+    recipe, config = command[place - 1], command[place + 1]
+    if devices == 1 or processes == "1":
+        command[place - 1] = recipe.replace("_distributed", "_single_device")
+        command[place + 1] = f"{config.removesuffix('_single_device')}_single_device"
+    else:
+        command[place - 1] = recipe.replace("_single_device", "_distributed")
+        command[place + 1] = config.removesuffix("_single_device")
+        endpoint = f"--rdzv_endpoint={scene.job_name}-{job['name']}-0-0.{scene.subdomain}:29500"
+        command[2 : place - 1] = [endpoint]
 
 
 def _torchtune(scene: Scene) -> None:
@@ -73,7 +92,7 @@ def _flux_gpus(scene: Scene) -> None:
     if facts is None or entry is None:
         return
     tasks = scene.trainer.get("numProcPerNode", (scene.policy["flux"] or {}).get("numProcPerNode", 1))
-    count = gpus(entry)
+    count = gpus(entry, scene.trainer.get("resourcesPerNode"))
     facts["gpus"] = [] if not count else ["0" if count == 1 else f"0-{count - 1}"]
     facts["gpus-of-a-task"] = [str(count // tasks)] if count and count % tasks == 0 else []
 

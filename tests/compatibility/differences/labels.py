@@ -7,12 +7,15 @@ import copy
 from tests.compatibility.compare import canonical
 from tests.compatibility.corpus.case import ANCESTOR, Body
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import Scene, labelled, main_container
+from tests.compatibility.differences.rendering import add_claims, merge_resources
+from tests.compatibility.scene import Scene, labelled, main_container, parallelism, pod
+
+_INITIALIZERS = ("dataset-initializer", "model-initializer")
 
 
 def _unlabelled_launcher(scene: Scene) -> None:
     launcher = scene.job("launcher")
-    if "mpi" not in scene.policy or launcher is None or any(scene.trainers()) or labelled(launcher) is not None:
+    if "mpi" not in scene.policy or launcher is None or any(scene.trainers()) or labelled(launcher) in _INITIALIZERS:
         return
     launcher["template"].setdefault("metadata", {}).setdefault("labels", {})[ANCESTOR] = "trainer"
     entry = main_container(launcher)
@@ -22,26 +25,40 @@ def _unlabelled_launcher(scene: Scene) -> None:
         if scene.trainer.get(field) is not None:
             entry[field] = copy.deepcopy(scene.trainer[field])
     _upsert(entry, canonical({"env": scene.trainer.get("env", [])}).get("env", []))
+    asked = scene.trainer.get("resourcesPerNode")
+    if asked and (scene.policy["mpi"].get("runLauncherAsNode") or scene.job("node") is None):
+        merge_resources(entry, asked)
+        if asked.get("claims"):
+            add_claims(entry, asked["claims"])
 
 
 def _two_labels(scene: Scene) -> None:
     launcher, node = scene.job("launcher"), scene.job("node")
     if "mpi" not in scene.policy or launcher is None or node is None:
         return
-    if labelled(launcher) != "trainer" or labelled(node) != "trainer":
+    labels = pod(node).get("metadata", {}).get("labels", {})
+    if labelled(launcher) != "trainer" or "trainer" not in (labelled(node), labels.get(ANCESTOR)):
         return
-    metadata = node["template"]["metadata"]
-    del metadata["labels"][ANCESTOR]
-    if not metadata["labels"]:
-        del metadata["labels"]
-    if not metadata:
-        del node["template"]["metadata"]
+    for template in (node["template"], pod(node)):
+        _unlabel(template)
+    if "numNodes" not in scene.trainer:
+        own = next(job for job in scene.runtime_jobs if job["name"] == "node")
+        node["template"]["spec"]["parallelism"] = node["template"]["spec"]["completions"] = parallelism(own)
     entry, own = main_container(node), scene.runtime_container("node", "node")
     for field in ("command", "args"):
         if entry is not None:
             entry.pop(field, None)
             if own.get(field):
                 entry[field] = copy.deepcopy(own[field])
+
+
+def _unlabel(template: Body) -> None:
+    labels = template.get("metadata", {}).get("labels", {})
+    labels.pop(ANCESTOR, None)
+    if not labels:
+        template.get("metadata", {}).pop("labels", None)
+    if not template.get("metadata", {"": ""}):
+        del template["metadata"]
 
 
 def _upsert(entry: Body, variables: list[Body]) -> None:
@@ -57,7 +74,7 @@ LABELS: tuple[Difference, ...] = (
     Difference(
         "unlabelled-launcher",
         Area.FRAMEWORKS,
-        "MPI runtime in which neither launcher nor node has the ancestor label",
+        "MPI runtime in which no replicatedJob has the trainer's label, and the launcher not that of an initializer",
         "no container gets the TrainJob's program",
         "the launcher is the trainer, with a warning if there is a command or arguments",
         "the job would ignore what the user wrote",

@@ -8,6 +8,7 @@ from tests.compatibility.compare import amounts, canonical
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.devices import gpus
 from tests.compatibility.differences.difference import Area, Difference
+from tests.compatibility.differences.rendering import add_claims
 from tests.compatibility.scene import Scene, containers, main_container, parallelism, pod
 
 _OPEN_MPI = {
@@ -45,7 +46,7 @@ def _launcher_alone(scene: Scene) -> None:
     nodes = scene.trainer.get("numNodes", scene.policy.get("numNodes", 1))
     if launcher is None or node is None or not policy.get("runLauncherAsNode") or nodes != 1:
         return
-    if "numNodes" not in scene.trainer and parallelism(node) > 1:
+    if scene.queued or ("numNodes" not in scene.trainer and parallelism(node) > 1):
         return
     scene.job_set["spec"]["replicatedJobs"].remove(node)
     for job in scene.jobs:
@@ -103,6 +104,7 @@ def _worker_resources(scene: Scene) -> None:
         or node is None
         or asked is None
         or policy.get("runLauncherAsNode")
+        or scene.queued
     ):
         return
     for job, extra in ((launcher, {}), (node, asked)):
@@ -117,6 +119,9 @@ def _worker_resources(scene: Scene) -> None:
             resources = {kind: values for kind, values in merged.items() if values}
             if resources:
                 entry["resources"] = resources
+            claims = [*(own.get("claims") or ()), *(extra.get("claims") or ())]
+            if claims:
+                add_claims(entry, claims)
 
 
 def _slots(scene: Scene) -> None:

@@ -101,18 +101,26 @@ def _resources_without_policy(scene: Scene) -> None:
     for job in scene.trainers():
         entry = main_container(job)
         if entry is not None:
-            _merge_resources(entry, asked)
+            merge_resources(entry, asked)
 
 
 def _claims(scene: Scene) -> None:
     claims = scene.trainer.get("resourcesPerNode", {}).get("claims")
-    for job in scene.trainers() if claims else ():
-        entry = main_container(job)
+    nodes = [scene.job("node")] if "mpi" in scene.policy and scene.policy["mpi"].get("runLauncherAsNode") else []
+    for job in (*scene.trainers(), *nodes) if claims else ():
+        entry = main_container(job) if job else None
         if entry is not None:
-            entry.setdefault("resources", {})["claims"] = claims
+            add_claims(entry, claims)
 
 
-def _merge_resources(entry: Body, asked: Body) -> None:
+def add_claims(entry: Body, claims: list[Body]) -> None:
+    """Merge resource claims into those of a container, by name."""
+    resources = entry.setdefault("resources", {})
+    resources["claims"] = list({claim["name"]: claim for claim in (*resources.get("claims", ()), *claims)}.values())
+
+
+def merge_resources(entry: Body, asked: Body) -> None:
+    """Merge limits and requests into those of a container."""
     resources = entry.setdefault("resources", {})
     for kind in ("limits", "requests"):
         if asked.get(kind):

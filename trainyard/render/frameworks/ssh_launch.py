@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, Final, Protocol, TypeVar
 from pydantic import Field
 
 from trainyard.api import Body, KubernetesModel
-from trainyard.api.constants import CONTAINER_NODE, TRAINER
+from trainyard.api.constants import CONTAINER_NODE, DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER
 from trainyard.checks.finding import Finding
 from trainyard.render.devices import gpu_count
 from trainyard.render.frameworks.base import Framework
@@ -305,11 +305,14 @@ def _container(pod_set: PodSet) -> Body | None:
 
 
 def _assign_trainer(resolution: Resolution) -> None:
-    """Label the launcher as the trainer if no replicatedJob is; remove the label of ``node`` if both have it."""
+    """Label the launcher as the trainer if no replicatedJob is; remove the label of ``node`` if both have it.
+
+    A launcher that is labelled as an initializer stays one; any other value of the label means nothing.
+    """
     launcher, node = resolution.pod_set(LAUNCHER), resolution.pod_set(_NODE)
     if launcher is None:
         return
-    if resolution.trainer is None and launcher.ancestor is None:
+    if resolution.trainer is None and launcher.ancestor not in (DATASET_INITIALIZER, MODEL_INITIALIZER):
         resolution.set_ancestor(LAUNCHER, TRAINER)
     if _launcher_is_trainer(resolution) and node is not None and node.ancestor == TRAINER:
         resolution.set_ancestor(_NODE, None)
