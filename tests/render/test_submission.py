@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.render.builders import runtime, train_job, trainer
-from trainyard.api import Body, KubernetesModel, TrainJob
+from trainyard.api import Body, Runtime, TrainJob
 from trainyard.checks.finding import Finding
 from trainyard.render import RenderContext
 from trainyard.render.submission import SentRuntime, Submission, read_runtime, submitted
@@ -13,12 +13,12 @@ from trainyard.render.submission import SentRuntime, Submission, read_runtime, s
 VALID, INVALID = runtime(trainer()), runtime(trainer(replicas=2))
 
 
-def document(of: KubernetesModel, **metadata: object) -> Body:
+def document(of: TrainJob | Runtime, **metadata: object) -> Body:
     body = of.body()
     return {"apiVersion": of.api_version, "kind": of.kind, **body, "metadata": {**body["metadata"], **metadata}}
 
 
-def sent(job: Body, of: KubernetesModel, before: Submission[SentRuntime] | None = None) -> Submission[SentRuntime]:
+def sent(job: Body, of: Runtime, before: Submission[SentRuntime] | None = None) -> Submission[SentRuntime]:
     found = read_runtime(document(of))
     return submitted(
         job,
