@@ -360,4 +360,5 @@ COMPONENT: Final = Declaration(
     webhooks=WebhookServer(secret=_SECRET, service=_SERVICE, configurations=webhook_configurations),
     install=_declare,
     tenant_objects=_tenant_objects,
+    replaced_fields={(_API, "LocalQueue"): ("spec.clusterQueue",)},
 )

@@ -147,7 +147,8 @@ def _opened() -> Iterator[Stack]:
         suppress_deprecation_warnings=True,
     )
     labels = {"app.kubernetes.io/managed-by": "trainyard", STACK_LABEL: name}
-    with conventions(Conventions(labels, protect=settings.protect, ownership=ownership)):
+    replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
+    with conventions(Conventions(labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced)):
         options = pulumi.ResourceOptions(provider=kubernetes)
         yield Stack(settings, target, options, live, queues, QueueMigration(access, queues.own, owned))
     if ownership is not None:

@@ -80,6 +80,8 @@ class Declaration:
         returns None if it is not installed. None: the program instantiates it.
     tenant_objects
         Returns its objects in the namespace of a tenant.
+    replaced_fields
+        Fields of its kinds that cannot change in a stored object: with a new value, the object is replaced.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Declaration:
     webhooks: WebhookServer | None = None
     install: Callable[[StackSettings, Target, pulumi.ResourceOptions], Installed | None] | None = None
     tenant_objects: Callable[[StackSettings, str], Iterable[Mapping[str, Any]]] = lambda _settings, _tenant: ()
+    replaced_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     def settings(self, settings: StackSettings) -> InstalledSettings:
         """Return its section of the settings of a stack."""

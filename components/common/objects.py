@@ -6,7 +6,7 @@ files show exactly what the API server receives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -61,11 +61,14 @@ class Conventions:
         Whether CustomResourceDefinitions, namespaces and queues are protected from deletion.
     ownership
         Check of existing objects; None if the cluster is not read.
+    replaced_fields
+        By apiVersion and kind, fields with which the object is deleted and created again when they change.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     protect: bool = False
     ownership: OwnershipCheck | None = None
+    replaced_fields: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
 
 _current: ContextVar[Conventions] = ContextVar("conventions", default=Conventions())  # noqa: B039
@@ -169,6 +172,9 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> Kubern
     body = _annotated(_labelled(manifest, common.labels), {"pulumi.com/patchFieldManager": FIELD_MANAGER})
     if common.protect and body["kind"] in PROTECTED_KINDS:
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True))
+    if replaced := common.replaced_fields.get((body["apiVersion"], body["kind"])):
+        immutable = pulumi.ResourceOptions(replace_on_changes=list(replaced), delete_before_replace=True)
+        opts = pulumi.ResourceOptions.merge(opts, immutable)
     if common.ownership is not None and common.ownership.adopt(body):
         body = _annotated(body, {ADOPTED_ANNOTATION: "true", FORCED_ANNOTATION: "true"})
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))

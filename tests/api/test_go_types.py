@@ -44,6 +44,12 @@ def trainer(**fields: Any) -> dict[str, Any]:
         ("trainer.RuntimePatch", {"time": "2026-W01-1T00:00:00Z"}, {"time": "2026-W01-1T00:00:00Z"}),
         ("trainer.RuntimePatch", {"time": "2026-01-01T00:00:00+00:00:30"}, {"time": "2026-01-01T00:00:00+00:00:30"}),
         ("core.Container", {"image": {}, "args": "", "env": 0}, {"image": {}, "args": "", "env": 0}),
+        ("core.Container", {"name": "c", "resources": {}}, {"name": "c", "resources": {}}),
+        (
+            "core.ResourceFieldSelector",
+            {"resource": "limits.cpu", "divisor": "0"},
+            {"resource": "limits.cpu", "divisor": "0"},
+        ),
         ("jobset.ReplicatedJob", {"name": "", "replicas": 0, "dependsOn": []}, {"name": "", "replicas": 0}),
     ],
 )
@@ -62,6 +68,11 @@ def test_malformed_values_are_left_to_the_schema(value: Any) -> None:
     assert with_stored_values(JOB_SPEC, value, {}) == value
 
 
+def divided(**fields: str) -> dict[str, Any]:
+    source = {"resourceFieldRef": {"resource": "limits.cpu", **fields}}
+    return {"containers": [{"name": "c", "env": [{"name": "A", "valueFrom": source}]}]}
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -69,6 +80,7 @@ def test_malformed_values_are_left_to_the_schema(value: Any) -> None:
         ({"overhead": {"cpu": 1}}, {"overhead": {"cpu": "1"}}),
         ({"containers": [{"name": "c"}]}, {"containers": [{"name": "c", "resources": {}, "env": []}]}),
         ({"containers": [{"name": "c", "stdin": False}]}, {"containers": [{"name": "c"}]}),
+        (divided(), divided(divisor="0")),
     ],
 )
 def test_equal_values_in_other_notations(one: Any, other: Any) -> None:

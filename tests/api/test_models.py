@@ -17,6 +17,7 @@ from trainyard.api import (
     parse,
 )
 from trainyard.api.constants import MANAGED_BY_TRAINER
+from trainyard.api.verdicts import decoded
 from trainyard.errors import TrainyardError
 
 TRAIN_JOB: dict[str, Any] = {
@@ -85,6 +86,11 @@ def test_defaults_are_those_of_the_api() -> None:
         "coscheduling": {"schedule_timeout_seconds": 60},
         "volcano": {"network_topology": {"mode": "hard", "highest_tier_allowed": 1}},
     }
+
+
+def test_a_runtime_without_processes_stays_as_it_is() -> None:
+    body = {"metadata": {"name": "r"}, "spec": {"mlPolicy": {"torch": {}}}}
+    assert decoded(TrainingRuntime, body)["spec"] == parse(TrainingRuntime, body).body()["spec"] == body["spec"]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ class Registered:
     deleted_with: str
     provider: str
     hooks: frozenset[str]
+    replaced_for: tuple[str, ...] = ()
+    """Fields with which it is deleted and created again."""
 
     @property
     def label(self) -> str:
@@ -107,6 +109,7 @@ class _Monitor(MockMonitor):
                 deleted_with=request.deletedWith,
                 provider=request.provider,
                 hooks=frozenset([*request.hooks.before_create, *request.hooks.before_update]),
+                replaced_for=tuple(request.replaceOnChanges) if request.deleteBeforeReplace else (),
             )
         return response
 

@@ -46,6 +46,14 @@ def test_queues_follow_flavors_and_the_controller_and_precede_tenants(installed:
     assert installed.one(LOCAL_QUEUE).deleted_with
 
 
+def test_a_local_queue_is_replaced_with_its_cluster_queue_because_kueue_rejects_the_change(
+    installed: Recording,
+) -> None:
+    replaced = {each.name: each.replaced_for for each in installed.objects if each.replaced_for}
+    assert replaced.pop(LOCAL_QUEUE) == ("spec.clusterQueue",)
+    assert {name.partition("/")[0] for name in replaced} <= {"ClusterTrainingRuntime"}
+
+
 def test_a_cluster_queue_serves_the_tenants_of_its_local_queues(installed: Recording) -> None:
     spec = installed.one("ClusterQueue/vision").inputs["spec"]
     assert spec["namespaceSelector"]["matchExpressions"][0]["values"] == ["vision"]

@@ -51,6 +51,8 @@ async def test_a_train_job_becomes_snapshot_pod_group_and_job_set_and_is_recorde
         assert body is not None
         [owner] = body["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainJob", job["metadata"]["uid"], True)
+        if plural != "configmaps":
+            assert body["metadata"]["labels"]["trainyard.dev/train-job"] == "job"
     assert conditions(api) == {}
     assert not messages(api)
 
@@ -189,6 +191,19 @@ async def test_a_suspended_job_is_made_suspended_and_resumes(api: FakeApi) -> No
     assert job_set["spec"]["suspend"] is False
     assert "image:1" in json.dumps(job_set)
     assert conditions(api) == {"Suspended": ("False", "Resumed")}
+
+
+async def test_a_suspended_job_keeps_its_pod_group(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        before = api.find("podgroups", "job", "team")
+        assert before is not None
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await process.settle()
+    assert api.find("jobsets", "job", "team")["spec"]["suspend"] is True  # type: ignore[index]
+    assert api.find("podgroups", "job", "team") == before
 
 
 async def test_a_job_whose_pods_kueue_counts_of_a_changed_runtime_is_not_resumed(api: FakeApi) -> None:

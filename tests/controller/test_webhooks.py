@@ -164,6 +164,20 @@ async def test_a_job_whose_runtime_was_deleted_can_still_be_resumed(api: FakeApi
         assert (await server.review(VALIDATE, new, old))["allowed"]
 
 
+async def test_a_job_is_resumed_with_its_snapshot_else_with_the_live_runtime(api: FakeApi) -> None:
+    old = suspended_with_snapshot(api)
+    invalid = runtime()
+    invalid["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
+    api.put(CLUSTER_RUNTIMES, invalid)
+    new = {**old, "spec": {**old["spec"], "suspend": False}}
+    async with serving(api) as server:
+        assert (await server.review(VALIDATE, new, old))["allowed"]
+        api.remove(CONFIG_MAPS, "team", "job-runtime-snapshot")
+        answer = await server.review(VALIDATE, new, old)
+    assert not answer["allowed"]
+    assert "always must be 1, but is 2" in answer["status"]["message"]
+
+
 def suspended_with_snapshot(api: FakeApi) -> Body:
     old = train_job(suspend=True)
     old["metadata"]["uid"] = "u1"
@@ -276,6 +290,27 @@ async def test_runtimes_are_validated(api: FakeApi, kind: str) -> None:
         assert (await server.review(path, good))["allowed"]
         answer = await server.review(path, bad)
     assert "replicas" in answer["status"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+async def test_metadata_of_a_runtime_changes_whatever_its_stored_spec_is(api: FakeApi, kind: str) -> None:
+    old = {**runtime(), "kind": kind}
+    old["spec"] = {"mlPolicy": {"numNodes": "two"}, "template": {"spec": {"replicatedJobs": "none"}}}
+    new = {
+        **old,
+        "metadata": {**old["metadata"], "finalizers": [], "labels": {"trainer.kubeflow.org/support": "deprecated"}},
+    }
+    other = {**new, "spec": {**old["spec"], "mlPolicy": {"numNodes": "three"}}}
+    async with serving(api) as server:
+        assert await server.review(f"{MUTATE_PREFIX}{kind.lower()}", new, old) == {"uid": "42", "allowed": True}
+        answer = await server.review(VALIDATE_PREFIX + kind.lower(), new, old)
+        assert answer["allowed"]
+        (warning,) = answer["warnings"]
+        assert f'{kind} "torch" is deprecated' in warning
+        for before in (None, old):
+            changed = await server.review(VALIDATE_PREFIX + kind.lower(), other, before)
+            assert not changed["allowed"]
+            assert "spec.mlPolicy.numNodes" in changed["status"]["message"]
 
 
 async def test_an_invalid_or_too_large_review_is_rejected(api: FakeApi) -> None:

@@ -93,6 +93,13 @@ async def following(client: Client) -> AsyncIterator[Informer]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+def test_a_watch_is_renewed_about_every_33_seconds(api: FakeApi) -> None:
+    informer = Informer(api.client(), CONFIG_MAPS)
+    lengths = [informer._timeout_seconds() for _ in range(1000)]
+    assert 30 <= min(lengths) <= max(lengths) <= 36
+    assert 32 < sum(lengths) / len(lengths) < 34
+
+
 def test_a_silent_watch_is_found_within_45_seconds(api: FakeApi) -> None:
     """Three times that was measured when watches waited for two bookmarks."""
     informer = Informer(api.client(), CONFIG_MAPS)

@@ -69,6 +69,26 @@ def found(report: Report) -> list[tuple[str | None, str, str]]:
     return [(result.rule, result.object, result.path) for result in report.findings]
 
 
+PLATFORM = """
+apiVersion: trainyard.dev/v1alpha1
+kind: Platform
+metadata: {name: platform}
+spec: {jobSetFeatureGates: [InPlaceRestart]}
+"""
+IN_PLACE = "\n    spec:\n      failurePolicy: {restartStrategy: InPlaceRestart}\n      replicatedJobs:"
+
+
+async def test_the_gates_of_jobset_come_from_the_platform_wherever_it_is(tmp_path: Path) -> None:
+    restarting = runtime().replace("\n    spec:\n      replicatedJobs:", IN_PLACE)
+    job = "spec.template.spec.replicatedJobs[0].template.spec"
+    strategy = "spec.template.spec.failurePolicy.restartStrategy"
+    assert strategy in [path for _, _, path in found(await check(tmp_path, restarting))]
+    for texts in ((restarting, PLATFORM), (PLATFORM, restarting)):
+        paths = [path for _, _, path in found(await check(tmp_path, *texts))]
+        assert {f"{job}.backoffLimit", f"{job}.podReplacementPolicy"} <= {*paths}
+        assert strategy not in paths
+
+
 async def test_tenants_come_from_the_stack(tmp_path: Path) -> None:
     report = await check(tmp_path, pod("language"), pod("language", "language", "q"))
     assert found(report) == [("QUE-002", "Pod vision/p", f"metadata.annotations[{QUEUE}]")]

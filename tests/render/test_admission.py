@@ -25,6 +25,7 @@ from trainyard.api import TrainJob
 from trainyard.render import Rejected, RenderContext, Rendered, render, validate
 
 RESERVED = ["PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"]
+BOTH = {"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 
 
 def test_a_plain_job_is_fine() -> None:
@@ -89,6 +90,20 @@ def test_an_initializer_whose_step_is_not_labelled_is_warned_about() -> None:
 def test_a_trainer_that_no_container_takes_is_warned_about() -> None:
     answer = verdict(train_job(trainer={"image": "mine"}), runtime(replicated_job("node")))
     assert only(answer.warnings).path == "spec.trainer"
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"trainer": {"env": [BOTH]}}, "spec.trainer.env[0].value"),
+        ({"initializer": {"dataset": {"env": [BOTH]}}}, "spec.initializer.dataset.env[0].value"),
+        ({"initializer": {"model": {"env": [BOTH]}}}, "spec.initializer.model.env[0].value"),
+    ],
+)
+def test_a_value_beside_a_source_is_warned_about(spec: dict[str, Any], path: str) -> None:
+    answer = verdict(train_job(**spec), runtime(initializer("dataset"), initializer("model"), trainer()))
+    assert answer.allowed
+    assert only(answer.warnings).path == path
 
 
 @pytest.mark.parametrize(

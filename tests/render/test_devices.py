@@ -47,6 +47,13 @@ def test_memory_and_cores_of_a_device_are_none(name: str) -> None:
     assert not is_accelerator(name)
 
 
+@pytest.mark.parametrize("field", ["limits", "requests"])
+def test_devices_of_several_names_are_added(field: str) -> None:
+    several = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "3031", "amd.com/gpu": 1, "cpu": "8"}
+    for order in (several, dict(reversed(several.items()))):
+        assert gpu_count({field: order}) == 3
+
+
 def test_shared_devices_count_once_whatever_their_memory_is() -> None:
     shared = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3031", "nvidia.com/gpucores": "30"}
     assert gpu_count({"limits": shared}) == 1

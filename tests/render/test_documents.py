@@ -73,6 +73,18 @@ def test_the_platform_says_what_the_scheduler_can_hold(features: list[str], allo
     assert (answer(train_job(), of, platform).errors == ()) == allowed
 
 
+def test_the_platform_says_which_rules_of_jobset_a_runtime_must_meet() -> None:
+    metadata, spec = {"name": "platform"}, {"jobSetFeatureGates": ["InPlaceRestart"]}
+    platform = {"apiVersion": "trainyard.dev/v1alpha1", "kind": "Platform", "metadata": metadata, "spec": spec}
+    of = runtime(trainer(), jobset={"failurePolicy": {"restartStrategy": "InPlaceRestart"}})
+    assert "trainyard:jobset.featureGates does not list" in answer(train_job(), of).warnings[0].message
+    for documents in ((platform, of), (of, platform)):
+        found = answer(train_job(), *documents)
+        assert found.warnings == ()
+        assert [error.path for error in found.errors] == ["spec.runtimeRef"] * 2
+        assert all(error.message.startswith('ClusterTrainingRuntime "runtime" spec') for error in found.errors)
+
+
 def test_a_second_document_is_an_update_of_the_first() -> None:
     of = runtime(trainer())
     assert [

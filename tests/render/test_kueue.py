@@ -136,6 +136,7 @@ TRAINER_ON_POD = replicated_job("node", pod_metadata={"labels": {ANCESTOR: "trai
         ({"trainer": {"numNodes": 2}}, launched(nodes=4), "spec.runtimeRef", "mlPolicy.numNodes"),
         ({}, launched(nodes=4, runLauncherAsNode=True), "spec.runtimeRef", "mlPolicy.numNodes"),
         ({}, launched(mpiImplementation="Intel"), "spec.runtimeRef", "OpenMPI"),
+        ({}, launched(mpiImplementation="MPICH"), "spec.runtimeRef", "OpenMPI"),
         ({"trainer": {"numNodes": 2}}, launched(framework="horovod"), "spec.runtimeRef", "another framework"),
         (
             {"trainer": {"resourcesPerNode": {"requests": {"cpu": "4"}}}},
@@ -187,6 +188,26 @@ def test_pods_that_kueue_would_count_in_another_way_are_rejected(spec: Any, of: 
     assert "kueue.x-k8s.io/queue-name" in finding.fix
     free = TrainJob.from_body({"metadata": {"name": "job"}, "spec": {"runtimeRef": {"name": "runtime"}, **spec}})
     assert verdict(free, of).allowed
+
+
+def test_an_elastic_job_that_names_its_nodes_is_counted() -> None:
+    of = runtime(trainer(), mlPolicy={"torch": {"elasticPolicy": {"minNodes": 1, "maxNodes": 4}}})
+    assert pod_counts(queued(trainer={"numNodes": 3}), of) == {"node": 3}
+
+
+INJECTED = {"envInjection": {"targets": [{"jobName": "node", "containerNames": ["side"]}]}}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [{"ray": {}}, {"tensorflow": {}}, {"paddle": {}}, {"jax": {}}, {"xgboost": {}}, {"flux": {}}, {"torch": INJECTED}],
+    ids=lambda policy: next(iter(policy)),
+)
+def test_a_framework_that_kueue_does_not_know_is_accepted_where_the_pods_are_the_same(policy: dict[str, Any]) -> None:
+    of = runtime(trainer(containers=[container(), container("side")]), mlPolicy=policy)
+    job = queued(trainer={"numNodes": 3, "resourcesPerNode": GPUS})
+    assert pod_counts(job, of) == {"node": 3}
+    assert resources(job, of) == {"node": GPUS}
 
 
 @pytest.mark.parametrize(

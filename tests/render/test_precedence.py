@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.render.builders import (
+    ANCESTOR,
     container,
     environment,
     initializer,
@@ -140,3 +143,12 @@ def test_every_labelled_job_trains_and_a_launcher_may_name_its_container_so() ->
     templates = pods(train_job(trainer={"image": "mine"}), runtime(launcher, trainer()))
     assert [entry["image"] for entry in templates["launcher"]["spec"]["containers"]] == ["mine", "image"]
     assert templates["node"]["spec"]["containers"][0]["image"] == "mine"
+
+
+@pytest.mark.parametrize(("of_job", "trains"), [(None, True), ("postprocess", False)])
+def test_the_label_of_the_pod_template_decides_what_the_trainer_configures(of_job: str | None, trains: bool) -> None:
+    labelled = replicated_job("node", ancestor=of_job, pod_metadata={"labels": {ANCESTOR: "trainer"}})
+    job = train_job(trainer={"image": "mine", "numNodes": 2})
+    (found,) = objects(job, torch(labelled))["JobSet"]["spec"]["replicatedJobs"]
+    image = found["template"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert (image, found["template"]["spec"]["parallelism"]) == (("mine", 2) if trains else ("image", 1))

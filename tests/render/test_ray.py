@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import Any
 
@@ -109,6 +110,38 @@ def test_a_launcher_is_a_head_beside_the_nodes() -> None:
         assert environment(found[name]) == {**variables("job-launcher-0-0.job", 3), "A": "1"}
     policy = objects(job, of)["JobSet"]["spec"]["successPolicy"]
     assert policy == {"operator": "All", "targetReplicatedJobs": ["launcher"]}
+
+
+STALE = {"requests": {"cpu": "1"}, "limits": {"cpu": "9"}}
+
+
+def cores(main: Any) -> str:
+    (found,) = re.findall(r"--num-cpus=(\d+) ", main["command"][2].replace("\n", " "))[:1]
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "of_workers"),
+    [
+        ({"limits": {"cpu": "3"}}, "3"),
+        ({"limits": {"cpu": "3"}, "requests": {"cpu": "2"}}, "2"),
+        ({"requests": {"cpu": "5"}}, "5"),
+        ({"limits": {"memory": "1Gi"}}, "1"),
+    ],
+)
+def test_the_cores_that_the_job_names_count_and_not_the_request_of_the_runtime(asked: Any, of_workers: str) -> None:
+    main = container(resources=STALE)
+    job = train_job(trainer={"numNodes": 2, "resourcesPerNode": asked})
+    alone = mains(job, ray(trainer(containers=[main])))
+    assert cores(alone["node"]) == of_workers
+    for jobs in (
+        (launcher(main=main), part("node", main=main)),
+        (part("head", main=main), trainer(containers=[main])),
+        (part("head", main=main), part("node", main=main), launcher()),
+    ):
+        found = mains(job, ray(*jobs))
+        assert cores(found["node"]) == of_workers
+        assert cores(found[jobs[0]["name"]]) == "1"
 
 
 def test_an_unlabelled_head_runs_the_command_of_labelled_nodes() -> None:

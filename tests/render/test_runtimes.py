@@ -51,7 +51,8 @@ def test_what_was_wrong_already_does_not_stand_in_the_way_of_an_update() -> None
 @pytest.mark.parametrize("cluster", [True, False])
 def test_a_deprecated_runtime_is_warned_about(cluster: bool) -> None:
     of = runtime(trainer(), cluster=cluster, labels={"trainer.kubeflow.org/support": "deprecated"})
-    assert f'{of.kind} "runtime" is deprecated' in only(validate_runtime(of).warnings).message
+    for old in (None, of, runtime(trainer(), cluster=cluster)):
+        assert f'{of.kind} "runtime" is deprecated' in only(validate_runtime(of, old).warnings).message
 
 
 @pytest.mark.parametrize(
@@ -163,6 +164,7 @@ def test_an_empty_scheduler_name_is_unset() -> None:
 
 IN_PLACE = {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}
 RESTART_JOB = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
+RESTART_IGNORING_LIMIT = {"failurePolicy": {"rules": [{"action": "RestartJobAndIgnoreMaxRestarts"}]}}
 
 
 @pytest.mark.parametrize(
@@ -170,6 +172,7 @@ RESTART_JOB = {"failurePolicy": {"rules": [{"action": "RestartJob"}]}}
     [
         (IN_PLACE, "failurePolicy.restartStrategy", "InPlaceRestart"),
         (RESTART_JOB, "failurePolicy.rules[0].action", "RestartJob"),
+        (RESTART_IGNORING_LIMIT, "failurePolicy.rules[0].action", "RestartJob"),
     ],
 )
 def test_a_gate_that_is_not_declared_is_a_warning(jobset: dict[str, Any], path: str, gate: str) -> None:
@@ -187,6 +190,7 @@ def test_a_gate_that_is_not_declared_is_a_warning(jobset: dict[str, Any], path: 
     [
         (IN_PLACE, trainer(), ["template.spec.backoffLimit", "template.spec.podReplacementPolicy"]),
         (RESTART_JOB, replicated_job("side", replicas=1025), ["replicas"]),
+        (RESTART_IGNORING_LIMIT, replicated_job("side", replicas=1025), ["replicas"]),
     ],
 )
 def test_what_jobset_rejects_with_a_declared_gate_is_rejected(
@@ -195,6 +199,30 @@ def test_what_jobset_rejects_with_a_declared_gate_is_rejected(
     gates = frozenset({"InPlaceRestart", "RestartJob"})
     found = validate_runtime(runtime(job, jobset=jobset), job_set_gates=gates)
     assert [error.path for error in found.errors] == [f"{TEMPLATE}.replicatedJobs[0].{field}" for field in fields]
+
+
+@pytest.mark.parametrize("gates", [frozenset(), frozenset({"InPlaceRestart"})])
+@pytest.mark.parametrize(("counts", "ignored"), [((3, 9), 9), ((None, 2), 2), ((3, 3), None), ((3, None), None)])
+def test_completions_that_in_place_restarts_cannot_have_are_warned_about(
+    gates: frozenset[str], counts: tuple[int | None, int | None], ignored: int | None
+) -> None:
+    numbers = {name: count for name, count in zip(("parallelism", "completions"), counts, strict=True) if count}
+    job = {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
+    of = runtime(replicated_job("side", job={**job, **numbers}), trainer(job=job), jobset=IN_PLACE)
+    path = f"{TEMPLATE}.replicatedJobs[0].template.spec.completions"
+    found = [warning for warning in validate_runtime(of, job_set_gates=gates).warnings if warning.path == path]
+    assert validate_runtime(of, job_set_gates=gates).allowed
+    told = [finding for finding in verdict(train_job(), of, job_set_gates=gates).warnings if path in finding.message]
+    assert len(told) == len(found) == (ignored is not None)
+    for warning in found:
+        pods = counts[0] or 1
+        assert f"{ignored} differs from parallelism {pods}" in warning.message
+        assert warning.fix == f"set both to the number of pods, or remove completions: {pods} run"
+    for entry in objects(train_job(), of, job_set_gates=gates)["JobSet"]["spec"]["replicatedJobs"]:
+        spec = entry["template"]["spec"]
+        assert spec["completions"] == spec["parallelism"], "JobSet rejects other numbers"
+    other = runtime(replicated_job("side", job=numbers), trainer())
+    assert validate_runtime(other).warnings == ()
 
 
 def test_rules_of_one_name_are_refused() -> None:

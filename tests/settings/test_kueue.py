@@ -113,6 +113,14 @@ def test_queues_without_kueue_are_refused() -> None:
             {"localQueues": [{"tenant": "vision", "name": "q" * 64, "clusterQueue": "vision"}]},
         ),
         ("kueue.waitForPodsReady", {"install": "existing", "waitForPodsReady": True}),
+        (
+            "kueue.multiKueue.origin",
+            {"install": "existing", "multiKueue": {"clusters": {"east": {}}, "origin": "manager"}},
+        ),
+        (
+            "kueue.multiKueue.workerLostTimeoutSeconds",
+            {"install": "existing", "multiKueue": {"clusters": {"east": {}}, "workerLostTimeoutSeconds": 900}},
+        ),
         ("kueue.localQueues[0].tenant", {"localQueues": [{"tenant": "x", "name": "q", "clusterQueue": "vision"}]}),
         ("kueue.localQueues[0].clusterQueue", {"clusterQueues": {}}),
         (

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
@@ -26,6 +26,7 @@ from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
 from trainyard.render.immutability import joins_queue, leaves_objects
+from trainyard.render.runtime_admission import admission_warnings
 from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
 __all__ = ["MUTATE_PREFIX", "MUTATE_TRAIN_JOB", "VALIDATE_PREFIX", "Admission", "application"]
@@ -41,6 +42,7 @@ _REASONS = {400: "BadRequest", 403: "Forbidden", 503: "ServiceUnavailable"}
 
 Request = dict[str, Any]
 Response = dict[str, Any]
+_AnyRuntime = TypeVar("_AnyRuntime", TrainingRuntime, ClusterTrainingRuntime)
 
 
 class Admission:
@@ -82,8 +84,8 @@ class Admission:
 
     async def mutate_runtime(self, request: Request) -> Response:
         """Return the JSON patch that writes a TrainingRuntime or ClusterTrainingRuntime as Go clients do."""
-        body = request["object"]
-        return _patched(body, normalized_runtime(body, request.get("oldObject")))
+        body, old = request["object"], request.get("oldObject")
+        return _patched(body, body if _keeps_spec(body, old) else normalized_runtime(body, old))
 
     async def validate_train_job(self, request: Request) -> Response:
         """Validate a TrainJob, its runtime and the rendered objects."""
@@ -150,24 +152,23 @@ class Admission:
 
     async def validate_training_runtime(self, request: Request) -> Response:
         """Validate a TrainingRuntime."""
-        body, old = request["object"], request.get("oldObject")
-        if body["metadata"].get("deletionTimestamp"):
-            return {"allowed": True}
-        before = parse(TrainingRuntime, old) if old is not None else None
-        body = _with_namespace(body, request)
-        gates = self._cache.platform_context().job_set_gates
-        verdict = validate_runtime(parse(TrainingRuntime, body), before, gates)
-        return await self._with_policies(request, body, verdict)
+        return await self._validate_runtime(request, _with_namespace(request["object"], request), TrainingRuntime)
 
     async def validate_cluster_training_runtime(self, request: Request) -> Response:
         """Validate a ClusterTrainingRuntime."""
-        body, old = request["object"], request.get("oldObject")
+        return await self._validate_runtime(request, request["object"], ClusterTrainingRuntime)
+
+    async def _validate_runtime(self, request: Request, body: Object, model: type[_AnyRuntime]) -> Response:
+        """Validate a runtime; an update that leaves its spec alone is accepted whatever the stored spec is."""
+        old = request.get("oldObject")
         if body["metadata"].get("deletionTimestamp"):
             return {"allowed": True}
-        before = parse(ClusterTrainingRuntime, old) if old is not None else None
+        if _keeps_spec(body, old):
+            named = parse(model, {name: value for name, value in body.items() if name != "spec"})
+            return await self._with_policies(request, body, Verdict((), tuple(admission_warnings(named))))
+        before = parse(model, old) if old is not None else None
         gates = self._cache.platform_context().job_set_gates
-        verdict = validate_runtime(parse(ClusterTrainingRuntime, body), before, gates)
-        return await self._with_policies(request, body, verdict)
+        return await self._with_policies(request, body, validate_runtime(parse(model, body), before, gates))
 
 
 def application(admission: Admission, metrics: Metrics) -> web.Application:
@@ -279,6 +280,10 @@ def _warnings(findings: Iterable[Finding]) -> Response:
 
 def _truncated(text: str) -> str:
     return text if len(text) <= _WARNING_LIMIT else text[: _WARNING_LIMIT - 1] + "…"
+
+
+def _keeps_spec(body: Object, old: Object | None) -> bool:
+    return old is not None and body.get("spec") == old.get("spec")
 
 
 def _concerns_policies(body: Object, old: Object | None) -> bool:

@@ -37,6 +37,7 @@ def gate_findings(spec: Body, path: str, enabled: frozenset[str]) -> Iterator[Fi
     policy = spec.get("failurePolicy", {})
     jobs = spec.get("replicatedJobs", [])
     if policy.get("restartStrategy") == IN_PLACE_RESTART:
+        yield from _ignored_completions(jobs, f"{path}.replicatedJobs")
         if IN_PLACE_RESTART in enabled:
             yield from _in_place_errors(jobs, f"{path}.replicatedJobs")
         else:
@@ -59,6 +60,19 @@ def _undeclared(path: str, value: str, gate: str, others: str) -> Finding:
         "rejects the jobs",
         f"enable it in JobSet and list it in {_SETTING}, or use {others}",
     )
+
+
+def _ignored_completions(jobs: list[Body], path: str) -> Iterator[Finding]:
+    """Yield completions that differ from parallelism: JobSet rejects them, but every rendered Job has equal numbers."""
+    for index, job in enumerate(jobs):
+        spec = job["template"]["spec"]
+        pods, completions = spec.get("parallelism", 1), spec.get("completions")
+        if completions is not None and completions != pods:
+            yield Finding.warning(
+                f"{path}[{index}].template.spec.completions",
+                f"{completions} differs from parallelism {pods}, which {IN_PLACE_RESTART} rejects: it is ignored",
+                f"set both to the number of pods, or remove completions: {pods} run",
+            )
 
 
 def _in_place_errors(jobs: list[Body], path: str) -> Iterator[Finding]:

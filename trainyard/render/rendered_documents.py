@@ -78,7 +78,8 @@ class _Cluster:
     """Objects of the manifests, by their keys."""
 
     train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
-    runtimes: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
+    runtimes: dict[tuple[str, str, str], list[Body]] = field(default_factory=dict)
+    read: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
     queues: dict[str, str | None] = field(default_factory=dict)
     namespace_queues: dict[str, str | None] = field(default_factory=dict)
     priority_classes: set[str] | None = None
@@ -92,8 +93,7 @@ class _Cluster:
             self.train_jobs.setdefault((namespace, name), []).append(body)
         elif group == API_VERSION and kind in RUNTIME_MODELS:
             key = kind, namespace if kind == TRAINING_RUNTIME else "", name
-            before = self.runtimes.get(key)
-            self.runtimes[key] = read_runtime(body, before.runtime if before else None)
+            self.runtimes.setdefault(key, []).append(body)
         elif group == PLATFORM_API_VERSION and kind == "TenantPolicy":
             self.queues[namespace] = parse(TenantPolicy, body).spec.default_queue
         elif group == PLATFORM_API_VERSION and kind == "Platform":
@@ -120,7 +120,16 @@ class _Cluster:
         return RenderedTrainJob(label, before.errors, before.warnings, before.objects)
 
     def _runtime(self, namespace: str, kind: str, name: str) -> SentRuntime | None:
-        return self.runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name))
+        """Return a runtime after applying all its documents, with the gates of a Platform in any document."""
+        key = kind, namespace if kind == TRAINING_RUNTIME else "", name
+        if key in self.runtimes and key not in self.read:
+            gates = context_of(self.platform, RenderContext()).job_set_gates
+            found: SentRuntime | None = None
+            for sent in self.runtimes[key]:
+                found = read_runtime(sent, found.runtime if found else None, job_set_gates=gates)
+            assert found is not None  # noqa: S101
+            self.read[key] = found
+        return self.read.get(key)
 
 
 def _runtime_findings(runtime: SentRuntime) -> Iterator[Finding]:

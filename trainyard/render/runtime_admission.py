@@ -27,6 +27,7 @@ from trainyard.render.shape import JOB_SET_SPEC, shape_errors
 from trainyard.render.template import Template, template_of
 
 __all__ = [
+    "admission_warnings",
     "deprecation",
     "gate_errors",
     "gate_warnings",
@@ -61,8 +62,8 @@ def validate_runtime(
     found = (*runtime_errors(runtime), *gate_errors(runtime, job_set_gates))
     errors = tuple(error for error in found if error not in known)
     if (runtime.metadata.labels or {}).get(WEBHOOK_VALIDATION_LABEL) == WEBHOOK_VALIDATION_DISABLED:
-        return Verdict((), (*_admission_warnings(runtime), *(_ignored(error) for error in errors)))
-    warnings = (*_admission_warnings(runtime), *runtime_warnings(runtime), *gate_warnings(runtime, job_set_gates))
+        return Verdict((), (*admission_warnings(runtime), *(_ignored(error) for error in errors)))
+    warnings = (*admission_warnings(runtime), *runtime_warnings(runtime), *gate_warnings(runtime, job_set_gates))
     return Verdict(errors, warnings)
 
 
@@ -186,7 +187,8 @@ def _label_warnings(template: Template) -> Iterator[Finding]:
         )
 
 
-def _admission_warnings(runtime: Runtime) -> Iterator[Finding]:
+def admission_warnings(runtime: Runtime) -> Iterator[Finding]:
+    """Yield warnings about a deprecated runtime and unknown fields."""
     if deprecation(runtime):
         yield Finding(
             f"metadata.labels[{SUPPORT_LABEL}]",

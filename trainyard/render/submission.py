@@ -25,9 +25,10 @@ from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.render.defaults import defaulted, wants_runtime
+from trainyard.render.immutability import leaves_objects
 from trainyard.render.object_metadata import metadata_errors
-from trainyard.render.pipeline import admit
-from trainyard.render.result import RenderContext, Verdict
+from trainyard.render.pipeline import admit, render
+from trainyard.render.result import RenderContext, Rendered, Verdict
 from trainyard.render.runtime_admission import validate_runtime
 from trainyard.render.typed_clients import normalized_runtime
 
@@ -94,7 +95,7 @@ class Submission(Generic[Found]):
     runtime: Found | None = None
 
 
-def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
+def read_runtime(sent: Body, old: Runtime | None = None, *, job_set_gates: frozenset[str] = frozenset()) -> SentRuntime:
     """Parse and validate a runtime.
 
     Parameters
@@ -103,6 +104,8 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
         The object as submitted.
     old
         The stored runtime, on an update.
+    job_set_gates
+        Feature gates of JobSet that are declared as enabled.
     """
     model = RUNTIME_MODELS[sent["kind"]]
     body = normalized_runtime(decoded(model, sent), None)
@@ -111,7 +114,7 @@ def read_runtime(sent: Body, old: Runtime | None = None) -> SentRuntime:
     except TrainyardError as error:
         return SentRuntime(body, None, error.findings)
     assert isinstance(runtime, TrainingRuntime | ClusterTrainingRuntime)  # noqa: S101
-    verdict = validate_runtime(runtime, old)
+    verdict = validate_runtime(runtime, old, job_set_gates)
     known = {(error.path, error.rule) for error in verdict.errors}
     schema_errors = (error for error in violations(model, body) if (error.path, error.rule) not in known)
     errors = (*verdict.errors, *schema_errors)
@@ -164,6 +167,8 @@ def submitted(
     objects: tuple[Body, ...] = ()
     if old is not None and train_job.spec is not None and train_job.spec.managed_by != MANAGED_BY_TRAINER:
         verdict = Verdict()
+    elif old is not None and leaves_objects(train_job, old):
+        verdict, objects = Verdict(), _rendered(train_job, found, context)
     elif found and found.errors:
         verdict = Verdict(tuple(runtime_findings(found)))
     else:
@@ -171,6 +176,14 @@ def submitted(
     errors = _merged(schema_errors, verdict.errors)
     errors = (*errors, *server_errors(TrainJob, body, old, errors))
     return Submission(body, train_job, errors, verdict.warnings, () if errors else objects, found)
+
+
+def _rendered(train_job: TrainJob, found: SentRuntime | None, context: RenderContext) -> tuple[Body, ...]:
+    """Return the objects of a TrainJob; empty if its runtime is missing, invalid or does not fit it."""
+    if found is None or found.runtime is None or found.errors:
+        return ()
+    result = render(train_job, found.runtime, context)
+    return result.objects if isinstance(result, Rendered) else ()
 
 
 def server_errors(

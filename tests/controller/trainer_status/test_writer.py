@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -49,6 +50,20 @@ async def test_a_thousand_reports_are_two_writes_and_the_last_one_counts(api: Fa
     await writer.write(job, progress(100))
     assert len(api.writes) == 2
     assert stored(api) == progress(100)
+
+
+async def test_a_job_is_written_once_a_second(api: FakeApi) -> None:
+    job = api.put(TRAIN_JOBS, train_job())
+    async with api.client(patience=0) as client:
+        found = StatusWriter(client)
+        started = time.monotonic()
+        await found.write(job, progress(1))
+        await asyncio.gather(*(found.write(job, progress(number)) for number in (2, 3)))
+        took = time.monotonic() - started
+        await found.close()
+    assert 1 <= took < 2
+    assert len(api.writes) == 2
+    assert stored(api) == progress(3)
 
 
 async def test_nothing_is_kept_of_a_job_that_is_silent(api: FakeApi, writer: StatusWriter) -> None:

@@ -90,7 +90,7 @@ class World:
         self._tenants: _Nearest[Body | None] = _Nearest()
         self._platforms: _Nearest[Body | None] = _Nearest()
         self._namespaces: _Nearest[dict[str, str]] = _Nearest()
-        self._runtimes: _Nearest[FoundRuntime] = _Nearest()
+        self._runtimes: _Nearest[Manifest] = _Nearest()
         self._found: dict[int, FoundRuntime] = {}
         self._classes: set[str] = set()
         self._contexts: dict[object, RenderContext] = {}
@@ -103,7 +103,7 @@ class World:
         spec = manifest.body.get("spec")
         if version == API_VERSION and kind in RUNTIME_MODELS:
             key = kind, namespace if kind == TRAINING_RUNTIME else "", manifest.name
-            self._runtimes.put(key, file, self.found(manifest))
+            self._runtimes.put(key, file, manifest)
         elif version == PLATFORM_API_VERSION and kind == "TenantPolicy" and manifest.name == TENANT_POLICY_NAME:
             self._tenants.put(namespace, file, spec if isinstance(spec, dict) else None)
         elif version == PLATFORM_API_VERSION and kind == "Platform" and manifest.name == PLATFORM_NAME:
@@ -118,8 +118,13 @@ class World:
         """Return the parsed runtime of a manifest, cached."""
         key = id(manifest.body)
         if key not in self._found:
-            self._found[key] = _found(manifest.body, manifest.source.path)
+            self._found[key] = self._read(manifest.body, manifest.source.path)
         return self._found[key]
+
+    def _read(self, body: Body, file: Path | None) -> FoundRuntime:
+        context = context_of(_parsed(self.platform(file)[1]), RenderContext())
+        read = read_runtime(body, job_set_gates=context.job_set_gates)
+        return FoundRuntime(read.body, read.runtime, read.errors, read.warnings, file)
 
     def platform(self, file: Path | None) -> tuple[Path | None, Body | None]:
         """Return the file of the Platform, and its spec."""
@@ -141,13 +146,13 @@ class World:
         """Return a runtime of the inputs, else of the catalog; None if it does not exist."""
         found = self._runtimes.get((kind, namespace if kind == TRAINING_RUNTIME else "", name), file)
         if found is not None:
-            return found[1]
+            return self.found(found[1])
         if kind != CLUSTER_TRAINING_RUNTIME or name not in self._catalog:
             return None
         path, body = self._catalog[name]
         if isinstance(body, FoundRuntime):
             return body
-        self._catalog[name] = path, (known := _found(body, path))
+        self._catalog[name] = path, (known := self._read(body, path))
         return known
 
     def context(self, namespace: str, file: Path | None) -> RenderContext:
@@ -197,11 +202,6 @@ class World:
         if self._settings is None or not self._settings.fabric.domains:
             return None
         return DomainCapacities.of(compile_fabric(self._settings.fabric))
-
-
-def _found(body: Body, file: Path | None) -> FoundRuntime:
-    read = read_runtime(body)
-    return FoundRuntime(read.body, read.runtime, read.errors, read.warnings, file)
 
 
 def _parsed(spec: Body | None) -> Platform | None:

@@ -20,10 +20,10 @@ from math import ceil
 from typing import Final
 
 from trainyard.api import Body
-from trainyard.api.constants import CONTAINER_NODE
+from trainyard.api.constants import CONTAINER_NODE, TRAINER
 from trainyard.api.kubernetes_model import KubernetesModel
 from trainyard.checks.finding import Finding
-from trainyard.render.devices import cpu_count, gpu_count
+from trainyard.render.devices import counted_resources, cpu_count, gpu_count
 from trainyard.render.frameworks.base import Framework
 from trainyard.render.frameworks.ray_scripts import HEAD, NODE, WORKER
 from trainyard.render.frameworks.roles import (
@@ -180,7 +180,7 @@ def _start_head(builder: JobSetBuilder, layout: _Layout) -> None:
         container["command"] = command
         return
     script = NODE if layout.single_pod_set and layout.nodes > 1 else HEAD
-    container["command"] = [*_BASH, _with_options(script, container), _NAME]
+    container["command"] = [*_BASH, _with_options(script, _counted(builder, layout.head, layout)), _NAME]
     if command:
         container["args"] = command
 
@@ -190,12 +190,20 @@ def _start_worker(builder: JobSetBuilder, layout: _Layout) -> None:
     if container is None:
         return
     if not (container.get("command") or container.get("args")):
-        container["command"] = [*_BASH, _with_options(WORKER, container), _NAME]
+        resources = _counted(builder, layout.workers, layout)
+        container["command"] = [*_BASH, _with_options(WORKER, resources), _NAME]
 
 
-def _with_options(script: str, container: Body) -> str:
+def _counted(builder: JobSetBuilder, pod_set: PodSet, layout: _Layout) -> Body:
+    """Return the resources of a Ray node for counting; the TrainJob's numbers take precedence where it has them."""
+    container, trainer = role_container(pod_set), builder.spec.trainer
+    merged: Body = (container or {}).get("resources") or {}
+    trains = pod_set is layout.workers or (pod_set.ancestor == TRAINER and pod_set is not builder.trainer)
+    return counted_resources(merged, trainer.resources_per_node if trains and trainer else None)
+
+
+def _with_options(script: str, resources: Body) -> str:
     """Insert port and options into a script; Ray does not detect the container's share of cores and GPUs."""
-    resources = container.get("resources", {})
     cores, gpus = ceil(cpu_count(resources)), ceil(gpu_count(resources))
     options = [f"--num-cpus={cores}"] if cores > 0 else []
     if gpus > 0:

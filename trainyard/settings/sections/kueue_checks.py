@@ -18,6 +18,8 @@ _HOSTNAME = "kubernetes.io/hostname"
 _CONFIG_NAME = 63
 """Maximum length of the name by which an AdmissionCheck refers to its configuration."""
 _SHARES = ("deserved", "guarantee", "capability")
+_CONFIGURED = ("origin", "worker_lost_timeout_seconds")
+"""Fields of multiKueue that are in Kueue's configuration, not in an object."""
 
 
 def check(stack: StackSettings) -> Iterator[Finding]:
@@ -49,9 +51,16 @@ def _unused(settings: KueueSettings) -> Iterator[Finding]:
 
 
 def _ignored(settings: KueueSettings) -> Iterator[Finding]:
-    if settings.install == "existing" and settings.wait_for_pods_ready is not None:
+    """Yield settings that only the configuration of an installed Kueue contains."""
+    if settings.install != "existing":
+        return
+    ignored = ["waitForPodsReady"] if settings.wait_for_pods_ready is not None else []
+    if (clusters := settings.multi_kueue) is not None:
+        set_here = [name for name in _CONFIGURED if name in clusters.model_fields_set]
+        ignored += [f"multiKueue.{type(clusters).model_fields[name].alias or name}" for name in set_here]
+    for name in ignored:
         message = "an existing Kueue has its own configuration, which this program does not change"
-        yield Finding("kueue.waitForPodsReady", message, "remove it, and set it in the configuration of that Kueue")
+        yield Finding(f"kueue.{name}", message, "remove it, and set it in the configuration of that Kueue")
 
 
 def _topologies(settings: KueueSettings) -> Iterator[Finding]:
