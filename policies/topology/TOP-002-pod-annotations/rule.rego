@@ -20,24 +20,23 @@ violation contains {"path": entry.path, "message": message} if {
 	message := sprintf("a hard limit to tier \"%s\" is ignored (tiers: %s)", [entry.tier, known])
 }
 
+mode_key := "volcano.sh/network-topology-mode"
+
+tier_key := "volcano.sh/network-topology-highest-tier"
+
 # Hard limits of annotations: entries {path, tier}, with the tier as text.
-limits contains {"path": path, "tier": tier} if {
+limits contains {"path": path, "tier": request.text(annotations, tier_key)} if {
 	some entry in pod_templates.metadatas
-	annotations := request.map(entry.metadata, "annotations")
-	mode := request.object_get(annotations, "volcano.sh/network-topology-mode", null)
-	tier := request.text(annotations, "volcano.sh/network-topology-highest-tier")
-	limited(annotations, mode)
-	not lower(sprintf("%v", [mode])) == "soft"
-	path := sprintf("%s.annotations[%s]", [entry.path, key(annotations)])
+	annotations := entry.metadata.annotations
+	some key in [mode_key, tier_key]
+	annotations[key] != null
+	lower(request.text(annotations, mode_key)) != "soft"
+	path := sprintf("%s.annotations[%s]", [entry.path, last_key(annotations)])
 }
 
-limited(_, mode) if mode != null
-
-limited(annotations, _) if key(annotations) != "volcano.sh/network-topology-mode"
-
-key(annotations) := "volcano.sh/network-topology-highest-tier" if {
-	annotations["volcano.sh/network-topology-highest-tier"] != null
-} else := "volcano.sh/network-topology-mode"
+last_key(annotations) := tier_key if {
+	annotations[tier_key] != null
+} else := mode_key
 
 inside(tier) if {
 	regex.match(`^(0|[1-9][0-9]{0,8})$`, tier)
