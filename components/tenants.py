@@ -73,7 +73,7 @@ class Tenants(Component):
         self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, depends_on: Sequence[pulumi.Resource]
     ) -> None:
         own_namespace = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
-        objects = [tenant_policy(tenant, settings)]
+        objects = [tenant_policy(tenant, settings), _no_foreign_neighbours(tenant)]
         if trainer.install is True:
             controller = service_account_subject(CONTROLLER_SERVICE, trainer.namespace)
             objects.append(role_binding(KEYS_ROLE, tenant, [controller], kind="ClusterRole"))
@@ -162,6 +162,20 @@ def _quota(tenant: str, settings: TenantSettings) -> dict[str, Any]:
         "kind": "ResourceQuota",
         "metadata": {"name": "tenant", "namespace": tenant},
         "spec": {"hard": dict(settings.object_quota)},
+    }
+
+
+def _no_foreign_neighbours(tenant: str) -> dict[str, Any]:
+    """Return a quota of zero pods with affinity to other namespaces: the wall behind rule TEN-010.
+
+    It also applies to the pods of controllers whose templates no rule evaluates.
+    """
+    scope = {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "cross-namespace-affinity", "namespace": tenant},
+        "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [scope]}},
     }
 
 

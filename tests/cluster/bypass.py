@@ -22,10 +22,11 @@ ATTEMPTS: Final = Path(__file__).with_name("bypass_attempts.yaml")
 def stack_settings(config: dict[str, Any]) -> None:
     """Add the tenant, and what the attempts need beside it, to a stack's configuration."""
     config["trainyard:queues"][TENANT] = {"capability": {"cpu": "768", "memory": "8Ti", "nvidia.com/gpu": "16"}}
+    config["trainyard:priorityClasses"]["red-urgent"] = {"value": 5000, "preempts": True}
     config["trainyard:tenants"][TENANT] = {
         "queues": [TENANT],
         "runtimes": ["torch-distributed", "torch-distributed-gang"],
-        "priorityClasses": ["training"],
+        "priorityClasses": ["training", "red-urgent"],
         "serviceAccounts": ["default", "trainer"],
         "maxAcceleratorsPerJob": 16,
         "podSecurity": "privileged",

@@ -17,6 +17,13 @@ def with_groups(monkeypatch_module) -> Recording:
     return record(config, monkeypatch_module)
 
 
+def test_no_pod_of_a_tenant_has_affinity_to_other_namespaces(local: Recording) -> None:
+    spec = local.one("ResourceQuota/vision/cross-namespace-affinity").inputs["spec"]
+    assert spec["hard"] == {"pods": "0"}
+    (scope,) = spec["scopeSelector"]["matchExpressions"]
+    assert scope == {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
+
+
 def test_a_namespace_names_its_default_queue_and_its_pod_security(local: Recording) -> None:
     metadata = local.one("Namespace/vision").inputs["metadata"]
     assert metadata["annotations"]["scheduling.volcano.sh/queue-name"] == "vision"

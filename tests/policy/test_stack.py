@@ -45,7 +45,7 @@ def test_a_stacks_own_list_is_added_to() -> None:
 @pytest.mark.parametrize("wrong", ["all", 3, None])
 def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
     settings = stack("example.com/npu", parameters={"ACC-002": {"resources": wrong}})
-    assert policy_settings(settings, RULES) is settings.policies
+    assert policy_settings(settings, [CEILING]) is settings.policies
 
 
 def server(namespace: str) -> dict[str, Any]:
@@ -73,3 +73,9 @@ def test_any_rule_may_add_values_of_the_stack() -> None:
     assert values["OWN-001"]["resources"][-1] == "nvidia.com/gpu"
     plain = rule.model_copy(update={"parameters": {"resources": schema.model_copy(update={"adds": None})}})
     assert policy_settings(stack("nvidia.com/gpu"), [plain]).parameters == {}
+
+
+def test_classes_that_preempt_are_those_of_the_stack() -> None:
+    classes = {"urgent": {"value": 10}, "patient": {"value": 1, "preempts": False}, "asap": {"value": 20}}
+    settings = parse_stack({"cluster": {"provider": "embedded"}, "priorityClasses": classes}, source="test")
+    assert policy_settings(settings, RULES).parameters["TEN-011"]["classes"] == ["asap", "urgent"]

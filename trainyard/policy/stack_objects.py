@@ -56,6 +56,9 @@ def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySet
 
 _STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
     "acceleratorResources": lambda settings: settings.accelerator_resources,
+    "preemptingPriorityClasses": lambda settings: sorted(
+        name for name, each in settings.priority_classes.items() if each.preempts
+    ),
 }
 
 

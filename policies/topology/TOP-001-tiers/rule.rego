@@ -16,9 +16,10 @@ wishes contains {"path": "spec.networkTopology", "wish": wish} if {
 	is_object(wish)
 }
 
-wishes contains {"path": "spec.podGroupPolicy.volcano.networkTopology", "wish": object.union({"highestTierAllowed": 1}, wish)} if {
+wishes contains {"path": "spec.podGroupPolicy.volcano.networkTopology", "wish": object.union(wish, {"highestTierAllowed": tier})} if {
 	wish := request.map(request.map(request.spec, "podGroupPolicy"), "volcano").networkTopology
 	is_object(wish)
+	tier := request.object_get(wish, "highestTierAllowed", 1)
 }
 
 wishes contains {"path": sprintf("spec.subGroupPolicy[%d].networkTopology", [i]), "wish": wish} if {
@@ -42,6 +43,14 @@ violation contains {"path": entry.path, "message": message} if {
 	hard(entry.wish)
 	not on
 	message := "the scheduler plug-in network-topology-aware is disabled, so hard limits are ignored"
+}
+
+violation contains {"path": sprintf("%s.highestTierAllowed", [entry.path]), "message": message} if {
+	some entry in wishes
+	hard(entry.wish)
+	name_of(entry.wish) == ""
+	request.object_get(entry.wish, "highestTierAllowed", null) == null
+	message := sprintf("a hard limit without a tier is ignored (tiers: %s)", [known])
 }
 
 violation contains {"path": sprintf("%s.highestTierName", [entry.path]), "message": message} if {

@@ -48,6 +48,10 @@ KEYS: Final[Mapping[str, Sequence[Any]]] = {
     "backoffLimitPerIndex": NUMBERS,
     "activeDeadlineSeconds": NUMBERS,
     "highestTierAllowed": NUMBERS,
+    "terminationGracePeriodSeconds": (0, 30, 600, 601, 86400, 2147483648, -1, "30", None),
+    "namespaces": ([], ["vision"], ["a", "b"], [""], None),
+    "namespaceSelector": ({}, {"matchLabels": {"a": "b"}}, None),
+    "finalizers": (["example.com/x"], ["batch.kubernetes.io/job-tracking"], [], None),
     "hostPort": NUMBERS,
     "runAsUser": NUMBERS,
     "sizeLimit": AMOUNTS,
@@ -91,6 +95,9 @@ ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
         None,
     ),
     "trainyard.dev/remove-after": ("2026-06-30", "2025-06-30", "2026-01-01", "", "2026-06-30\n", None),
+    "alpha.jobset.sigs.k8s.io/exclusive-topology": ("kubernetes.io/hostname", "", None),
+    "volcano.sh/network-topology-mode": ("hard", "soft", "Soft", "", " hard", None),
+    "volcano.sh/network-topology-highest-tier": ("1", "2", "3", "0", "01", "+1", "1 ", "rack", "", None),
     "note": ("", "x", "ünï", None),
 }
 
