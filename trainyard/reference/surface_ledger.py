@@ -3,7 +3,9 @@
 The files of ``policies/surface`` contain the entries by type; ``types.yaml`` says where the schemas of the types are.
 An entry covers the paths in ``fields``; a path that ends in ``.**`` covers everything below it and states with
 ``count`` how many fields these are, so that a new field is noticed. Exactly one of ``rules``, ``harmless``, ``rbac``
-and ``open`` is the verdict; ``open`` may stand beside ``rules`` where a rule evaluates a part.
+and ``open`` is the verdict; ``open`` may stand beside ``rules`` where a rule evaluates a part. ``attack`` is a value
+that a rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules
+allow.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class Entry(BaseModel):
     open: str = ""
     attack: Any = None
     legitimate: Any = None
+    kinds: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _has_one_verdict(self) -> Entry:
