@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any, Final
 
 import pytest
 
 from tests.support import LiveCluster, require
 from trainyard.reference.kubernetes_fields import FILE, recorded_from
 
-SPECIFICATION = {
+SPECIFICATION: Final[dict[str, Any]] = {
     "info": {"version": "v1.0.0"},
     "definitions": {
         "io.k8s.api.batch.v1.CronJob": {"properties": {"spec": {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}}},

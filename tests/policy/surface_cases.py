@@ -107,7 +107,7 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[s
                 for kind, place in _places(type_name, field.removesuffix(BELOW), ledger):
                     if entry.kinds and kind not in entry.kinds:
                         continue
-                    body = {"apiVersion": _OBJECTS[kind][0], "kind": kind.removeprefix("Volcano")}
+                    body: Body = {"apiVersion": _OBJECTS[kind][0], "kind": kind.removeprefix("Volcano")}
                     body |= copy.deepcopy(_OBJECTS[kind][1])
                     _put(body, place, value)
                     name = f"{type_name} {field} in {kind} at {'.'.join(map(str, place))}: {value!r}"
