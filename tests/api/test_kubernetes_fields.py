@@ -9,6 +9,8 @@ import pytest
 
 from tests.support import LiveCluster, require
 from trainyard.reference.kubernetes_fields import FILE, recorded_from
+from trainyard.settings.versions import KUBERNETES_VERSION
+from trainyard.upstream import module_cache
 
 SPECIFICATION: Final[dict[str, Any]] = {
     "info": {"version": "v1.0.0"},
@@ -47,6 +49,13 @@ def test_two_types_of_one_name_are_an_error() -> None:
     definitions["io.k8s.api.other.v1.PodSpec"] = {"properties": {"y": {"type": "string"}}}
     with pytest.raises(ValueError, match="two types are named PodSpec"):
         recorded_from({**SPECIFICATION, "definitions": definitions})
+
+
+def test_the_recorded_fields_are_those_of_the_pinned_source() -> None:
+    file = module_cache() / f"k8s.io/kubernetes@v{KUBERNETES_VERSION}" / "api" / "openapi-spec" / "swagger.json"
+    if not file.is_file():
+        pytest.skip("Kubernetes' source is not in the module cache")
+    assert json.loads(FILE.read_text())["types"] == recorded_from(json.loads(file.read_text()))["types"]
 
 
 @pytest.mark.cluster
