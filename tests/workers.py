@@ -35,6 +35,7 @@ SHARED: Final = {
     ),
     "cluster": (
         "tests/api/test_crds_installed.py",
+        "tests/api/test_kubernetes_fields.py",
         "tests/policy/equivalence/test_equivalence.py",
         "tests/policy/test_cases_live.py",
         "tests/pulumi/test_plain.py",

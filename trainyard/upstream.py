@@ -27,7 +27,7 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
 
-__all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "read", "record", "without_descriptions"]
+__all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "module_cache", "read", "record", "without_descriptions"]
 
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
 """Variable with a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
@@ -203,10 +203,10 @@ def _fetch(release: ComponentRelease, path: str) -> bytes:
 
 
 def _module_folder(release: ComponentRelease) -> Path:
-    return _module_cache() / f"{_escaped(release.module)}@v{release.version}"
+    return module_cache() / f"{_escaped(release.module)}@v{release.version}"
 
 
-def _module_cache() -> Path:
+def module_cache() -> Path:
     """Return Go's module cache without running Go."""
     if configured := os.environ.get("GOMODCACHE"):
         return Path(configured)
@@ -227,7 +227,7 @@ def _go_mod_download(release: ComponentRelease) -> None:
     result = subprocess.run(  # noqa: S603
         [go, "mod", "download", release.module if group else f"{release.module}@v{release.version}"],
         cwd=project_root() / "toolchain" / (group or ""),
-        env={**os.environ, "GOMODCACHE": str(_module_cache())},
+        env={**os.environ, "GOMODCACHE": str(module_cache())},
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,177 @@
+"""Cases from the ledger: each attack and each legitimate value of an entry, at every level where its type occurs."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.policy import Rule
+from trainyard.policy.testing.cases import Case, CaseContent, Verdict, World
+from trainyard.reference.surface_ledger import BELOW, Ledger
+
+__all__ = ["WORLD_CHANGES", "in_the_world", "surface_cases"]
+
+Body = dict[str, Any]
+
+WORLD_CHANGES: Final = {
+    "platform": {"leafQueues": ["default", "red", "vision"]},
+    "tenantPolicy": {"queues": ["red"], "defaultQueue": "red", "priorityClasses": ["training"]},
+}
+"""The tenant of the ledger's values: the one of tests/cluster/bypass.py."""
+
+_GPU: Final = {"nvidia.com/gpu": "1"}
+_POD: Final[Body] = {
+    "restartPolicy": "Never",
+    "schedulerName": "volcano",
+    "containers": [{"name": "node", "image": "example.com/train:1.2.3", "resources": {"limits": _GPU}}],
+}
+_QUEUE: Final = {"annotations": {"scheduling.volcano.sh/queue-name": "red"}}
+_STEP: Final = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+_JOBS: Final = [{"name": "node", "template": {"metadata": _STEP, "spec": {"template": {"spec": _POD}}}}]
+_LABELS: Final = {"trainer.kubeflow.org/framework": "torch"}
+_VOLCANO_JOB: Final = {"queue": "red", "schedulerName": "volcano", "minAvailable": 1}
+_TASK_POD: Final = {name: value for name, value in _POD.items() if name != "schedulerName"}
+_TASKS: Final = [{"name": "node", "replicas": 1, "minAvailable": 1, "template": {"spec": _TASK_POD}}]
+
+_OBJECTS: Final[dict[str, tuple[str, Body]]] = {
+    "Pod": ("v1", {"metadata": _QUEUE, "spec": _POD}),
+    "Job": ("batch/v1", {"metadata": _QUEUE, "spec": {"template": {"spec": _POD}}}),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2", {"metadata": _QUEUE, "spec": {"replicatedJobs": _JOBS}}),
+    "VolcanoJob": ("batch.volcano.sh/v1alpha1", {"metadata": {}, "spec": {**_VOLCANO_JOB, "tasks": _TASKS}}),
+    "TrainingRuntime": (
+        "trainer.kubeflow.org/v1alpha1",
+        {
+            "metadata": {"labels": _LABELS},
+            "spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": _JOBS}}},
+        },
+    ),
+    "TrainJob": (
+        "trainer.kubeflow.org/v1alpha1",
+        {
+            "metadata": {},
+            "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"resourcesPerNode": {"limits": _GPU}}},
+        },
+    ),
+    "PodGroup": ("scheduling.volcano.sh/v1beta1", {"metadata": {}, "spec": {"queue": "red", "minMember": 1}}),
+}
+_PODS: Final = {
+    "Pod": "spec",
+    "Job": "spec.template.spec",
+    "JobSet": "spec.replicatedJobs[0].template.spec.template.spec",
+    "VolcanoJob": "spec.tasks[0].template.spec",
+    "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec.template.spec",
+}
+_PATCHED_PODS: Final = (
+    "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec",
+    "spec.podTemplateOverrides[0].spec",
+    "spec.podSpecOverrides[0]",
+)
+"""Where each release of a TrainJob changes pods; which fields these have is in its schema."""
+
+_JOB_SPECS: Final = {
+    "Job": "spec",
+    "JobSet": "spec.replicatedJobs[0].template.spec",
+    "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec",
+}
+_BELOW_PODS: Final = {
+    "PodSpec": "",
+    "Affinity": ".affinity",
+    "Volume": ".volumes[0]",
+    "VolumeProjection": ".volumes[0].projected.sources[0]",
+    "PodSecurityContext": ".securityContext",
+    "Container": ".containers[0]",
+    "LifecycleHandler": ".containers[0].lifecycle.preStop",
+    "Probe": ".containers[0].livenessProbe",
+    "ResourceRequirements": ".containers[0].resources",
+    "SecurityContext": ".containers[0].securityContext",
+}
+
+
+def in_the_world(world: World) -> World:
+    """Return the world of the rules' cases with the tenant of the ledger's values."""
+    changes = {"platform": WORLD_CHANGES["platform"], "tenant_policy": WORLD_CHANGES["tenantPolicy"]}
+    return world.model_copy(update={name: {**getattr(world, name), **change} for name, change in changes.items()})
+
+
+def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[str, list[Case]]]:
+    """Yield each value of an entry at each level, as one case per rule of the entry that evaluates the kind."""
+    for type_name, entry in ledger.all():
+        for verdict, value in ((Verdict.DENY, entry.attack), (Verdict.ALLOW, entry.legitimate)):
+            if not entry.rules or value is None:
+                continue
+            for field in entry.fields:
+                for kind, place in _places(type_name, field.removesuffix(BELOW), ledger):
+                    if entry.kinds and kind not in entry.kinds:
+                        continue
+                    body: Body = {"apiVersion": _OBJECTS[kind][0], "kind": kind.removeprefix("Volcano")}
+                    body |= copy.deepcopy(_OBJECTS[kind][1])
+                    _put(body, place, value)
+                    name = f"{type_name} {field} in {kind} at {'.'.join(map(str, place))}: {value!r}"
+                    cases = [
+                        Case(rules[each], name, verdict, CaseContent(about=name, object=body), Path("surface"))
+                        for each in entry.rules
+                        if _evaluates(rules[each], body)
+                    ]
+                    if cases:
+                        yield name, cases
+
+
+def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    if type_name in ("Annotations", "Labels"):
+        for kind in _OBJECTS:
+            yield kind, ("metadata", type_name.lower(), field)
+        for kind, pod in _PODS.items():
+            if kind != "Pod":
+                yield kind, (*_steps(pod)[:-1], "metadata", type_name.lower(), field)
+        for pod in _PATCHED_PODS[:2]:
+            yield "TrainJob", (*_steps(pod)[:-1], "metadata", type_name.lower(), field)
+    elif type_name in _BELOW_PODS:
+        for kind, pod in _PODS.items():
+            yield kind, _steps(f"{pod}{_BELOW_PODS[type_name]}.{field}")
+        for pod in _PATCHED_PODS:
+            path = f"{pod}{_BELOW_PODS[type_name]}.{field}"
+            if path.replace("[0]", "[]") in ledger.fields("TrainJob").nodes:
+                yield "TrainJob", _steps(path)
+    elif type_name == "JobSpec":
+        for kind, spec in _JOB_SPECS.items():
+            yield kind, _steps(f"{spec}.{field}")
+    elif type_name == "JobSetSpec":
+        yield "JobSet", _steps(f"spec.{field}")
+        yield "TrainingRuntime", _steps(f"spec.template.spec.{field}")
+    elif type_name == "VolcanoJobSpec":
+        yield "VolcanoJob", _steps(f"spec.{field}")
+    elif type_name in _OBJECTS:
+        yield type_name, _steps(field)
+
+
+def _steps(path: str) -> tuple[str | int, ...]:
+    found = re.findall(r"([^.\[\]]+)|\[(\d*)\]", path)
+    return tuple(name or int(index or 0) for name, index in found)
+
+
+def _put(body: Any, place: tuple[str | int, ...], value: Any) -> None:
+    for step, following in itertools.pairwise(place):
+        empty: Any = [] if isinstance(following, int) else {}
+        if isinstance(step, int):
+            body += [empty] if len(body) == step else []
+            body = body[step]
+        else:
+            body = body.setdefault(step, empty)
+    last = place[-1]
+    if isinstance(last, int):
+        body.insert(last, value)
+    elif isinstance(value, dict) and isinstance(body.get(last), dict):
+        body[last] = {**body[last], **value}
+    else:
+        body[last] = value
+
+
+def _evaluates(rule: Rule, body: Body) -> bool:
+    group = body["apiVersion"].rpartition("/")[0]
+    return any(
+        (each.group, each.kind) == (group, body["kind"]) and "CREATE" in each.operations for each in rule.matches
+    )

@@ -1,0 +1,184 @@
+"""The ledger of what tenants can write is complete, and its reasons are checked where they can be."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from tests.policy.shipped import POLICIES, RULES
+from tests.support import ROOT
+from trainyard.errors import TrainyardError
+from trainyard.reference import surface_schemas
+from trainyard.reference.kubernetes_fields import FILE, recorded_fields
+from trainyard.reference.surface import reference
+from trainyard.reference.surface_ledger import NAMED, Ledger, load_ledger
+from trainyard.settings.versions import KUBERNETES_VERSION, supported_versions
+from trainyard.upstream import module_cache
+
+OPEN: Final = 77
+"""Entries that no rule prevents, or only in part. This number may only fall."""
+
+SHARED: Final = 10
+"""Fields that may have one reason, where they are not a subtree."""
+
+KEYS: Final = re.compile(r'"((?:[a-z0-9-]+\.)*(?:volcano\.sh|jobset\.sigs\.k8s\.io)/[A-Za-z0-9_-]+)"')
+READERS: Final = (
+    "volcano.sh/apis/pkg/apis",
+    "volcano.sh/volcano/pkg/controllers",
+    "volcano.sh/volcano/pkg/scheduler",
+    "volcano.sh/volcano/pkg/webhooks",
+    "sigs.k8s.io/jobset/api",
+    "sigs.k8s.io/jobset/pkg",
+)
+"""Folders with the code of Volcano and JobSet that reads the objects of tenants."""
+
+OF_OTHERS: Final = {
+    *(f"alpha.jobset.sigs.k8s.io/{name}" for name in ("namespaced-job", "no-schedule")),
+    *(f"volcano.sh/{name}" for name in ("gpu-memory", "gpu-number", "vdcu", "vmlu", "vgpu-cores", "vgpu-memory")),
+    *(f"volcano.sh/{name}" for name in ("vgpu-memory-percentage", "vgpu-number")),
+    *(f"volcano.sh/{name}" for name in ("gpu-unhealthy-ids", "node-vgpu-handshake", "node-vgpu-register")),
+    *(f"volcano.sh/{name}" for name in ("oversubscription", "oversubscription-cpu", "oversubscription-memory")),
+    *(f"volcano.sh/{name}" for name in ("nodegroup-name", "offline-job-evicting", "network-topology-source")),
+    *(f"volcano.sh/{name}" for name in ("colocation-config", "colocation-config-name")),
+    *(f"volcano.sh/{name}" for name in ("task-topology", "vgpu")),
+    "batch.volcano.sh/v1alpha1",
+    "node.volcano.sh/warmup",
+    "jobset.sigs.k8s.io/jobset-controller",
+}
+"""Keys of nodes, prefixes of keys, resources (a container's limits), and names of versions and controllers."""
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Ledger:
+    return load_ledger()
+
+
+def test_every_field_of_the_pinned_schemas_has_an_entry(ledger: Ledger) -> None:
+    assert list(ledger.missing()) == [], "who acts on it, and what can it do to others? Add it to policies/surface"
+
+
+def test_every_entry_has_a_field(ledger: Ledger) -> None:
+    assert list(ledger.stray()) == []
+    assert ledger.entries.keys() <= {*ledger.sources, *NAMED}
+
+
+def test_the_rules_of_entries_exist(ledger: Ledger) -> None:
+    ids = {rule.id for rule in RULES}
+    assert [(name, entry.fields, rule) for name, entry in ledger.all() for rule in entry.rules if rule not in ids] == []
+
+
+def test_a_reason_is_written_for_few_fields(ledger: Ledger) -> None:
+    shared: Counter[str] = Counter()
+    for _, entry in ledger.all():
+        shared[entry.reason] += len(entry.fields) if entry.reason else 0
+    assert {reason: count for reason, count in shared.items() if count > SHARED} == {}
+
+
+def test_the_number_of_open_entries_only_falls(ledger: Ledger) -> None:
+    assert sum(bool(entry.open) for _, entry in ledger.all()) == OPEN, (
+        "lower OPEN with each entry that a rule evaluates"
+    )
+
+
+def test_a_key_has_one_entry(ledger: Ledger) -> None:
+    for name in NAMED:
+        named = Counter(path for entry in ledger.entries[name] for path in entry.fields)
+        assert {path for path, count in named.items() if count > 1} == set()
+
+
+def test_the_page_is_up_to_date(ledger: Ledger) -> None:
+    page = ROOT / "docs" / "surface.md"
+    assert page.read_text() == reference(ledger), "run: python -m trainyard.reference.surface > docs/surface.md"
+
+
+def test_the_recorded_fields_are_those_of_the_pinned_kubernetes() -> None:
+    assert f'"version": "v{KUBERNETES_VERSION}"' in FILE.read_text(), (
+        "record them again: see trainyard/reference/kubernetes_fields.py"
+    )
+
+
+def test_the_ledger_holds_no_rules() -> None:
+    assert not list((POLICIES / "surface").glob("*/*"))
+    assert all(rule.family != "surface" for rule in RULES)
+
+
+@pytest.mark.parametrize(("type_name", "found"), [("PodSpec", "PodSpec.newField"), ("NFSVolumeSource", "count is")])
+def test_a_new_field_of_kubernetes_requires_an_entry(
+    monkeypatch: pytest.MonkeyPatch, type_name: str, found: str
+) -> None:
+    types = {name: dict(fields) for name, fields in recorded_fields().items()}
+    types[type_name]["newField"] = ""
+    monkeypatch.setattr(surface_schemas, "recorded_fields", lambda: types)
+    ledger = load_ledger()
+    newer = Ledger(ledger.sources, ledger.entries)
+    assert any(found in each for each in (*newer.missing(), *newer.stray()))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"fields": ["a"], "by": "x"}, "exactly one of"),
+        ({"fields": ["a"], "by": "x", "rbac": "r", "open": "o"}, "exactly one of"),
+        ({"fields": ["a"], "by": "x", "rules": ["ABC-001"]}, "rules require effect"),
+        ({"fields": ["a"], "by": "x", "harmless": "h"}, "harmless requires code"),
+        ({"fields": ["a.**"], "by": "x", "rbac": "r"}, "requires count"),
+    ],
+)
+def test_an_invalid_entry_is_an_error(tmp_path: Path, entry: dict[str, object], message: str) -> None:
+    (tmp_path / "types.yaml").write_text("Pod: {kubernetes: Pod}\n")
+    (tmp_path / "pods.yaml").write_text(yaml.safe_dump({"Pod": [entry]}))
+    with pytest.raises(TrainyardError) as caught:
+        load_ledger(tmp_path)
+    assert message in str(caught.value.findings[0])
+
+
+def test_the_code_that_makes_an_entry_harmless_exists(ledger: Ledger) -> None:
+    missing = []
+    for name, entry in ledger.all():
+        for path, _, symbol in (each.partition(" ") for each in entry.code):
+            file = _source(path)
+            if file and not (file.is_file() and re.search(rf"\b{symbol}\b", file.read_text())):
+                missing.append((name, entry.fields, path, symbol))
+    assert missing == []
+
+
+def test_every_key_that_volcano_and_jobset_declare_has_an_entry(ledger: Ledger) -> None:
+    known = {path for name in ("Annotations", "Labels") for entry in ledger.entries[name] for path in entry.fields}
+    assert set(_declared()) - known - OF_OTHERS == set()
+
+
+def _declared() -> Iterator[str]:
+    for folder in filter(None, map(_source, READERS)):
+        for file in folder.rglob("*.go"):
+            if not file.name.endswith("_test.go") and not file.name.startswith("test_"):
+                yield from KEYS.findall(file.read_text())
+
+
+def _source(path: str) -> Path | None:
+    """A file of this repository or of a pinned module; None where the module is not in the module cache."""
+    if path.startswith("trainyard/"):
+        return ROOT / path
+    for module, version in _modules().items():
+        if path.startswith(f"{module}/"):
+            folder = module_cache() / f"{module}@v{version}"
+            return folder / path.removeprefix(f"{module}/") if folder.is_dir() else None
+    group, name, rest = path.split("/", 2)
+    folder = module_cache() / group / f"{name}@v0.{KUBERNETES_VERSION.partition('.')[2]}"
+    return folder / rest if folder.is_dir() else None
+
+
+def _modules() -> dict[str, str]:
+    volcano = (ROOT / "toolchain" / "volcano" / "go.mod").read_text()
+    return {
+        "k8s.io/kubernetes": KUBERNETES_VERSION,
+        "volcano.sh/volcano": supported_versions("volcano")[0],
+        "volcano.sh/apis": volcano.partition("volcano.sh/apis v")[2].split()[0],
+        "sigs.k8s.io/jobset": supported_versions("jobset")[0],
+        "sigs.k8s.io/kueue": supported_versions("kueue")[0],
+    }

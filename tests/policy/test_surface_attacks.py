@@ -1,0 +1,44 @@
+"""Attacks and legitimate uses of the ledger, at every level: a rule of the entry denies the one, none the other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.policy.shipped import POLICIES, RULES
+from tests.policy.surface_cases import in_the_world, surface_cases
+from trainyard.policy.engines.opa.bundle import build_bundle
+from trainyard.policy.testing.cases import Verdict, load_world
+from trainyard.policy.testing.opa_engine import OpaEngine
+from trainyard.reference.surface_ledger import load_ledger
+
+CASES: Final = dict(surface_cases(load_ledger(), {rule.id: rule for rule in RULES}))
+
+
+def test_the_ledger_names_attacks_at_every_level() -> None:
+    attacks = [cases[0].content.object for cases in CASES.values() if cases[0].verdict is Verdict.DENY]
+    kinds = {(body or {})["apiVersion"].split("/")[0] + " " + (body or {})["kind"] for body in attacks}
+    assert len(attacks) >= 100
+    assert kinds >= {
+        "batch Job", "batch.volcano.sh Job", "jobset.x-k8s.io JobSet", "v1 Pod",
+        "trainer.kubeflow.org TrainJob", "trainer.kubeflow.org TrainingRuntime",
+    }  # fmt: skip
+
+
+@pytest.mark.cluster
+def test_a_rule_of_the_entry_denies_each_attack_and_no_legitimate_use() -> None:
+    from trainyard.cluster.toolchain import program_path
+
+    cases = [case for found in CASES.values() for case in found]
+    engine = OpaEngine(lambda: program_path("opa"), build_bundle())
+    evaluations = engine.evaluate(cases, in_the_world(load_world(POLICIES)))
+    verdicts: dict[str, dict[str, Verdict | None]] = {}
+    for case, evaluation in zip(cases, evaluations, strict=True):
+        verdicts.setdefault(case.name, {})[case.rule.id] = evaluation.verdict
+    faults = {}
+    for name, found in verdicts.items():
+        allowed = [verdict is Verdict.ALLOW for verdict in found.values()]
+        if all(allowed) if CASES[name][0].verdict is Verdict.DENY else not all(allowed):
+            faults[name] = found
+    assert faults == {}

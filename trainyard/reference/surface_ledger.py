@@ -1,0 +1,156 @@
+"""The ledger of what tenants can write: for each field, key, variable and request, the rule that evaluates it.
+
+The files of ``policies/surface`` contain the entries by type; ``types.yaml`` says where the schemas of the types are.
+An entry covers the paths in ``fields``; a path that ends in ``.**`` covers everything below it and states with
+``count`` how many fields these are, so that a new field is noticed. Exactly one of ``rules``, ``harmless``, ``rbac``
+and ``open`` is the verdict; ``open`` may stand beside ``rules`` where a rule evaluates a part. ``attack`` is a value
+that a rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules
+allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from trainyard.data import data_folder
+from trainyard.policy.rules.rule_catalog import read_yaml, validated
+from trainyard.reference.surface_schemas import TYPE_NAMES, Fields, Source, fields_of, inside
+
+__all__ = ["BELOW", "NAMED", "Entry", "Ledger", "load_ledger"]
+
+BELOW: Final = ".**"
+"""End of a path that covers everything below it."""
+
+NAMED: Final = ("Annotations", "Labels", "Variables", "Requests")
+"""Sections without a schema: keys of metadata, environment variables, and requests beside the objects themselves."""
+
+
+class Entry(BaseModel):
+    """What a tenant can write, who acts on it, and the rule that evaluates it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fields: tuple[str, ...] = Field(min_length=1)
+    count: int = 0
+    by: str
+    effect: str = ""
+    rules: tuple[str, ...] = ()
+    harmless: str = ""
+    code: tuple[str, ...] = ()
+    rbac: str = ""
+    open: str = ""
+    attack: Any = None
+    legitimate: Any = None
+    kinds: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one_verdict(self) -> Entry:
+        verdicts = [bool(self.rules or self.open), bool(self.harmless), bool(self.rbac)]
+        if sum(verdicts) != 1:
+            raise ValueError("exactly one of rules, harmless, rbac and open is required; open may stand beside rules")
+        if self.rules and not self.effect:
+            raise ValueError("rules require effect: what the field can do to others")
+        if bool(self.harmless) != bool(self.code):
+            raise ValueError(
+                "harmless requires code, the function that reads or drops the field, and only harmless has it"
+            )
+        if any(path.endswith(BELOW) for path in self.fields) != bool(self.count):
+            raise ValueError("a path that ends in .** requires count, the number of fields below it")
+        return self
+
+    @property
+    def reason(self) -> str:
+        """Reason for which no rule evaluates it."""
+        return self.harmless or self.rbac or self.open
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All entries by type, and the schemas of the types."""
+
+    sources: Mapping[str, Source]
+    entries: Mapping[str, tuple[Entry, ...]]
+    _fields: dict[str, Fields] = field(default_factory=dict)
+
+    def fields(self, name: str) -> Fields:
+        """Return the fields of a type."""
+        if name not in self._fields:
+            self._fields[name] = fields_of(name, self.sources)
+        return self._fields[name]
+
+    def covers(self, name: str, path: str) -> bool:
+        """Return whether an entry covers a field of a type, in the type or in one that it embeds."""
+        if not path or path in TYPE_NAMES:
+            return True
+        if any(_covered(path, pattern) for entry in self._entries(name) for pattern in entry.fields):
+            return True
+        return any(
+            inside(path, place) and self.covers(target, path[len(place) :].lstrip("."))
+            for place, target in self.fields(name).embedded.items()
+        )
+
+    def missing(self) -> Iterator[str]:
+        """Yield each field without an entry."""
+        for name in self.sources:
+            for path in self.fields(name).leaves:
+                if not self.covers(name, path):
+                    yield f"{name}.{path}"
+
+    def stray(self) -> Iterator[str]:
+        """Yield each path of an entry that no schema has, and each wrong count."""
+        for name, entries in self.entries.items():
+            if name in NAMED:
+                continue
+            fields = self.fields(name)
+            for entry in entries:
+                yield from (f"{name}.{path}" for path in entry.fields if path.removesuffix(BELOW) not in fields.nodes)
+                below = [each for each in entry.fields if each.endswith(BELOW)]
+                found = sum(_covered(leaf, each) for leaf in fields.leaves for each in below)
+                if found != entry.count:
+                    yield f"{name}.{', '.join(below)}: count is {entry.count}, and there are {found} fields"
+
+    def all(self) -> Iterator[tuple[str, Entry]]:
+        """Yield every entry with its type."""
+        for name, entries in self.entries.items():
+            yield from ((name, entry) for entry in entries)
+
+    def _entries(self, name: str) -> Sequence[Entry]:
+        like = self.sources[name].like
+        return (*self.entries.get(name, ()), *(self.entries.get(like, ()) if like else ()))
+
+
+def _covered(path: str, pattern: str) -> bool:
+    if pattern.endswith(BELOW):
+        return inside(path, pattern.removesuffix(BELOW))
+    return path == pattern
+
+
+@cache
+def load_ledger(folder: Path | None = None) -> Ledger:
+    """Return the ledger of a folder; unset: the shipped one.
+
+    Raises
+    ------
+    TrainyardError
+        A file is invalid, or an entry is.
+    """
+    folder = folder or data_folder("policies") / "surface"
+    entries: dict[str, tuple[Entry, ...]] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        if path.name != "types.yaml":
+            for name, found in read_yaml(path).items():
+                made = tuple(validated(Entry, each, path) for each in found)
+                entries[name] = (*entries.get(name, ()), *made)
+    sources = {name: _source(body) for name, body in read_yaml(folder / "types.yaml").items()}
+    return Ledger(sources=sources, entries=entries)
+
+
+def _source(body: Mapping[str, Any]) -> Source:
+    crd = body.get("crd")
+    return Source(**{**body, "crd": (crd[0], crd[1]) if crd else None})
