@@ -42,6 +42,17 @@ def test_a_stacks_own_list_is_added_to() -> None:
     assert counted(stack("example.com/npu", parameters=parameters)) == ["example.com/a", "example.com/npu"]
 
 
+def test_the_names_of_volcanos_schedulers_are_set_once() -> None:
+    document = {"cluster": {"provider": "embedded"}, "volcano": {"schedulerNames": ["volcano-inference"]}}
+    settings = parse_stack(document, source="test")
+    names = ["volcano", "volcano-inference"]
+    assert policy_settings(settings, RULES).parameters == {
+        "ACC-001": {"schedulers": names},
+        "GNG-001": {"volcano": names},
+        "TEN-002": {"schedulers": names},
+    }
+
+
 @pytest.mark.parametrize("wrong", ["all", 3, None])
 def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
     settings = stack("example.com/npu", parameters={"ACC-002": {"resources": wrong}})

@@ -56,6 +56,7 @@ def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySet
 
 _STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
     "acceleratorResources": lambda settings: settings.accelerator_resources,
+    "schedulerNames": lambda settings: settings.volcano.scheduler_names,
 }
 
 
