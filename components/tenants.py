@@ -114,18 +114,15 @@ class Tenants(Component):
 def role_rules(role_name: Role) -> list[dict[str, Any]]:
     """Return the RBAC rules of a role in its tenant's namespace.
 
-    No role grants ``bus.volcano.sh/commands``: a command can close a queue for all its users.
+    No role grants ``bus.volcano.sh/commands``: a command can close a queue for all its users. Rule OBJ-001 protects the
+    ConfigMaps and Secrets of TrainJobs, whose names are reserved.
     """
     submit = [
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": _WRITE},
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainingruntimes"], "verbs": _READ},
         {"apiGroups": ["trainyard.dev"], "resources": ["tenantpolicies"], "verbs": _READ},
-        {"apiGroups": [""], "resources": ["secrets", "persistentvolumeclaims"], "verbs": _WRITE},
-        {
-            "apiGroups": [""],
-            "resources": ["pods", "pods/log", "events", "configmaps", "resourcequotas"],
-            "verbs": _READ,
-        },
+        {"apiGroups": [""], "resources": ["configmaps", "secrets", "persistentvolumeclaims"], "verbs": _WRITE},
+        {"apiGroups": [""], "resources": ["pods", "pods/log", "events", "resourcequotas"], "verbs": _READ},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": _READ},
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": _READ},

@@ -16,7 +16,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
 from trainyard.policy import load_rules
-from trainyard.policy.stack_objects import runtime_catalogs
+from trainyard.policy.stack_objects import policy_settings, runtime_catalogs
 from trainyard.queues import (
     VOLCANO_VERSIONS,
     ManifestPaths,
@@ -168,7 +168,7 @@ def check_node_labels(settings: StackSettings) -> list[Finding]:
     (rule,) = (each for each in load_rules(data_folder("policies")) if each.id == _NODE_CHOICE)
     if settings.policies.states.get(rule.id, rule.state) in (PolicyState.OFF, PolicyState.AUDIT):
         return []
-    parameters = rule.parameter_values(dict(settings.policies.parameters.get(rule.id, {})))
+    parameters = rule.parameter_values(dict(policy_settings(settings, [rule]).parameters.get(rule.id, {})))
     return [
         Finding(
             f"trainyard:kueue.{path}",

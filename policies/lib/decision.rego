@@ -91,7 +91,7 @@ findings contains finding_of(id, violation) if {
 
 # Creations are rejected if the parameter object of a rule does not exist; updates and the platform's namespaces are
 # exempt. Pods and Jobs are rejected only in namespaces labeled as a tenant's.
-findings contains finding_of(id, violation) if {
+findings contains object.union(finding_of(id, violation), {"fix": data.trainyard.missingParameters[rule.source]}) if {
 	request.operation == "CREATE"
 	not exempt_namespace
 	some id, _ in without_parameters

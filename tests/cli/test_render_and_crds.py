@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.api.jobset_crd import jobset_crd
+from trainyard.api.constants import QUEUE_ANNOTATION as QUEUE
 from trainyard.cli import crds, render
 from trainyard.errors import TrainyardError
 
@@ -56,6 +57,48 @@ def test_yaml_can_be_applied_and_shows_findings_as_comments() -> None:
 def test_standard_input_is_read() -> None:
     output = invoke("render", "-o", "json", "-", stdin=(GOLDEN / "torch-gang.yaml").read_text())
     assert json.loads(output)["results"][0]["trainJob"] == "research/llm"
+
+
+JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: llm, namespace: vision}
+spec: {runtimeRef: {name: %s}}
+"""
+
+
+@pytest.mark.parametrize("name", ["torch-distributed", "ray"])
+def test_runtimes_of_the_catalog_are_found(name: str) -> None:
+    (result,) = json.loads(invoke("render", "-o", "json", "-", stdin=JOB % name))["results"]
+    (job_set,) = [body for body in result["objects"] if body["kind"] == "JobSet"]
+    assert result["errors"] == []
+    assert QUEUE not in job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"].get(
+        "annotations", {}
+    )
+
+
+def test_a_named_stack_gives_runtimes_and_context() -> None:
+    (result,) = json.loads(
+        invoke("render", "-o", "json", "--stack", "local", "-", stdin=JOB % "torch-distributed-gang")
+    )["results"]
+    (gang,) = [body for body in result["objects"] if body["kind"] == "PodGroup"]
+    assert gang["spec"]["queue"] == "vision"
+    (result,) = json.loads(invoke("render", "-o", "json", "--stack", "local", "-", stdin=JOB % "ray"))["results"]
+    assert [error["path"] for error in result["errors"]] == ["spec.runtimeRef"]
+
+
+def test_a_runtime_of_the_files_takes_precedence() -> None:
+    runtime = """---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch-distributed, labels: {trainer.kubeflow.org/framework: plain}}
+spec: {mlPolicy: {numNodes: 7}, template: {spec: {replicatedJobs: [{name: node, template: {
+  metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}},
+  spec: {template: {spec: {containers: [{name: node, image: example.com/a:1}]}}}}}]}}}
+"""
+    (result,) = json.loads(invoke("render", "-o", "json", "-", stdin=JOB % "torch-distributed" + runtime))["results"]
+    (job_set,) = [body for body in result["objects"] if body["kind"] == "JobSet"]
+    assert job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 7
 
 
 def test_no_train_jobs_is_an_empty_answer() -> None:

@@ -76,7 +76,6 @@ def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
         "queues",
         "tenantpolicies",
         "platforms",
-        "configmaps",
         "hypernodes",
     }
     for rule in role_rules(role):
@@ -88,6 +87,12 @@ def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
                 "trainyard.dev",
             }
         assert "*" not in rule["resources"]
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_every_role_writes_the_inputs_of_its_jobs(role: Role) -> None:
+    written = {name for rule in role_rules(role) if "create" in rule["verbs"] for name in rule["resources"]}
+    assert {"configmaps", "secrets", "persistentvolumeclaims"} <= written
 
 
 def test_quota_bounds_counts_and_leaves_compute_to_the_queue(local: Recording) -> None:

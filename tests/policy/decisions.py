@@ -66,6 +66,25 @@ class Decisions:
         }
 
 
+class WithoutParameters:
+    """Denies every object, because the parameter objects of some rules are missing, and one for its queue."""
+
+    async def decide_all(self, documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return one decision per request."""
+        lists: dict[str, list[Any]] = {"warnings": [], "audits": [], "undecided": [], "exempted": []}
+        found = [
+            _denial("QUE-001", "parameters", "Platform is missing"),
+            _denial("TEN-001", "parameters", "TenantPolicy is missing"),
+            _denial("QUE-002", "parameters", "TenantPolicy is missing"),
+            _denial("TEN-008", "spec.schedulingGates", "adds a gate"),
+        ]
+        return [{"allowed": False, "violations": found, **lists} for _ in documents["requests"]]
+
+
+def _denial(rule: str, path: str, message: str) -> dict[str, Any]:
+    return {"rule": rule, "severity": "error", "state": "deny", "path": path, "message": message, "fix": "-"}
+
+
 def queues(value: Any, path: str) -> list[tuple[str, str]]:
     """Return every queue annotation in an object."""
     if isinstance(value, list):

@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.policy.decisions import QUEUE, Decisions, checked, local_stack
+from tests.policy.decisions import (
+    QUEUE,
+    RULES,
+    Decisions,
+    WithoutParameters,
+    admission_context,
+    checked,
+    local_stack,
+)
 from trainyard.checks.report import Report
+from trainyard.policy.check.checker import Checker
+from trainyard.policy.check.sources import read_sources
+from trainyard.policy.check.world import World
 from trainyard.policy.review import DecisionUnavailableError
 
 RUNTIME = """
@@ -259,3 +270,21 @@ async def test_a_stack_without_tenants_leaves_namespaces_without_policy(tmp_path
     await check(tmp_path, pod(), decisions=decisions, settings=settings)
     assert decisions.asked[0]["params"]["tenantPolicy"] is None
     assert decisions.asked[0]["params"]["platform"]["leafQueues"]
+
+
+@pytest.mark.parametrize("optional", [True, False])
+async def test_without_a_stack_rules_without_parameters_are_one_note(tmp_path: Path, optional: bool) -> None:
+    (tmp_path / "a.yaml").write_text(pod() + "---" + pod(name="q"))
+    sources = read_sources([str(tmp_path)], stdin=str)
+    world = World(None, sources.manifests)
+    checker = Checker(RULES, world, admission_context(), optional_parameters=optional)
+    report = await checker.check(sources, WithoutParameters())
+    rules = [result.rule for result in report.findings]
+    note = (
+        "not judged: QUE-001 (Platform is missing); QUE-002, TEN-001 (TenantPolicy is missing); "
+        "name a stack with --stack, or add a Platform and a TenantPolicy"
+    )
+    if optional:
+        assert (rules, report.notes) == (["TEN-008"] * 2, (note,))
+    else:
+        assert (sorted(set(rules), key=str), report.notes) == (["QUE-001", "QUE-002", "TEN-001", "TEN-008"], ())

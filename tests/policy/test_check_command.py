@@ -21,6 +21,7 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.check.runner import address_of
 
 GOLDEN = Path(__file__).parent / "golden"
+RUNTIMES = Path(__file__).parent.parent.parent / "runtimes"
 EXAMPLE = Path(__file__).parent.parent.parent / "ci" / "example"
 
 
@@ -109,6 +110,23 @@ def test_verdicts_and_exit_codes(refused: Path, tmp_path: Path) -> None:
     ] == [("QUE-002", "Pod vision/p")]
     assert run("-o", "json", "--rule", "QUE-002", "-", stdin=pod("vision"))[0] == 0
     assert run("--rule", "MLP-001", refused)[0] == 0
+
+
+@pytest.mark.cluster
+def test_a_repository_of_runtimes_needs_no_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "stack_of", lambda *_: (None, None))
+    shutil.copytree(RUNTIMES / "torch-distributed", tmp_path / "runtimes")
+    command = ["check", "--format", "json", str(tmp_path / "runtimes")]
+    answer = CliRunner().invoke(app(), command)
+    notes = [note for note in json.loads(answer.stdout)["summary"]["notes"] if note.startswith("not judged: ")]
+    assert (answer.exit_code, len(notes)) == (0, 1)
+    assert "QUE-001" in notes[0]
+    assert "(Platform is missing)" in notes[0]
+    strict = CliRunner().invoke(app(), [*command, "--strict"])
+    missing = [each for each in json.loads(strict.stdout)["results"] if each["path"] == "parameters"]
+    assert strict.exit_code == 1
+    assert {each["message"] for each in missing} == {"Platform is missing"}
+    assert {each["fix"] for each in missing} == {"create the Platform of the cluster with `trainyard up`"}
 
 
 @pytest.mark.cluster

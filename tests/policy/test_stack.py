@@ -42,10 +42,28 @@ def test_a_stacks_own_list_is_added_to() -> None:
     assert counted(stack("example.com/npu", parameters=parameters)) == ["example.com/a", "example.com/npu"]
 
 
+def test_the_names_of_volcanos_schedulers_are_set_once() -> None:
+    document = {"cluster": {"provider": "embedded"}, "volcano": {"schedulerNames": ["volcano-inference"]}}
+    settings = parse_stack(document, source="test")
+    names = ["volcano", "volcano-inference"]
+    assert policy_settings(settings, RULES).parameters == {
+        "ACC-001": {"schedulers": names},
+        "GNG-001": {"volcano": names},
+        "TEN-002": {"schedulers": names},
+        "TEN-011": {"schedulers": names},
+    }
+
+
 @pytest.mark.parametrize("wrong", ["all", 3, None])
 def test_a_wrong_parameter_is_left_for_its_own_message(wrong: object) -> None:
     settings = stack("example.com/npu", parameters={"ACC-002": {"resources": wrong}})
-    assert policy_settings(settings, [CEILING]) is settings.policies
+    assert policy_settings(settings, RULES).parameters["ACC-002"] == {"resources": wrong}
+
+
+def test_the_taint_of_an_accelerator_of_the_stack_is_tolerated() -> None:
+    (choice,) = (rule for rule in RULES if rule.id == "TEN-005")
+    values = policy_settings(stack("nvidia.com/gpu", "example.com/npu"), RULES).parameters["TEN-005"]
+    assert values == {"taints": [*choice.parameter_values({})["taints"], "example.com/npu"]}  # type: ignore[misc]
 
 
 def server(namespace: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tests.golden import assert_golden_objects
 from trainyard.errors import TrainyardError
 from trainyard.policy import Rule, admission_objects, load_rules
 from trainyard.policy.engines.vap.facts import FACTS_PREFIX, PLATFORM_FACTS_NAMESPACE, platform_facts, tenant_facts
-from trainyard.policy.rules.admission_rule import ParameterSource
+from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, ParameterSource
 from trainyard.policy.rules.rule_catalog import fragments
 from trainyard.settings.platform import PolicySettings, PolicyState
 
@@ -121,7 +121,8 @@ def test_what_is_missing_is_said_with_the_id_of_the_rule(source: ParameterSource
     for rule, spec in reading(source):
         first, *others = spec["validations"]
         if rule.state is PolicyState.DENY:
-            assert first["message"] == f"{rule.id} parameters: {source} is missing; {rule.fix}"
+            fix = MISSING_PARAMETER_FIXES[source]
+            assert first["message"] == f"{rule.id} parameters: {source} is missing; {fix}"
             assert first["expression"].startswith('variables.factsKnown || request.operation != "CREATE" || ')
         else:
             others.insert(0, first)

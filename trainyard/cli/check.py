@@ -90,6 +90,9 @@ def _check(
     allow_no_objects: Annotated[
         bool, typer.Option("--allow-no-objects", help="Skip named files without Kubernetes objects instead of failing.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Without a stack: fail where a rule has no Platform or TenantPolicy.")
+    ] = False,
     pass_over: Annotated[bool, typer.Option("--pass-over", hidden=True)] = False,
     opa_url: Annotated[
         str | None,
@@ -130,7 +133,13 @@ def _check(
             found = check_cluster(rule_set, lambda: client_of(kubeconfig, context, settings, named), report=report)
         else:
             found = _files(
-                rule_set, paths or [], changed_since, folders, file, allow_no_objects=allow_no_objects or pass_over
+                rule_set,
+                paths or [],
+                changed_since,
+                folders,
+                file,
+                allow_no_objects=allow_no_objects or pass_over,
+                strict=strict,
             )
         if settings is None:
             found = found.with_notes("no stack: tenants and platform are unknown")
@@ -147,6 +156,7 @@ def _files(
     file: Path | None,
     *,
     allow_no_objects: bool,
+    strict: bool,
 ) -> Report:
     from trainyard.manifests.files import read_text
     from trainyard.manifests.revisions import changed_files
@@ -162,6 +172,7 @@ def _files(
         changed=(lambda: changed_files(changed_since, Path.cwd())) if changed_since else None,
         everything=everything,
         settings_file=file.as_posix() if file else "settings",
+        strict=strict,
     )
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from trainyard.render.rendered_documents import RenderedTrainJob
+    from trainyard.policy.check.world import World
+    from trainyard.render.rendered_documents import RenderedTrainJob, Surroundings
+    from trainyard.render.submission import SentRuntime
 
 __all__ = ["register"]
 
@@ -28,16 +32,54 @@ def register(app: typer.Typer) -> None:
 def _render(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="TrainJobs and their runtimes; - for stdin")],
     output: Annotated[_Format, typer.Option("-o", "--output", help="Format")] = _Format.YAML,
+    stack: Annotated[
+        str | None,
+        typer.Option(
+            "--stack", help="Stack with the runtimes, tenants and platform; by default, only runtimes are read."
+        ),
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config-file", help="Settings file instead of the stack's own.")
+    ] = None,
 ) -> None:
-    """Print the objects rendered from each TrainJob, or the errors if it is rejected."""
+    """Print the objects rendered from each TrainJob, or the errors if it is rejected.
+
+    Runtimes that no file contains come from the catalog and the stack.
+    """
     from trainyard.manifests.files import read_text, source_name
     from trainyard.render.rendered_documents import render_documents
 
-    answers = render_documents({source_name(name): read_text(name) for name in files})
+    texts = {source_name(name): read_text(name) for name in files}
+    answers = render_documents(texts, _surroundings(stack, config_file))
     if output is _Format.JSON:
         typer.echo(json.dumps({"results": [answer.as_json() for answer in answers]}, indent=2))
     else:
         typer.echo(_as_yaml(answers), nl=False)
+
+
+def _surroundings(stack: str | None, config_file: Path | None) -> Surroundings:
+    """Return the runtimes and the context of a stack; if none is named, only the runtimes of local and of the catalog.
+
+    The stack is read when the files lack something.
+    """
+    from trainyard.cli.check import stack_of
+    from trainyard.policy.check.world import World
+    from trainyard.render.rendered_documents import Surroundings
+
+    named = stack is not None or config_file is not None
+
+    @cache
+    def world() -> World:
+        settings = stack_of(stack, config_file)[0]
+        if settings is not None and not named:
+            every = settings.runtimes.model_copy(update={"include": ("*",)})
+            settings = settings.model_copy(update={"runtimes": every})
+        return World(settings)
+
+    def runtime(kind: str, namespace: str, name: str) -> SentRuntime | None:
+        return world().runtime(kind, namespace, name, None)
+
+    return Surroundings(runtime, lambda namespace: world().context(namespace, None)) if named else Surroundings(runtime)
 
 
 def _as_yaml(answers: Sequence[RenderedTrainJob]) -> str:

@@ -59,6 +59,7 @@ _STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
     "preemptingPriorityClasses": lambda settings: sorted(
         name for name, each in settings.priority_classes.items() if each.preempts
     ),
+    "schedulerNames": lambda settings: settings.volcano.scheduler_names,
 }
 
 

@@ -5,8 +5,8 @@ Documents are applied in order: a later object of the same kind and name is an u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from trainyard.render.platform_facts import context_of
 from trainyard.render.result import RenderContext
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
 
-__all__ = ["RenderedTrainJob", "render_documents"]
+__all__ = ["RenderedTrainJob", "Surroundings", "render_documents"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,23 @@ class RenderedTrainJob:
         }
 
 
-def render_documents(texts: Mapping[str, str]) -> list[RenderedTrainJob]:
+@dataclass(frozen=True)
+class Surroundings:
+    """What the documents leave open.
+
+    Parameters
+    ----------
+    runtime
+        Returns a runtime by kind, namespace and name; None: it does not exist.
+    context
+        Returns the render context of a namespace.
+    """
+
+    runtime: Callable[[str, str, str], SentRuntime | None] = lambda *_: None
+    context: Callable[[str], RenderContext] = lambda _: RenderContext()
+
+
+def render_documents(texts: Mapping[str, str], surroundings: Surroundings | None = None) -> list[RenderedTrainJob]:
     """Render all TrainJobs, sorted by namespace and name.
 
     Parameters
@@ -61,13 +77,15 @@ def render_documents(texts: Mapping[str, str]) -> list[RenderedTrainJob]:
         Platform provide context: the queue of a namespace, existing priority classes, scheduler features and the tiers
         of the fabric. Other kinds are ignored. TrainJobs that are managed by another controller have no objects, and
         only their schema is validated: their runtime may be in another cluster.
+    surroundings
+        Runtimes and context that no document sets; None: there are none.
 
     Raises
     ------
     TrainyardError
         A text is not YAML, or a document is not a Kubernetes object.
     """
-    cluster = _Cluster()
+    cluster = _Cluster(surroundings or Surroundings())
     for body in _objects(texts):
         cluster.add(body)
     return [cluster.render(*key) for key in sorted(cluster.train_jobs)]
@@ -77,6 +95,7 @@ def render_documents(texts: Mapping[str, str]) -> list[RenderedTrainJob]:
 class _Cluster:
     """Objects of the manifests, by their keys."""
 
+    surroundings: Surroundings
     train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
     runtimes: dict[tuple[str, str, str], list[Body]] = field(default_factory=dict)
     read: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
@@ -106,10 +125,13 @@ class _Cluster:
     def render(self, namespace: str, name: str) -> RenderedTrainJob:
         """Render one TrainJob after applying all its documents."""
         label = f"{namespace}/{name}"
-        context = RenderContext(
-            default_queue=self.queues.get(namespace) or self.namespace_queues.get(namespace),
-            priority_classes=None if self.priority_classes is None else frozenset(self.priority_classes),
-        )
+        context = self.surroundings.context(namespace)
+        if queue := self.queues.get(namespace) or self.namespace_queues.get(namespace):
+            context = replace(context, default_queue=queue)
+        if self.priority_classes is not None:
+            context = replace(
+                context, priority_classes=(context.priority_classes or frozenset()) | self.priority_classes
+            )
         context = context_of(self.platform, context)
         before: Submission[SentRuntime] | None = None
         for sent in self.train_jobs[namespace, name]:
@@ -129,7 +151,7 @@ class _Cluster:
                 found = read_runtime(sent, found.runtime if found else None, job_set_gates=gates)
             assert found is not None  # noqa: S101
             self.read[key] = found
-        return self.read.get(key)
+        return self.read.get(key) or self.surroundings.runtime(kind, namespace, name)
 
 
 def _runtime_findings(runtime: SentRuntime) -> Iterator[Finding]:

@@ -69,6 +69,12 @@ class VolcanoSettings(InstalledSettings):
     version: str = Field(default=supported_versions("volcano")[0], description="Volcano version")
     namespace: DnsLabel = Field(default="volcano-system", description="Namespace of Volcano's Deployments")
     replicas: int = Field(default=1, ge=1, le=5, description="Replicas of each Deployment")
+    scheduler_names: tuple[DnsSubdomain, ...] = Field(
+        default=(),
+        max_length=16,
+        description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001 and "
+        "TEN-002 read them",
+    )
 
     _version = field_validator("version")(lambda value: tested_version("volcano", value))
 

@@ -12,12 +12,23 @@ violation contains {"path": "metadata", "message": message} if {
 	trusted
 	not by_platform
 	not by_administrator
-	message := sprintf("user \"%v\" cannot %s objects that the platform trusts", [request.user.name, verbs[request.operation]])
+	verb := verbs[request.operation]
+	message := sprintf("user \"%v\" cannot %s %s \"%s\", which the platform trusts", [request.user.name, verb, request.kind, name])
 }
+
+name := request.text(request.metadata, "name")
 
 trusted if {
 	some suffix in reserved[request.kind]
-	endswith(request.text(request.metadata, "name"), suffix)
+	endswith(name, suffix)
+}
+
+# Endings that are common elsewhere are reserved in the namespaces of tenants only.
+trusted if {
+	request.kind == "ConfigMap"
+	some suffix in request.parameter("OBJ-001", "configMaps")
+	endswith(name, suffix)
+	"trainyard.dev/tenant" in object.keys(request.namespace_labels)
 }
 
 trusted if {

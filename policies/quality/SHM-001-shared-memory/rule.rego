@@ -68,9 +68,10 @@ violation contains {"path": sprintf("%s.resources.limits[memory]", [entry.path])
 	limit := request.map(request.map(entry.container, "resources"), "limits").memory
 	limit != null
 	some empty_dir in entry.mounts[_].volumes
-	not enough(limit, empty_dir)
+	size := quantities.amount(empty_dir.sizeLimit)
+	not enough(limit, size)
 	message := sprintf("the memory limit %v is below the sizeLimit %v of /dev/shm", [limit, empty_dir.sizeLimit])
 }
 
-# An invalid quantity is too small.
-enough(limit, empty_dir) if quantities.amount(limit) >= quantities.amount(empty_dir.sizeLimit)
+# An invalid memory limit is too small; a sizeLimit that is no quantity has its own violation.
+enough(limit, size) if quantities.amount(limit) >= size

@@ -11,15 +11,21 @@ violation contains {"path": sprintf("%s.privileged", [entry.path]), "message": "
 	entry.context.privileged == true
 }
 
-violation contains {"path": sprintf("%s.capabilities.add", [entry.path]), "message": "an added capability is not allowed"} if {
+violation contains {"path": sprintf("%s.capabilities.add", [entry.path]), "message": message} if {
 	some entry in pod_templates.security_contexts
-	some name in request.list(entry.context.capabilities, "add")
-	not name in request.parameter("ESC-002", "capabilities")
+	foreign := [sprintf("\"%v\"", [name]) |
+		some name in request.list(entry.context.capabilities, "add")
+		not name in request.parameter("ESC-002", "capabilities")
+	]
+	count(foreign) > 0
+	message := sprintf("capability %s is not allowed", [concat(", ", foreign)])
 }
 
-violation contains {"path": sprintf("%s.procMount", [entry.path]), "message": "procMount must be Default"} if {
+violation contains {"path": sprintf("%s.procMount", [entry.path]), "message": message} if {
 	some entry in pod_templates.security_contexts
-	not request.object_get(entry.context, "procMount", "") in ["Default", ""]
+	value := request.text(entry.context, "procMount")
+	not value in ["Default", ""]
+	message := sprintf("procMount must be Default, not \"%s\"", [value])
 }
 
 violation contains {"path": sprintf("%s.%s.type", [entry.path, field]), "message": "type Unconfined is not allowed"} if {
@@ -28,22 +34,22 @@ violation contains {"path": sprintf("%s.%s.type", [entry.path, field]), "message
 	entry.context[field].type == "Unconfined"
 }
 
-violation contains {"path": path, "message": "the SELinux type, user or role is not allowed"} if {
+violation contains {"path": sprintf("%s.seLinuxOptions", [entry.path]), "message": message} if {
 	some entry in pod_templates.security_contexts
-	relabelled(entry.context.seLinuxOptions)
-	path := sprintf("%s.seLinuxOptions", [entry.path])
+	options := entry.context.seLinuxOptions
+	foreign := [sprintf("%s \"%s\"", [field, value]) |
+		some field in ["type", "user", "role"]
+		value := request.text(options, field)
+		not value in object.get({"type": selinux_types}, field, [""])
+	]
+	count(foreign) > 0
+	message := sprintf("SELinux %s is not allowed", [concat(", ", foreign)])
 }
 
-violation contains {"path": path, "message": "the sysctl is not allowed"} if {
+violation contains {"path": path, "message": sprintf("sysctl \"%s\" is not allowed", [name])} if {
 	some pod in pod_templates.pods
 	some i, each in request.list(pod.spec.securityContext, "sysctls")
-	not request.text(each, "name") in request.parameter("ESC-002", "sysctls")
+	name := request.text(each, "name")
+	not name in request.parameter("ESC-002", "sysctls")
 	path := sprintf("%s.securityContext.sysctls[%d]", [pod.specPath, i])
-}
-
-relabelled(options) if not request.object_get(options, "type", "") in selinux_types
-
-relabelled(options) if {
-	some field in ["user", "role"]
-	request.object_get(options, field, "") != ""
 }

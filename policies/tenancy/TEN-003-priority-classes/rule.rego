@@ -6,9 +6,10 @@ import rego.v1
 
 classes := array.concat(request.texts(request.tenant_policy, "priorityClasses"), request.parameter("TEN-003", "defaults"))
 
-violation contains {"path": entry.path, "message": "system priority classes are not allowed"} if {
+violation contains {"path": entry.path, "message": message} if {
 	some entry in named
 	of_the_system(entry.name)
+	message := sprintf("system priority class \"%v\" is not allowed", [entry.name])
 }
 
 violation contains {"path": entry.path, "message": message} if {

@@ -6,32 +6,49 @@ import rego.v1
 
 node_labels := request.parameter("TEN-005", "nodeLabels")
 
-violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": "nodeName is not allowed"} if {
+avoided_labels := request.parameter("TEN-005", "avoidedLabels")
+
+violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": message} if {
 	some pod in pod_templates.pods
-	request.object_get(pod.spec, "nodeName", "") != ""
+	name := request.text(pod.spec, "nodeName")
+	name != ""
+	message := sprintf("nodeName \"%s\" is not allowed", [name])
 }
 
-violation contains {"path": path, "message": "the node label is not allowed"} if {
+violation contains {"path": path, "message": sprintf("the node label \"%s\" is not allowed", [key])} if {
 	some pod in pod_templates.pods
 	some key, _ in request.map(pod.spec, "nodeSelector")
 	not key in node_labels
 	path := sprintf("%s.nodeSelector[%s]", [pod.specPath, key])
 }
 
-violation contains {"path": path, "message": "a node label or field in node affinity is not allowed"} if {
+violation contains {"path": path, "message": message} if {
 	some pod in pod_templates.pods
-	some term in terms(pod.spec.affinity.nodeAffinity)
-	some field in ["matchExpressions", "matchFields"]
-	some each in request.list(term, field)
-	not request.text(each, "key") in node_labels
+	foreign := [sprintf("\"%s %s\"", [key, request.text(each, "operator")]) |
+		some term in terms(pod.spec.affinity.nodeAffinity)
+		some field in ["matchExpressions", "matchFields"]
+		some each in request.list(term, field)
+		key := request.text(each, "key")
+		not key in node_labels
+		not avoiding(key, each)
+	]
+	count(foreign) > 0
 	path := sprintf("%s.affinity.nodeAffinity", [pod.specPath])
+	message := sprintf("node affinity by %s is not allowed", [concat(", ", foreign)])
 }
 
-violation contains {"path": path, "message": "the taint key is not allowed"} if {
+violation contains {"path": path, "message": sprintf("the taint key \"%s\" is not allowed", [key])} if {
 	some pod in pod_templates.pods
 	some i, each in request.list(pod.spec, "tolerations")
-	not request.object_get(each, "key", "") in request.parameter("TEN-005", "taints")
+	key := request.text(each, "key")
+	not key in request.parameter("TEN-005", "taints")
 	path := sprintf("%s.tolerations[%d]", [pod.specPath, i])
+}
+
+# A term that only excludes nodes, by a label that does not reserve them.
+avoiding(key, term) if {
+	key in avoided_labels
+	term.operator == "NotIn"
 }
 
 terms(affinity) := array.concat(

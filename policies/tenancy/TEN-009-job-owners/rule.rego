@@ -3,8 +3,12 @@ package trainyard.rules.ten_009
 import data.trainyard.lib.request
 import rego.v1
 
-violation contains {"path": "metadata.ownerReferences", "message": "this kind of controller is not allowed"} if {
-	some owner in request.list(request.metadata, "ownerReferences")
-	owner.controller == true
-	owner.kind in request.parameter("TEN-009", "kinds")
+violation contains {"path": "metadata.ownerReferences", "message": message} if {
+	foreign := [owner.kind |
+		some owner in request.list(request.metadata, "ownerReferences")
+		owner.controller == true
+		owner.kind in request.parameter("TEN-009", "kinds")
+	]
+	count(foreign) > 0
+	message := sprintf("a controller of kind %s is not allowed", [concat(", ", foreign)])
 }

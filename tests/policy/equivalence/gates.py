@@ -114,7 +114,7 @@ def checked(
             place.mkdir()
             (place / "world.json").write_text(_list(_context_objects(platform, stage, worlds)))
             (place / "objects.json").write_text(_list(_manifest(each) for each in part))
-            report = check_paths(rule_set, [str(place)], stdin=str)
+            report = check_paths(rule_set, [str(place)], stdin=str, strict=True)
             results: dict[str, list[Any]] = {}
             for result in report.findings:
                 results.setdefault(result.object, []).append(result)

@@ -37,6 +37,7 @@ _CONTROL: Final = re.compile(r"\\[bfnrt]|\\u00[01]")
 _AT_ONCE: Final = "gracePeriodSeconds=0&propagationPolicy=Background"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
+_ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _JUDGING: Final = "failed expression: false"
 """What the sentinel says once it judges."""
 
@@ -199,6 +200,8 @@ class Stage:
             body["metadata"]["name"] = self._start_name(subject, start, key[1])
             answer = self._session.request("POST", self._collection(subject), body)
             self._starts[key] = dict(answer.body) if answer.ok else answer.message
+            if answer.ok and _holds_token(answer.body):
+                self._starts[key] = self._with_token(self._item(subject, body["metadata"]["name"]), answer.body)
             if answer.ok and start.terminating:
                 self._session.request("DELETE", self._item(subject, body["metadata"]["name"]))
                 now = self._session.request("GET", self._item(subject, body["metadata"]["name"]))
@@ -215,6 +218,19 @@ class Stage:
             yield
         finally:
             list(workers.map(end, [key for key in wanted if isinstance(self._starts.get(key), dict)]))
+
+    def _with_token(self, item: str, created: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a Secret once the token controller has filled it in; from then on, all gates see the same."""
+        found = dict(created)
+
+        def filled() -> bool:
+            answer = self._session.request("GET", item)
+            found.update(answer.body if answer.ok else {})
+            data, annotations = found.get("data") or {}, found["metadata"].get("annotations") or {}
+            return not answer.ok or bool(data.get("token") and annotations.get(_ACCOUNT_UID))
+
+        wait_for(f"the token of {item}", filled)
+        return found
 
     def _start_name(self, subject: Subject, start: Start, mode: str) -> str:
         return f"{self.run}-old-{start.number}-{mode}{subject.ending}"
@@ -324,8 +340,13 @@ class Stage:
         if body is not None:
             body["metadata"]["name"] = name
             if before is not None and subject.start is not None and body.get("kind") == "Pod":
-                _fill_in(body, subject.start.body, before)
-            if before is not None and not self.match(subject).built_in:
+                _fill_in(body.get("spec"), subject.start.body.get("spec"), before["spec"])
+            token = before is not None and _holds_token(before)
+            if before is not None and subject.start is not None and token:
+                _fill_in(body.get("data"), subject.start.body.get("data"), before["data"])
+                own, start = body.get("metadata") or {}, subject.start.body["metadata"]
+                _fill_in(own.get("annotations"), start.get("annotations"), before["metadata"]["annotations"])
+            if before is not None and (token or not self.match(subject).built_in):
                 body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
         judged.name, judged.sent, judged.before = name, body, before
         user = USERS[subject.user]
@@ -364,13 +385,17 @@ class Stage:
         return {rule.id.lower(): rule.id for rule in self._rules}
 
 
-def _fill_in(body: dict[str, Any], start: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """Add to a changed pod what admission added to the stored one, as a client does that read it first."""
-    own, before = body.get("spec"), start.get("spec")
-    if isinstance(own, dict) and isinstance(before, Mapping):
-        for field, value in stored["spec"].items():
-            if field not in before:
+def _fill_in(own: Any, start: Any, stored: Mapping[str, Any]) -> None:
+    """Add to a changed part what the cluster added to the stored one, as a client does that read it first."""
+    if isinstance(own, dict) and isinstance(start, Mapping):
+        for field, value in stored.items():
+            if field not in start:
                 own.setdefault(field, value)
+
+
+def _holds_token(body: Mapping[str, Any]) -> bool:
+    """Whether it is a Secret that the token controller of the cluster fills in."""
+    return body.get("kind") == "Secret" and body.get("type") == "kubernetes.io/service-account-token"
 
 
 def _named(kind: str, version: str, name: str) -> dict[str, Any]:

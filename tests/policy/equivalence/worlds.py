@@ -159,7 +159,7 @@ def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) ->
             "ESC-004": {"volumes": ["emptyDir"], "audiences": []},
             "LBL-002": {"frameworks": ["torch", "pytorch", ""]},
             "TEN-003": {"defaults": ["high"]},
-            "TEN-005": {"nodeLabels": [], "taints": [""]},
+            "TEN-005": {"nodeLabels": [], "avoidedLabels": ["topology.kubernetes.io/zone"], "taints": [""]},
             "TEN-006": {"managers": ["team.example/"], "users": ["ann"]},
             "GNG-001": {"volcano": ["volcano", "volcano-gpu"], "kai": []},
             "ACC-001": {"schedulers": ["default-scheduler"]},

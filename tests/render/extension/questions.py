@@ -59,7 +59,7 @@ def protected() -> list[str]:
 def trusted_names() -> dict[str, Any]:
     (rule,) = (rule for rule in load_rules() if rule.id == "OBJ-001")
     data = json.loads(build_bundle().files["data.json"])["trainyard"]
-    cel = [text for text in rule.cel.texts if "configmaps" in text] if rule.cel else []
+    cel = [text for text in rule.cel.texts if '"configmaps": ' in text] if rule.cel else []
     return {
         "texts": [text.decode() for text in valid_texts([rule])[rule.id].searched({}, {})],
         "cel": cel,

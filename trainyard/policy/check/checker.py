@@ -32,6 +32,7 @@ from trainyard.policy.review import (
     platform_controller,
 )
 from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.parameters import MISSING_PARAMETER
 from trainyard.render.submission import RUNTIME_MODELS
 from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
@@ -71,6 +72,8 @@ class Checker:
         the user is unknown. Findings of rules in state audit are included.
     platform_namespace
         Namespace of the controller, which creates rendered objects.
+    optional_parameters
+        Whether rules whose parameter objects are missing are named in a note instead of reported for every object.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Checker:
         *,
         live: bool = False,
         platform_namespace: str = "kubeflow-system",
+        optional_parameters: bool = False,
     ) -> None:
         self._scopes = {(match.group, match.kind): match.scope for rule in rules for match in rule.matches}
         self._world = world
@@ -89,6 +93,7 @@ class Checker:
         self._shown = ("violations", "warnings", "audits") if live else ("violations", "warnings")
         self._live = live
         self._controller = platform_controller(platform_namespace)
+        self._optional_parameters = optional_parameters
 
     async def check(
         self, sources: Sources, source: DecisionSource, *, changed: frozenset[Path] | None = None
@@ -113,6 +118,7 @@ class Checker:
         results: list[Finding] = list(sources.faults)
         checked: list[tuple[str, str]] = []
         counts: Counter[str] = Counter()
+        skipped: set[tuple[str, str]] = set()
         connections = asyncio.Semaphore(_CONNECTIONS)
         waiting: deque[tuple[list[_Subject], asyncio.Task[list[dict[str, Any]]]]] = deque()
 
@@ -121,6 +127,8 @@ class Checker:
             decisions = iter(task.result())
             for subject in batch:
                 answers = [decision_of(next(decisions)) for _ in subject.reviews]
+                if self._optional_parameters:
+                    answers = [_without_parameters(answer, skipped) for answer in answers]
                 results.extend(self._results(subject, answers, counts))
                 checked.append((subject.manifest.source.name, subject.name))
 
@@ -135,7 +143,8 @@ class Checker:
         finally:
             for _, task in waiting:
                 task.cancel()
-        return Report((), tuple(sorted(checked)), sources.notes, dict(counts)).with_findings(results)
+        notes = (*sources.notes, *_not_judged(skipped))
+        return Report((), tuple(sorted(checked)), notes, dict(counts)).with_findings(results)
 
     async def _decisions(
         self, batch: Sequence[_Subject], source: DecisionSource, connections: asyncio.Semaphore
@@ -227,6 +236,23 @@ class Checker:
 
 def _batch(subjects: Iterator[_Subject]) -> list[_Subject]:
     return list(islice(subjects, _BATCH))
+
+
+def _without_parameters(decision: Decision, skipped: set[tuple[str, str]]) -> Decision:
+    """Return the decision without violations about missing parameter objects, which are collected in ``skipped``."""
+    missing = [each for each in decision.violations if each.path == MISSING_PARAMETER and each.rule is not None]
+    skipped |= {(each.message, each.rule or "") for each in missing}
+    return replace(decision, violations=tuple(each for each in decision.violations if each not in missing))
+
+
+def _not_judged(skipped: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield one note that names the rules without parameters, by the missing object."""
+    if skipped:
+        reasons = [
+            f"{', '.join(sorted(rule for reason, rule in skipped if reason == message))} ({message})"
+            for message in sorted({message for message, _ in skipped})
+        ]
+        yield f"not judged: {'; '.join(reasons)}; name a stack with --stack, or add a Platform and a TenantPolicy"
 
 
 def _warnings(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -148,6 +148,7 @@ def check_paths(
     changed: Callable[[], frozenset[Path]] | None = None,
     everything: Iterable[Path] = (),
     settings_file: str = "settings",
+    strict: bool = False,
 ) -> Report:
     """Check files.
 
@@ -167,6 +168,8 @@ def check_paths(
         Files and folders whose change affects all objects: the stack's settings, rules.
     settings_file
         File of the exemptions, for findings about them.
+    strict
+        Whether missing parameter objects of rules are errors without a stack too; otherwise a note names these rules.
 
     Raises
     ------
@@ -188,7 +191,13 @@ def check_paths(
         files = None
     world = World(rule_set.settings, sources.manifests)
     namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
-    checker = Checker(rule_set.rules, world, rule_set.context, platform_namespace=namespace)
+    checker = Checker(
+        rule_set.rules,
+        world,
+        rule_set.context,
+        platform_namespace=namespace,
+        optional_parameters=rule_set.settings is None and not strict,
+    )
 
     async def evaluate() -> Report:
         async with _client(rule_set.address.result()) as client:

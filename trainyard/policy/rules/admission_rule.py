@@ -15,6 +15,7 @@ from trainyard.settings.platform import PolicyState
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
+    "MISSING_PARAMETER_FIXES",
     "PARTS",
     "Cel",
     "Expression",
@@ -62,6 +63,13 @@ class ParameterSource(StrEnum):
     NONE = "none"
     TENANT_POLICY = "TenantPolicy"
     PLATFORM = "Platform"
+
+
+MISSING_PARAMETER_FIXES: Final = {
+    ParameterSource.TENANT_POLICY: "use the namespace of a tenant; each has a TenantPolicy",
+    ParameterSource.PLATFORM: "create the Platform of the cluster with `trainyard up`",
+}
+"""Fix of a violation about a missing parameter object."""
 
 
 class Reach(StrEnum):

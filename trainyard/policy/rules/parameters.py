@@ -20,7 +20,7 @@ ParameterValue = bool | int | str | list[str]
 class StackValues(SettingsModel):
     """Values of the stack's settings that are always added to a parameter."""
 
-    field: Literal["acceleratorResources", "preemptingPriorityClasses"]
+    field: Literal["acceleratorResources", "preemptingPriorityClasses", "schedulerNames"]
     without: str = Field(default="", description="Omit values that contain this text; empty: none")
 
 

@@ -310,13 +310,18 @@ def _new_run() -> str:
 
 
 def findings_of(text: str) -> tuple[str | None, frozenset[str]]:
-    """Return the rule and the field paths named by the message of a generated policy; None if it names no rule.
+    """Return the rule and the field paths named by the message of a generated policy; None if it names no rule."""
+    return _parsed(text)[:2]
+
+
+def _parsed(text: str) -> tuple[str | None, frozenset[str], str]:
+    """Return the rule, the field paths, and the rest of a message.
 
     Brackets in a path may contain any text: the key of a map.
     """
     start = _RULE.match(text)
     if start is None:
-        return None, frozenset()
+        return None, frozenset(), text
     paths, depth, begin = [], 0, start.end()
     for index in range(begin, len(text)):
         depth += {"[": 1, "]": -1}.get(text[index], 0)
@@ -324,8 +329,8 @@ def findings_of(text: str) -> tuple[str | None, frozenset[str]]:
             paths.append(text[begin:index])
             begin = index + 2
             if text[index] == ":":
-                return start[1], frozenset(paths)
-    return None, frozenset()
+                return start[1], frozenset(paths), text[begin:]
+    return None, frozenset(), text
 
 
 def _fits(match: Match, kind: tuple[str | None, str | None], operation: str) -> bool:
@@ -339,13 +344,15 @@ def _evaluation(case: Case, response: Response) -> Evaluation:
             return Evaluation(case.verdict, frozenset(case.content.paths))
         return Evaluation(None, error=f"the schema does not reject it: {response.status} {response.message}")
     paths: set[str] = set()
+    messages: set[str] = set()
     for text in (match[1] for warning in response.warnings if (match := _WARNED.match(warning))):
-        rule, named = findings_of(text)
+        rule, named, message = _parsed(text)
         if rule != case.rule.id:
             return Evaluation(None, error=f"the rule could not be evaluated: {text}")
         paths |= named
+        messages.add(message)
     if response.ok:
-        return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths))
+        return Evaluation(Verdict.WARN if paths else Verdict.ALLOW, frozenset(paths), messages=frozenset(messages))
     if case.rule.gate is Gate.CRD:
         causes = response.body.get("details", {}).get("causes", [])
         fields = frozenset(cause.get("field", "") for cause in causes if case.rule.id in cause.get("message", ""))
@@ -353,4 +360,4 @@ def _evaluation(case: Case, response: Response) -> Evaluation:
     denied = _DENIED.search(response.message)
     if denied is None:
         return Evaluation(None, frozenset(paths), error=response.message)
-    return Evaluation(Verdict.DENY, frozenset(paths))
+    return Evaluation(Verdict.DENY, frozenset(paths), messages=frozenset(messages))

@@ -118,11 +118,14 @@ class Evaluation:
         Field paths of the violations.
     error
         Why the evaluation failed.
+    messages
+        Texts of the violations, with their fixes; the API server has one for all paths of a validation.
     """
 
     verdict: Verdict | None
     paths: frozenset[str] = frozenset()
     error: str = ""
+    messages: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,13 @@ def _evaluation(case: Case, decision: Decision) -> Evaluation:
         frozenset(finding.path for finding in findings if finding.rule == case.rule.id)
         for findings in (decision.violations, decision.warnings)
     )
+    messages = frozenset(
+        f"{finding.message}; {finding.fix}"
+        for finding in (*decision.violations, *decision.warnings)
+        if finding.rule == case.rule.id
+    )
     unjudged = next((finding for finding in decision.violations if finding.rule is None), None)
     if unjudged:
         return Evaluation(None, error=unjudged.message)
-    return Evaluation(Verdict.DENY, denied) if denied else Evaluation(Verdict.WARN if warned else Verdict.ALLOW, warned)
+    verdict = Verdict.DENY if denied else Verdict.WARN if warned else Verdict.ALLOW
+    return Evaluation(verdict, denied or warned, messages=messages)

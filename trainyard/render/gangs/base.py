@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -47,6 +47,8 @@ class GangScheduler(PolicyField[Policy]):
 
     schedulers: ClassVar[tuple[str, ...]]
     """Default names of the scheduler; a stack may set others."""
+    stack_schedulers: ClassVar[Mapping[str, str] | None] = None
+    """Further names in the settings of a stack, as ``adds`` of a rule's parameter; None: the settings have none."""
     scheduler_names: ClassVar[str]
     """Description of these names in the rule that pods use the scheduler of their gang."""
     metadata_prefixes: ClassVar[tuple[str, ...]]

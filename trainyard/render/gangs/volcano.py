@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final
 
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import (
@@ -47,6 +47,7 @@ class Volcano(GangScheduler[VolcanoPolicy]):
     summary = "Volcano."
     policy_model = VolcanoPolicy
     schedulers = (VOLCANO_SCHEDULER,)
+    stack_schedulers: ClassVar[Mapping[str, str] | None] = {"field": "schedulerNames"}
     scheduler_names = "Scheduler names of Volcano"
     metadata_prefixes = ("scheduling.", "volcano.sh/")
     child = Child("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", optional=False)

@@ -18,7 +18,7 @@ from trainyard.api import MLPolicy, PodGroupPolicy
 from trainyard.api.extensions import ExtensiblePolicy
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
-from trainyard.policy.rules.admission_rule import PARTS, ParameterSource, Reach, Rule
+from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, PARTS, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
 from trainyard.settings.platform import PolicyState
@@ -134,6 +134,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         "catalog": _catalog(known.values()),
         "index": _index(known.values()),
         "off": sorted(rule.id for rule in known.values() if rule.state is PolicyState.OFF),
+        "missingParameters": {source.value: fix for source, fix in MISSING_PARAMETER_FIXES.items()},
         "sources": _sources(),
         "children": CHILDREN,
     }

@@ -16,6 +16,7 @@ from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.rules.admission_rule import (
+    MISSING_PARAMETER_FIXES,
     PARTS,
     Cel,
     Fragment,
@@ -253,7 +254,7 @@ def _missing(rule: Rule) -> dict[str, str]:
         )
     return {
         "expression": " || ".join(["variables.factsKnown", *excuses]),
-        "message": f"{rule.id} parameters: {rule.source} is missing; {rule.fix}",
+        "message": f"{rule.id} parameters: {rule.source} is missing; {MISSING_PARAMETER_FIXES[rule.source]}",
     }
 
 
