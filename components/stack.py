@@ -23,7 +23,7 @@ from trainyard.controller.configuration import Certificate
 from trainyard.errors import TrainyardError
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
-from trainyard.stack_checks import check_node_labels, stack_queues
+from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 from trainyard.topology import compile_fabric
 
 __all__ = ["Others", "Stack", "open_stack", "validate_stack"]
@@ -126,6 +126,8 @@ def _opened() -> Iterator[Stack]:
     name = pulumi.get_stack()
     settings = _settings(name)
     queues = validate_stack(settings)
+    for finding in unenforced_shares(settings):
+        pulumi.log.warn(str(finding))
     cluster = cluster_name(settings, name)
     access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access, image_repositories())

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainyard.api import ClusterTrainingRuntime, TrainJob, parse
 from trainyard.api.constants import API_VERSION
-from trainyard.checks.finding import Finding
+from trainyard.checks.finding import Finding, Severity
 from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.manifests.loader import load
@@ -23,15 +23,19 @@ from trainyard.queues import (
     Plugin,
     QueueObjects,
     Scheduling,
+    SettingsPaths,
+    branch_findings,
     capacity_of,
     check_queues,
     check_tree,
     is_manifest,
     prove_queues,
+    queue_tree,
     read_manifests,
 )
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalog
+from trainyard.scheduler import check_stack as check_scheduler
 from trainyard.scheduler import effective_configuration, lint
 from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
@@ -49,6 +53,7 @@ __all__ = [
     "smallest_gangs",
     "stack_queues",
     "stack_scheduling",
+    "unenforced_shares",
 ]
 
 
@@ -150,6 +155,18 @@ def stack_queues(settings: StackSettings) -> QueueObjects:
         Volcano would reject the tree, or it would stop the scheduler; every finding is listed.
     """
     return prove_queues(settings, scheduling=stack_scheduling(settings))
+
+
+def unenforced_shares(settings: StackSettings) -> list[Finding]:
+    """Return what the scheduler of a stack does not enforce: warnings of its configuration, and limits of Volcano."""
+    scheduling = stack_scheduling(settings)
+    queues = check_queues(settings, scheduling=scheduling)
+    tree = scheduling.tree and scheduling.reclaim
+    return [
+        *(finding for finding in check_scheduler(settings) if finding.severity is Severity.WARNING),
+        *(finding for finding in queues if finding.rule == "queue-share-resources"),
+        *(branch_findings(queue_tree(settings), SettingsPaths()) if tree else ()),
+    ]
 
 
 def check_node_labels(settings: StackSettings) -> list[Finding]:

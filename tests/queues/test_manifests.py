@@ -117,6 +117,11 @@ def test_an_invalid_object_is_a_finding(body: dict[str, Any], rule: str) -> None
     assert rules(read_manifests({"q": yaml.safe_dump(body)}).findings) == {rule}
 
 
+def test_a_name_that_volcano_accepts_and_cannot_use_is_an_error() -> None:
+    assert [each.severity for each in read_manifests({"q": yaml.safe_dump(manifest("a" * 64))}).findings] == ["error"]
+    assert read_manifests({"q": yaml.safe_dump(manifest("a" * 63))}).findings == []
+
+
 def test_a_duplicate_name_is_a_finding_with_its_files() -> None:
     text = yaml.safe_dump(manifest())
     (finding,) = read_manifests({"one": text, "two": text}).findings

@@ -47,7 +47,14 @@ def test_training_has_a_queue_tree_and_no_enqueue() -> None:
     document = yaml.safe_load(TRAINING.text())
     assert document["actions"] == "allocate, backfill, reclaim"
     assert plugin(document, "capacity")["enableHierarchy"] is True
-    assert plugin(document, "gang")["enablePreemptable"] is False
+    gang = {"enablePreemptable": False, "enableReclaimable": False, "enableJobStarving": False}
+    assert plugin(document, "gang") == {"name": "gang", **gang}
+    assert [entry["name"] for entry in document["tiers"][0]["plugins"]] == [
+        "priority",
+        "gang",
+        "conformance",
+        "capacity",
+    ]
     assert plugin(document, "nodeorder")["arguments"] == {"leastrequested.weight": 0}
     assert plugin(document, "binpack")["arguments"]["binpack.resources"] == "nvidia.com/gpu"
     assert plugin(document, "network-topology-aware")["arguments"]["weight"] == 10
@@ -134,7 +141,7 @@ def test_a_mistake_is_found(text: str, rule: str) -> None:
 
 def test_the_fix_for_a_misspelled_switch_is_the_right_one() -> None:
     (finding,) = lint(changed(lambda d: plugin(d, "capacity").update(enablehierarchy=True)))
-    assert finding.path == "tiers[1].plugins[1].enablehierarchy"
+    assert finding.path == "tiers[0].plugins[3].enablehierarchy"
     assert finding.fix == "did you mean enableHierarchy?"
 
 

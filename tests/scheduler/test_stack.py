@@ -15,7 +15,7 @@ from trainyard.cli import scheduler
 from trainyard.errors import TrainyardError
 from trainyard.policy.stack_objects import platform_object
 from trainyard.scheduler import check_stack, configuration, effective_configuration, lint, preset
-from trainyard.scheduler.configuration_lint import RULES
+from trainyard.scheduler.lint_rules import RULES
 from trainyard.scheduler.volcano_options import PLUGINS
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.scheduler import PluginName, SchedulerPreset
@@ -80,16 +80,24 @@ def test_settings_change_only_their_part_of_the_preset() -> None:
         actions=["allocate", "preempt", "backfill"],
         plugins={
             "binpack": {"arguments": {"binpack.weight": 10, "binpack.resources": None}},
-            "gang": {"switches": {"enablePreemptable": True}},
-            "conformance": {"enabled": False},
+            "gang": {"switches": {"enableJobOrder": False}},
+            "nodeorder": {"enabled": False},
             "sla": {"tier": 1, "arguments": {"sla-waiting-time": "12h"}},
             "resource-strategy-fit": {"arguments": {"resources": {"cpu": {"type": "MostAllocated", "weight": 2}}}},
         },
         action_arguments={"preempt": {"enableTopologyAwarePreemption": True}},
     )
     assert document["actions"] == "allocate, preempt, backfill"
-    assert [each["name"] for each in document["tiers"][0]["plugins"]] == ["priority", "gang", "sla"]
-    assert plugin(document, "gang") == {"name": "gang", "enablePreemptable": True}
+    assert [each["name"] for each in document["tiers"][0]["plugins"]] == [
+        "priority",
+        "gang",
+        "conformance",
+        "capacity",
+        "sla",
+    ]
+    gang = {"enablePreemptable": False, "enableReclaimable": False, "enableJobStarving": False}
+    assert plugin(document, "gang") == {"name": "gang", **gang, "enableJobOrder": False}
+    assert plugin(document, "nodeorder") is None
     binpack = plugin(document, "binpack")
     assert binpack is not None
     assert binpack["arguments"] == {"binpack.weight": 10, "binpack.resources.nvidia.com/gpu": 10}

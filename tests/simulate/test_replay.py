@@ -33,7 +33,7 @@ def test_a_job_that_loses_a_node_starts_over_and_runs_its_whole_time(tmp_path: P
         jobs={"gang": {"pods": 8, "for": "1h"}},
         events=[{"at": "20m", "fail": "rack-a-node-0"}, {"at": "50m", "repair": "rack-a"}],
         expect=[
-            {"at": "20m", "job": "gang", "state": "waiting", "pods": 0, "restarts": 1},
+            {"at": "20m", "job": "gang", "state": "waiting", "pods": 0, "restarts": 1, "lost": 8},
             {"at": "50m", "job": "gang", "state": "running"},
         ],
     )
@@ -127,6 +127,7 @@ def test_what_a_queue_uses_counts_for_its_parent_too(tmp_path: Path) -> None:
         ({"job": "gang", "onlyOn": "rack-a"}, "only on rack-a, observed also on rack-b-node-0, rack-b-node-1"),
         ({"job": "gang", "nodes": 3}, "on 3 nodes, observed 6 on"),
         ({"job": "gang", "restarts": 1}, "restarted 1 times, observed 0 times"),
+        ({"job": "gang", "lost": 1}, "job gang lost 1 pods, observed 0 pods"),
         ({"job": "late", "started": "1m"}, "first running at 1m, observed never"),
         ({"job": "*", "state": "running", "count": 2}, "expected 2 of * running, observed 1 (gang)"),
         ({"queue": "default", "uses": {"nvidia.com/gpu": "8"}}, "queue default using 8 nvidia.com/gpu, observed 48"),

@@ -38,6 +38,11 @@ def test_what_is_no_duration_is_refused(text: Any) -> None:
         parse(text)
 
 
+def test_a_job_may_have_a_class_of_kubernetes_itself(tmp_path: Path) -> None:
+    jobs = {"critical": {"priorityClass": "system-cluster-critical"}}
+    assert scenario(tmp_path, jobs=jobs).jobs["critical"].priority_class == "system-cluster-critical"
+
+
 @pytest.mark.parametrize(
     ("sections", "path", "message"),
     [

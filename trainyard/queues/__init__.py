@@ -1,6 +1,7 @@
 """The tenant queue tree: checked against the rules of the Volcano version, and compiled to Queue objects."""
 
 from trainyard.queues.capacity import Capacity, capacity_of
+from trainyard.queues.fairness_checks import branch_findings
 from trainyard.queues.paths import ManifestPaths, Paths, SettingsPaths
 from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.queue_bodies import QueueObjects, prove_queues, queue_objects
@@ -30,6 +31,7 @@ __all__ = [
     "Remainder",
     "Scheduling",
     "SettingsPaths",
+    "branch_findings",
     "capacity_of",
     "check_queues",
     "check_tree",

@@ -14,13 +14,13 @@ from trainyard.checks.finding import Finding
 from trainyard.queues.amounts import Amounts, text, total
 from trainyard.queues.guarantees import parts
 from trainyard.queues.paths import Paths
-from trainyard.queues.queue import DEFAULT, ROOT
+from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.rules import RULES
 from trainyard.queues.scheduling import Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
-__all__ = ["sharing_findings"]
+__all__ = ["branch_findings", "sharing_findings"]
 
 
 def sharing_findings(
@@ -48,6 +48,8 @@ def sharing_findings(
     leaves = _used(tree)
     yield from _shares(tree, leaves, paths)
     yield from _devices(tree, leaves, capacity, paths)
+    if scheduling.reclaim:
+        yield from _several(leaves, paths)
     yield from _scheduler(tree, leaves, capacity, scheduling, paths)
     if capacity is not None:
         yield from _overcommitted(tree, real, capacity, paths)
@@ -103,6 +105,62 @@ def _devices(
             "queue-deserved-device",
             object=name,
         )
+
+
+def _several(leaves: Mapping[str, Amounts], paths: Paths) -> Iterator[Finding]:
+    """Find shares of several resources, which the scheduler does not compare one by one."""
+    shares = {name: sorted(each for each in deserved if deserved[each]) for name, deserved in leaves.items()}
+    mixed = {name: resources for name, resources in shares.items() if len(resources) > 1}
+    if not mixed:
+        return
+    devices = sorted({each for resources in mixed.values() for each in resources if "/" in each})
+    named = sorted({each for resources in mixed.values() for each in resources})
+    message = (
+        f"{_some(list(mixed))} {_have(mixed)} shares of {', '.join(named)}: a queue reclaims as long as it is within "
+        "one of them, and can lose pods as soon as it is above one"
+    )
+    fix = f"set deserved to {devices[0] if len(devices) == 1 else 'the one resource'} alone, which limits the jobs"
+    path = paths.of(next(iter(mixed)), "deserved") if len(mixed) == 1 else paths.of()
+    yield RULES.finding(
+        path, message, fix, "queue-share-resources", object=next(iter(mixed)) if len(mixed) == 1 else ""
+    )
+
+
+def branch_findings(tree: QueueTree, paths: Paths) -> Iterator[Finding]:
+    """Find inner queues whose leaves lend to each other what queues of other branches can reclaim.
+
+    No change of the tree avoids this but a flat one, so it is not among the rules.
+
+    Parameters
+    ----------
+    tree
+        The queues, without a cycle, for a scheduler that reads the tree.
+    paths
+        Paths of the queues.
+    """
+    leaves = _used(tree)
+    for name in tree.children(ROOT):
+        below = [leaf for leaf in leaves if name in tree.ancestors(leaf)]
+        outside = [leaf for leaf, deserved in leaves.items() if leaf not in below and any(deserved.values())]
+        shares = _larger(total(leaves[leaf] for leaf in below), tree.queues[name].amounts("deserved"))
+        borrowing = [
+            leaf
+            for leaf in below
+            if tree.queues[leaf].reclaimable and _may_borrow(tree.queues[leaf], leaves[leaf], shares)
+        ]
+        if borrowing and outside:
+            message = (
+                f"{_some(outside)} can reclaim what {_some(borrowing)} {_use(borrowing)} above the own share, although "
+                f"{name} is within its share: the scheduler compares leaves only"
+            )
+            fix = "raise deserved of the leaf that borrows, or accept this"
+            yield Finding.warning(paths.of(name, "deserved"), message, fix)
+
+
+def _may_borrow(queue: Queue, deserved: Amounts, shares: Amounts) -> bool:
+    """Return whether a queue can use more than its own share of what its branch deserves."""
+    capability = queue.amounts("capability")
+    return any(min(amount, capability.get(each, amount)) > deserved.get(each, 0) for each, amount in shares.items())
 
 
 def _scheduler(
@@ -254,6 +312,14 @@ def _free(tree: QueueTree, real: Mapping[str, Amounts], held: Mapping[str, Amoun
                 for resource, above in result[parent].items()
             }
     return result
+
+
+def _have(names: Mapping[str, object]) -> str:
+    return "has" if len(names) == 1 else "have"
+
+
+def _use(names: list[str]) -> str:
+    return "uses" if len(names) == 1 else "use"
 
 
 def _some(names: list[str]) -> str:

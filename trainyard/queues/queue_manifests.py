@@ -141,7 +141,7 @@ def _metadata(body: Mapping[str, Any]) -> tuple[str, list[Finding]]:
         return str(name or ""), [RULES.finding("metadata.name", message, fix, "queue-name", object=str(name or ""))]
     if len(name) > _MAX_LABEL:
         message = f"queue {name!r} has a name of {len(name)} characters: pods of Volcano Jobs cannot be created in it"
-        fix = f"use at most {_MAX_LABEL}"
+        fix = f"use a name of at most {_MAX_LABEL}, and move its jobs and child queues to it"
         return name, [RULES.finding("metadata.name", message, fix, "queue-name-length", object=name)]
     return name, []
 

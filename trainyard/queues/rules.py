@@ -42,9 +42,10 @@ def _schema() -> Iterator[QueueRule]:
     yield QueueRule("queue-name", _ERROR, "A name is a valid Kubernetes name", rejected, _EVERY)
     yield QueueRule(
         "queue-name-length",
-        _WARNING,
+        _ERROR,
         "A name has at most 63 characters",
-        "The queue works for PodGroups, but not for Volcano Jobs: its name becomes a label value of their pods.",
+        "The webhook accepts up to 253. PodGroups run in such a queue, but pods of Volcano Jobs cannot be created, "
+        "because the name becomes their label value; only the log of the controller reports it.",
     )
     yield QueueRule(
         "queue-schema",
@@ -312,6 +313,15 @@ def _fairness() -> Iterator[QueueRule]:
         "The plug-in supports deserved",
         "proportion uses weights and ignores deserved. With capacity too, the smaller limit applies.",
         plugins=_PROPORTION,
+    )
+    yield QueueRule(
+        "queue-share-resources",
+        _WARNING,
+        "A share names one resource",
+        "With several, a queue reclaims while one resource that its pods request is within its share, and loses pods "
+        "while one is above it: unused cpu entitles it to devices above its share, and too much cpu costs it devices "
+        "within its share.",
+        plugins=_CAPACITY,
     )
     yield QueueRule(
         "queue-weight-ignored",

@@ -42,7 +42,7 @@ def _training(accelerators: tuple[str, ...]) -> SchedulerConfiguration:
     return SchedulerConfiguration(
         title="Preset training: gangs start whole, queues share as a tree, a gang stays inside its network domain.",
         actions=_actions("allocate", "backfill", "reclaim"),
-        tiers=(_first_tier(), (_PREDICATES, _TREE, _NODE_ORDER, _binpack(accelerators), _topology(accelerators))),
+        tiers=(_victims(_TREE), (_PREDICATES, _NODE_ORDER, _binpack(accelerators), _topology(accelerators))),
     )
 
 
@@ -51,7 +51,7 @@ def _hierarchical(accelerators: tuple[str, ...]) -> SchedulerConfiguration:
         title="Preset hierarchical: as training, for clusters whose jobs ask for no network topology; sessions take "
         "about half the time. Requests for a topology are denied.",
         actions=_actions("allocate", "backfill", "reclaim"),
-        tiers=(_first_tier(), (_PREDICATES, _TREE, _NODE_ORDER, _binpack(accelerators))),
+        tiers=(_victims(_TREE), (_PREDICATES, _NODE_ORDER, _binpack(accelerators))),
     )
 
 
@@ -59,13 +59,13 @@ def _flat_topology(accelerators: tuple[str, ...]) -> SchedulerConfiguration:
     flat = Plugin(
         "capacity",
         "queues by deserved, guarantee and capability, side by side: without the tree a gang in a wrong queue stops "
-        "nobody else",
+        "nobody else; beside conformance, so that reclaim evicts only from queues above their share",
         switches={"enableHierarchy": False},
     )
     return SchedulerConfiguration(
         title="Preset topology: as training, with queues side by side instead of a tree.",
         actions=_actions("allocate", "backfill", "reclaim"),
-        tiers=(_first_tier(), (_PREDICATES, flat, _NODE_ORDER, _binpack(accelerators), _topology(accelerators))),
+        tiers=(_victims(flat), (_PREDICATES, _NODE_ORDER, _binpack(accelerators), _topology(accelerators))),
     )
 
 
@@ -85,15 +85,23 @@ def _actions(*names: str) -> tuple[Action, ...]:
     )
 
 
-def _first_tier() -> tuple[Plugin, ...]:
+def _victims(queues: Plugin) -> tuple[Plugin, ...]:
+    """Return the first tier, which contains every plug-in that chooses victims.
+
+    The first tier with victims decides, and a plug-in without victims ends its tier. So conformance and the queues
+    decide on reclaim together, conformance and priority on preemption, and no other tier has a say. A third plug-in
+    would break this: where two have no victim in common, Volcano asks the third alone.
+    """
     return (
-        Plugin("priority", "jobs and pods of higher PriorityClass first"),
+        Plugin("priority", "jobs and pods of higher PriorityClass first, also when pods are preempted"),
         Plugin(
             "gang",
-            "all of a gang or nothing; no say in who is evicted, which is for queues and priorities to decide",
-            switches={"enablePreemptable": False},
+            "all of a gang or nothing; no say in who is evicted, because it would offer pods of queues within their "
+            "share, nor in who reclaims, because pods above minMember could then reclaim nothing",
+            switches={"enablePreemptable": False, "enableReclaimable": False, "enableJobStarving": False},
         ),
         Plugin("conformance", "never evict critical pods or pods of kube-system"),
+        queues,
     )
 
 
@@ -101,7 +109,8 @@ _PREDICATES = Plugin("predicates", "only nodes whose taints, affinity, ports and
 
 _TREE = Plugin(
     "capacity",
-    "queues by deserved, guarantee and capability; the tree is off unless it is switched on here",
+    "queues by deserved, guarantee and capability; beside conformance, so that reclaim evicts only from queues above "
+    "their share; the tree is off unless it is switched on here",
     switches={"enableHierarchy": True},
 )
 

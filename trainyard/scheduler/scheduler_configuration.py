@@ -78,14 +78,18 @@ class SchedulerConfiguration:
 
     @property
     def features(self) -> list[str]:
-        """Names of the actions, and of the plug-ins whose main switch is on, sorted: input of rules."""
+        """Names of the actions, and of the plug-ins whose main switches are on, sorted: input of rules."""
         plugins = (plugin for tier in self.tiers for plugin in tier)
+        actions = {action.name for action in self.actions}
         working = {
             plugin.name
             for plugin in plugins
-            if all(plugin.switches.get(switch, True) for switch in ESSENTIAL_SWITCHES.get(plugin.name, ()))
+            if all(
+                plugin.switches.get(name, True) or not switch.matters(actions)
+                for name, switch in ESSENTIAL_SWITCHES.get(plugin.name, {}).items()
+            )
         }
-        return sorted({action.name for action in self.actions} | working)
+        return sorted(actions | working)
 
     def plugin(self, name: str) -> Plugin | None:
         """Return a plug-in by name."""

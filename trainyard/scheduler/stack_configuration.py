@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainyard.checks.finding import Finding
+from trainyard.checks.finding import Finding, Severity
 from trainyard.errors import TrainyardError
 from trainyard.scheduler.configuration_lint import lint
 from trainyard.scheduler.presets import ACTION_REASONS, preset
@@ -28,11 +28,12 @@ def configuration(settings: StackSettings) -> str:
     Raises
     ------
     TrainyardError
-        Volcano would ignore part of it, drop it, or crash; every finding has the path of its setting.
+        Volcano would ignore part of it, drop it, crash, or not enforce limits and shares; every finding has the path of
+        its setting.
     """
-    findings = check_stack(settings)
-    if findings:
-        raise TrainyardError("The scheduler configuration is invalid", findings=findings)
+    errors = [finding for finding in check_stack(settings) if finding.severity is Severity.ERROR]
+    if errors:
+        raise TrainyardError("The scheduler configuration is invalid", findings=errors)
     return effective_configuration(settings).text()
 
 
@@ -54,7 +55,7 @@ def effective_configuration(settings: StackSettings) -> SchedulerConfiguration:
 
 
 def check_stack(settings: StackSettings) -> list[Finding]:
-    """Find options of a stack's configuration that Volcano would ignore, drop or crash on, by setting."""
+    """Find options of a stack's configuration that Volcano ignores or crashes on, or that give something up."""
     chosen = effective_configuration(settings)
     findings = [replace(finding, path=_setting(finding.path, chosen)) for finding in lint(chosen.text())]
     return [*findings, *_unused(settings, chosen), *_flattened(settings, chosen)]

@@ -7,7 +7,7 @@ irregular spellings upstream; any other spelling is silently dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import get_args
@@ -18,9 +18,17 @@ __all__ = [
     "ACTIONS",
     "ACTION_ARGUMENTS",
     "ESSENTIAL_SWITCHES",
+    "METRICS_KEYS",
+    "METRICS_SYSTEMS",
+    "OPTIONAL_PREDICATES",
     "PLUGINS",
+    "PREEMPT_VOTERS",
+    "RECLAIM_VOTERS",
+    "STARVING_VOTERS",
     "SWITCHES",
     "TOP_LEVEL_KEYS",
+    "VICTIM_PLUGINS",
+    "EssentialSwitch",
     "Kind",
     "PluginGrammar",
 ]
@@ -48,15 +56,22 @@ class PluginGrammar:
     prefixes
         Type by the prefix of arguments whose rest is chosen by the user.
     fatal
-        Arguments whose wrong type crashes the scheduler; for others a wrong type is ignored with a warning.
-    free
-        Whether unlisted arguments are allowed.
+        Arguments, or prefixes, whose wrong type crashes the scheduler; for others a wrong type is ignored with a
+        warning.
     """
 
     arguments: Mapping[str, Kind]
     prefixes: Mapping[str, Kind]
     fatal: frozenset[str] = frozenset()
-    free: bool = False
+
+    def kind(self, argument: str) -> Kind | None:
+        """Return the type of an argument; None if the plug-in does not read it."""
+        known = self.arguments.get(argument)
+        return known or next((kind for prefix, kind in self.prefixes.items() if argument.startswith(prefix)), None)
+
+    def is_fatal(self, argument: str) -> bool:
+        """Return whether the wrong type of an argument crashes the scheduler."""
+        return any(argument == each or (each in self.prefixes and argument.startswith(each)) for each in self.fatal)
 
 
 TOP_LEVEL_KEYS = ("actions", "tiers", "configurations", "metrics")
@@ -65,11 +80,91 @@ ACTIONS: tuple[str, ...] = get_args(SchedulerAction)
 
 SWITCHES: tuple[str, ...] = get_args(SwitchName)
 
-ESSENTIAL_SWITCHES: Mapping[str, Mapping[str, str]] = {
-    "gang": {"enableJobReady": "gangs would be broken up"},
-    "network-topology-aware": {"enabledHyperNodeGradient": "hard topology would be silently ignored"},
+METRICS_KEYS = (
+    "address",
+    "elasticsearch.hostnameFieldName",
+    "elasticsearch.index",
+    "elasticsearch.password",
+    "elasticsearch.username",
+    "interval",
+    "tls.insecureSkipVerify",
+    "type",
+)
+METRICS_SYSTEMS = ("prometheus", "prometheus_adaptor", "elasticsearch")
+
+
+@dataclass(frozen=True)
+class EssentialSwitch:
+    """A switch without which a plug-in does not enforce what it is for.
+
+    Parameters
+    ----------
+    effect
+        Effect of turning it off.
+    actions
+        Actions that read it; empty: all.
+    """
+
+    effect: str
+    actions: frozenset[str] = frozenset()
+
+    def matters(self, actions: Collection[str]) -> bool:
+        """Return whether one of the actions reads it."""
+        return not self.actions or not self.actions.isdisjoint(actions)
+
+
+_RECLAIM, _PREEMPT = frozenset({"reclaim"}), frozenset({"preempt"})
+_FILTER = {"enablePredicate": EssentialSwitch("its filter of nodes would be ignored")}
+_CRITICAL = "critical pods and pods of kube-system would be evicted"
+_QUEUES = {
+    "enabledAllocatable": EssentialSwitch("limits of queues would not be enforced"),
+    "enablePreemptive": EssentialSwitch("queues above their share would reclaim", _RECLAIM),
+    "enableQueueOrder": EssentialSwitch("queues below their share would not come first"),
+    "enableReclaimable": EssentialSwitch(
+        "pods would be evicted from queues within their share and their guarantee", _RECLAIM
+    ),
 }
-"""Main switches of plug-ins, and the effect of turning them off."""
+
+ESSENTIAL_SWITCHES: Mapping[str, Mapping[str, EssentialSwitch]] = {
+    "capacity": _QUEUES,
+    "conformance": {
+        "enablePreemptable": EssentialSwitch(_CRITICAL, _PREEMPT),
+        "enableReclaimable": EssentialSwitch(_CRITICAL, _RECLAIM),
+    },
+    "deviceshare": _FILTER,
+    "extender": _FILTER,
+    "gang": {
+        "enableJobReady": EssentialSwitch("gangs would be broken up"),
+        "enableJobPipelined": EssentialSwitch("pods would be evicted for gangs that cannot start", _RECLAIM | _PREEMPT),
+    },
+    "network-topology-aware": {"enabledHyperNodeGradient": EssentialSwitch("hard topology would be silently ignored")},
+    "nodegroup": {"enablePredicate": EssentialSwitch("the affinity of queues would not be enforced")},
+    "numa-aware": _FILTER,
+    "predicates": {"enablePredicate": EssentialSwitch("taints, affinity, ports and volumes would be ignored")},
+    "priority": {
+        "enableJobOrder": EssentialSwitch("jobs would not be ordered by priority"),
+        "enablePreemptable": EssentialSwitch("jobs would preempt others of the same or a higher priority", _PREEMPT),
+    },
+    "proportion": {
+        **_QUEUES,
+        "enabledOverused": EssentialSwitch("queues above their part by weight would be served"),
+    },
+    "resource-strategy-fit": _FILTER,
+    "tdm": _FILTER,
+}
+"""Main switches of plug-ins. Without `enablePredicate`, usage still scores nodes by their load, so it is not listed."""
+
+RECLAIM_VOTERS = frozenset({"capacity", "cdp", "conformance", "drf", "extender", "gang", "pdb", "proportion"})
+"""Plug-ins that choose victims of action reclaim (``AddReclaimableFn``)."""
+
+PREEMPT_VOTERS = frozenset({"cdp", "conformance", "drf", "extender", "gang", "pdb", "priority", "tdm"})
+"""Plug-ins that choose victims of action preempt (``AddPreemptableFn``)."""
+
+STARVING_VOTERS = frozenset({"gang", "priority", "tdm"})
+"""Plug-ins that decide which jobs evict others (``AddJobStarvingFns``)."""
+
+VICTIM_PLUGINS = frozenset({"pdb", "rescheduling", "tdm"})
+"""Plug-ins that choose victims of action shuffle (``AddVictimTasksFns``)."""
 
 _PREDICATE_CACHE = {"predicateErrorCacheEnable": Kind.BOOLEAN}
 
@@ -90,7 +185,6 @@ ACTION_ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
 }
 
 _NONE = PluginGrammar({}, {})
-_FREE = PluginGrammar({}, {}, free=True)
 _EXTENDER_TEXTS = (
     "urlPrefix",
     "httpTimeout",
@@ -118,6 +212,9 @@ _PREDICATES = (
     "DynamicResourceAllocationEnable",
     "CacheEnable",
 )
+OPTIONAL_PREDICATES = frozenset({"predicate.CacheEnable", "predicate.DynamicResourceAllocationEnable"})
+"""Arguments of plug-in predicates that are off by default."""
+
 _NODE_ORDER = (
     "nodeaffinity",
     "podaffinity",
@@ -179,7 +276,7 @@ PLUGINS: Mapping[str, PluginGrammar] = {
         },
         {"hypernode.binpack.resources.": Kind.INTEGER},
     ),
-    "nodegroup": PluginGrammar({"strict": Kind.BOOLEAN}, {}, free=True),
+    "nodegroup": PluginGrammar({"strict": Kind.BOOLEAN}, {}),
     "nodeorder": PluginGrammar({f"{name}.weight": Kind.INTEGER for name in _NODE_ORDER}, {}),
     "numa-aware": PluginGrammar({"weight": Kind.INTEGER}, {}),
     "overcommit": PluginGrammar({"overcommit-factor": Kind.NUMBER}, {}),
@@ -204,7 +301,11 @@ PLUGINS: Mapping[str, PluginGrammar] = {
     ),
     "priority": _NONE,
     "proportion": _NONE,
-    "rescheduling": _FREE,
+    "rescheduling": PluginGrammar(
+        {"interval": Kind.TEXT, "metricsPeriod": Kind.TEXT, "strategies": Kind.LIST},
+        {},
+        fatal=frozenset({"interval", "metricsPeriod"}),
+    ),
     "resource-strategy-fit": PluginGrammar(
         {
             "resourceStrategyFitWeight": Kind.INTEGER,
@@ -218,7 +319,19 @@ PLUGINS: Mapping[str, PluginGrammar] = {
     "resourcequota": _NONE,
     "sla": PluginGrammar({"sla-waiting-time": Kind.TEXT}, {}),
     "task-topology": PluginGrammar({"task-topology.weight": Kind.INTEGER}, {}),
-    "tdm": _FREE,
-    "usage": _FREE,
+    "tdm": PluginGrammar(
+        {"tdm.evict.period": Kind.TEXT},
+        {"tdm.revocable-zone.": Kind.TEXT},
+        fatal=frozenset({"tdm.evict.period", "tdm.revocable-zone."}),
+    ),
+    "usage": PluginGrammar(
+        {
+            "usage.weight": Kind.INTEGER,
+            "cpu.weight": Kind.INTEGER,
+            "memory.weight": Kind.INTEGER,
+            "thresholds": Kind.MAPPING,
+        },
+        {},
+    ),
 }
 """Supported arguments of every plug-in of 1.14.1."""

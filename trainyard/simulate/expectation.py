@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Expectation", "ExpectationResult", "evaluate"]
 
-_OF_JOBS = ("state", "count", "pods", "within", "domains", "only_on", "nodes", "restarts", "started")
+_OF_JOBS = ("state", "count", "pods", "within", "domains", "only_on", "nodes", "restarts", "lost", "started")
 _OF_QUEUES = ("uses", "uses_at_most", "uses_at_least")
 
 
@@ -36,6 +36,7 @@ class Expectation(SettingsModel):
     only_on: Names = Field(default=(), description="Nodes or domains that contain all pods")
     nodes: int | None = Field(default=None, ge=0, description="Number of nodes with pods of a job")
     restarts: int | None = Field(default=None, ge=0, description="Number of restarts of each job so far")
+    lost: int | None = Field(default=None, ge=0, description="Number of its placed pods that were lost so far")
     started: Duration | None = Field(default=None, description="Instant at which each job first ran")
     queue: DnsLabel | None = Field(default=None, description="Queue")
     uses: Resources = Field(default={}, description="Exact sum of the requests of the queue's pods")
@@ -142,6 +143,9 @@ def _job(expectation: Expectation, name: str, scenario: Scenario, seen: Timeline
             f"{restarts} times",
             restarts == expectation.restarts,
         )
+    if expectation.lost is not None:
+        lost = seen.lost(name)
+        yield f"job {name} lost {expectation.lost} pods", f"{lost} pods", lost == expectation.lost
     if expectation.started is not None:
         started = seen.started(name)
         observed = "never" if started is None else f"at {shown(started)}"

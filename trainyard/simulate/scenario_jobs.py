@@ -16,6 +16,8 @@ from trainyard.simulate.clock import Duration
 __all__ = ["Job", "JobSettings", "TopologyMode", "TopologySettings"]
 
 DEFAULT_NAMESPACE = "default"
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
+"""PriorityClasses of every cluster, whose pods are never evicted by other jobs."""
 
 
 class TopologyMode(StrEnum):
@@ -68,8 +70,9 @@ class JobSettings(SettingsModel):
         if self.min_member is not None and self.min_member > self.pods:
             message = f"minMember {self.min_member} exceeds the {self.pods} pods: the job would never run"
             yield Finding(f"{path}.minMember", message, "lower minMember")
-        if self.priority_class is not None and self.priority_class not in settings.priority_classes:
-            known = ", ".join(settings.priority_classes) or "none"
+        classes = (*settings.priority_classes, *_CRITICAL)
+        if self.priority_class is not None and self.priority_class not in classes:
+            known = ", ".join(classes)
             message = f"PriorityClass {self.priority_class!r} does not exist"
             yield Finding(f"{path}.priorityClass", message, f"declared classes: {known}")
         if self.per_pod is None and not settings.accelerator_resources:

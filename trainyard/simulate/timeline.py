@@ -175,6 +175,10 @@ class Timeline:
         """Return the number of restarts of a job."""
         return self._restarts[name]
 
+    def lost(self, name: str) -> int:
+        """Return the number of placed pods that a job lost by eviction, node failure or restart."""
+        return sum(run.job == name and run.ending is Ending.LOST for run in self.runs)
+
     def started(self, name: str) -> int | None:
         """Return the instant at which a job first ran; None if never."""
         return self._started.get(name)
