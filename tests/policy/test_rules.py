@@ -19,6 +19,8 @@ from trainyard.settings.platform import PolicyState
 RELEASED = {
     "ACC-001": "tenancy",
     "ACC-002": "tenancy",
+    "ACC-003": "tenancy",
+    "ACC-004": "tenancy",
     "ENV-001": "quality",
     "ENV-002": "quality",
     "ESC-001": "security",
@@ -61,6 +63,7 @@ RELEASED = {
     "TEN-008": "tenancy",
     "TEN-009": "tenancy",
     "TOP-001": "topology",
+    "VOL-001": "security",
 }
 """Ids once given stay; a rule that is withdrawn keeps its line here."""
 

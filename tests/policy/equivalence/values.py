@@ -75,6 +75,10 @@ KEYS: Final[Mapping[str, Sequence[Any]]] = {
     "name": TEXTS,
     "mode": ("hard", "soft", "", "HARD", None),
     "suspend": (True, False, None),
+    "value": ("all", "none", "void", "", " none", "0", None),
+    "prefix": ("", "NVIDIA_", "N", "nvidia_", "A", None),
+    "volumeName": ("data-1", "", "other", "data-", None),
+    "storageClassName": ("fast", "", "slow", None),
 }  # fmt: skip
 
 ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
@@ -92,6 +96,7 @@ ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
     ),
     "trainyard.dev/remove-after": ("2026-06-30", "2025-06-30", "2026-01-01", "", "2026-06-30\n", None),
     "note": ("", "x", "ünï", None),
+    "cdi.k8s.io/a": ("nvidia.com/gpu=all", "", None),
 }
 
 LABELS: Final[Mapping[str, Sequence[Any]]] = {
