@@ -58,7 +58,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             required(cluster.create("submit", "train-job", "held"))
             required(cluster.create("raw", "job-set", "own"))
             required(cluster.create("raw", "pod", "waiting"))
-            required(cluster.create("submit", "claim", "waiting"))
+            required(cluster.create("submit", "claim", "waiting", spec={"storageClassName": "fast"}))
             unbound = {"nodeSelector": {"kubernetes.io/os": "none"}}
             required(cluster.create("raw", "volcano-job", "waiting", pod=unbound, container=GPUS))
             awaited("the JobSet of the held TrainJob", lambda: cluster.object("JobSet", "held"))
