@@ -15,6 +15,15 @@ images[path] := sprintf("%v", [entry.container.image]) if {
 	path := sprintf("%s.image", [entry.path])
 }
 
+# Volumes with the files of an image.
+images[path] := reference if {
+	some pod in pod_templates.pods
+	some i, volume in request.list(pod.spec, "volumes")
+	reference := request.text(request.map(volume, "image"), "reference")
+	reference != ""
+	path := sprintf("%s.volumes[%d].image.reference", [pod.specPath, i])
+}
+
 images["spec.trainer.image"] := sprintf("%v", [trainer.image]) if not trainer.image in ["", null]
 
 # Entries {path, limits, requests}.

@@ -36,6 +36,7 @@ def stack_settings(config: dict[str, Any]) -> None:
     exemption = {"rule": "ESC-001", "namespace": TENANT, "kind": "Pod", "name": "exempt", "expires": "2199-01-01"}
     config.setdefault("trainyard:policies", {}).update(
         reports=True,
+        parameters={"VOL-001": {"storageClasses": ["fast", "standard"], "volumes": ["{namespace}-*"]}},
         exemptions=[
             {**exemption, "owner": "ann@example.com", "reason": "a test of exemptions", "expires": "2199-01-01"}
         ],

@@ -48,6 +48,7 @@ KINDS: Final = {
     "Command": Kind("bus.volcano.sh/v1alpha1", "commands"),
     "ConfigMap": Kind("v1", "configmaps"),
     "Secret": Kind("v1", "secrets"),
+    "PersistentVolumeClaim": Kind("v1", "persistentvolumeclaims"),
     "Namespace": Kind("v1", "namespaces", namespaced=False),
     "ServiceAccount": Kind("v1", "serviceaccounts"),
     "ResourceQuota": Kind("v1", "resourcequotas"),
@@ -128,6 +129,10 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
     "pod-group": ("PodGroup", {"spec": {"minMember": 1, "queue": TENANT}}),
     "secret": ("Secret", {"stringData": {"key": "value"}}),
     "config-map": ("ConfigMap", {"data": {"key": "value"}}),
+    "claim": (
+        "PersistentVolumeClaim",
+        {"spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Ti"}}}},
+    ),
     "cron-job": ("CronJob", {"spec": _CRON}),
     "deployment": (
         "Deployment",

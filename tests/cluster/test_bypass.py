@@ -58,6 +58,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             required(cluster.create("submit", "train-job", "held"))
             required(cluster.create("raw", "job-set", "own"))
             required(cluster.create("raw", "pod", "waiting"))
+            required(cluster.create("submit", "claim", "waiting", spec={"storageClassName": "fast"}))
             unbound = {"nodeSelector": {"kubernetes.io/os": "none"}}
             required(cluster.create("raw", "volcano-job", "waiting", pod=unbound, container=GPUS))
             awaited("the JobSet of the held TrainJob", lambda: cluster.object("JobSet", "held"))
@@ -70,6 +71,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             for kind, name in (
                 *(("TrainJob", "held"), ("TrainingRuntime", "good"), ("TrainingRuntime", "eights")),
                 *(("JobSet", "own"), ("VolcanoJob", "waiting"), ("Pod", "waiting")),
+                ("PersistentVolumeClaim", "waiting"),
                 *(("ClusterRoleBinding", "careless"), ("ClusterRole", "careless")),
                 *(("ServiceAccount", name) for name in ACCOUNTS),
             ):

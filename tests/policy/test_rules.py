@@ -19,6 +19,8 @@ from trainyard.settings.platform import PolicyState
 RELEASED = {
     "ACC-001": "tenancy",
     "ACC-002": "tenancy",
+    "ACC-003": "tenancy",
+    "ACC-004": "tenancy",
     "ENV-001": "quality",
     "ENV-002": "quality",
     "ESC-001": "security",
@@ -66,6 +68,7 @@ RELEASED = {
     "TEN-013": "tenancy",
     "TOP-001": "topology",
     "TOP-002": "topology",
+    "VOL-001": "security",
 }
 """Ids once given stay; a rule that is withdrawn keeps its line here."""
 

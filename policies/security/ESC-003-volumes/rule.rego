@@ -4,19 +4,22 @@ import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import rego.v1
 
-violation contains {"path": path, "message": "gitRepo, flexVolume and inline CSI volumes of this driver are not allowed"} if {
+violation contains {"path": path, "message": message} if {
 	some pod in pod_templates.pods
 	some i, volume in request.list(pod.spec, "volumes")
-	inline(volume)
+	some kind, source in volume
+	source != null
+	type := denied(kind, source)
 	path := sprintf("%s.volumes[%d]", [pod.specPath, i])
+	message := sprintf("inline volumes of %s are not allowed", [type])
 }
 
-inline(volume) if {
-	some kind in ["gitRepo", "flexVolume"]
-	volume[kind] != null
+denied("csi", source) := sprintf("CSI driver \"%s\"", [driver]) if {
+	driver := request.text(source, "driver")
+	not driver in request.parameter("ESC-003", "drivers")
 }
 
-inline(volume) if {
-	volume.csi != null
-	not request.text(volume.csi, "driver") in request.parameter("ESC-003", "drivers")
+denied(kind, _) := kind if {
+	not kind in ["name", "csi"]
+	not kind in request.parameter("ESC-003", "volumes")
 }

@@ -3,6 +3,7 @@ package trainyard.rules.acc_002
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
+import data.trainyard.lib.workloads
 import rego.v1
 
 ceiling := request.tenant_policy.maxAcceleratorsPerJob
@@ -33,11 +34,10 @@ of_pod(unit) := max(array.concat(
 
 of_container(resources) := sum([quantities.amount(value) | some value in accelerators(resources)])
 
-# Limits take precedence over requests.
+# Limits take precedence over requests; a limit of null is unset.
 accelerators(resources) := {name: value |
-	some name, value in object.union(request.map(resources, "requests"), request.map(resources, "limits"))
+	some name, value in object.union(workloads.amounts(resources, "requests"), workloads.amounts(resources, "limits"))
 	accelerator(name)
-	value != null
 }
 
 accelerator(name) if contains(name, "gpu")

@@ -17,10 +17,18 @@ _SPECS: Final[Mapping[tuple[str, str], str]] = {
     ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "RuntimeSpec",
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): "TrainJobSpec",
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): "PodGroupSpec",
+    ("v1", "PersistentVolumeClaim"): "ClaimSpec",
 }
 
 _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "JobSetSpec": {"replicatedJobs": "[ReplicatedJob", "failurePolicy": "FailurePolicy"},
+    "JobSetSpec": {
+        "replicatedJobs": "[ReplicatedJob",
+        "failurePolicy": "FailurePolicy",
+        "volumeClaimPolicies": "[ClaimPolicy",
+    },
+    "ClaimPolicy": {"templates": "[Claim"},
+    "Claim": {"metadata": "Metadata", "spec": "ClaimSpec"},
+    "ClaimSpec": {"dataSourceRef": "DataSource", "resources": "Resources"},
     "ReplicatedJob": {"template": "JobTemplate", "dependsOn": "[Dependency"},
     "JobTemplate": {"metadata": "Metadata", "spec": "JobSpec"},
     "JobSpec": {"template": "PodTemplate", "podFailurePolicy": "PodFailurePolicy"},
@@ -42,7 +50,8 @@ _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Patch": {"trainingRuntimeSpec": "RuntimeSpec"},
     "Trainer": {"env": "[Variable", "resourcesPerNode": "Resources"},
-    "VolcanoJobSpec": {"tasks": "[Task", "networkTopology": "NetworkTopology"},
+    "VolcanoJobSpec": {"tasks": "[Task", "networkTopology": "NetworkTopology", "volumes": "[TaskVolume"},
+    "TaskVolume": {"volumeClaim": "ClaimSpec"},
     "Task": {"template": "PodTemplate", "partitionPolicy": "Partition", "dependsOn": "TaskDependency"},
     "Partition": {"networkTopology": "NetworkTopology"},
     "PodGroupSpec": {
@@ -68,11 +77,13 @@ _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "securityContext": "Context",
         "resources": "Resources",
         "env": "[Variable",
+        "envFrom": "[VariableSource",
         "volumeMounts": "[Mount",
         "ports": "[Port",
     },
     "Context": {"capabilities": "Capabilities", "seLinuxOptions": "SELinux", "windowsOptions": "Windows"},
-    "Volume": {"emptyDir": "EmptyDir", "projected": "Projected", "csi": "CSI"},
+    "Volume": {"emptyDir": "EmptyDir", "projected": "Projected", "csi": "CSI", "ephemeral": "Ephemeral"},
+    "Ephemeral": {"volumeClaimTemplate": "Claim"},
     "Resources": {"limits": "Amounts", "requests": "Amounts"},
     "Metadata": {"annotations": "Annotations", "labels": "Labels", "ownerReferences": "[Owner"},
 }

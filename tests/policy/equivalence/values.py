@@ -79,6 +79,10 @@ KEYS: Final[Mapping[str, Sequence[Any]]] = {
     "name": TEXTS,
     "mode": ("hard", "soft", "", "HARD", None),
     "suspend": (True, False, None),
+    "value": ("all", "none", "void", "", " none", "0", None),
+    "prefix": ("", "NVIDIA_", "N", "nvidia_", "A", None),
+    "volumeName": ("data-1", "", "other", "data-", None),
+    "storageClassName": ("fast", "", "slow", None),
 }  # fmt: skip
 
 ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
@@ -99,6 +103,7 @@ ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
     "volcano.sh/network-topology-mode": ("hard", "soft", "Soft", "", " hard", None),
     "volcano.sh/network-topology-highest-tier": ("1", "2", "3", "0", "01", "+1", "1 ", "rack", "", None),
     "note": ("", "x", "ünï", None),
+    "cdi.k8s.io/a": ("nvidia.com/gpu=all", "", None),
 }
 
 LABELS: Final[Mapping[str, Sequence[Any]]] = {

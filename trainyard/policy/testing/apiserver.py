@@ -17,7 +17,7 @@ from trainyard.kube import ApiError, Response
 from trainyard.kube.blocking import Session, wait_for
 from trainyard.policy.engines.vap.facts import platform_facts, tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL, admission_objects
-from trainyard.policy.rules.admission_rule import Fragment, Gate, Match, Rule
+from trainyard.policy.rules.admission_rule import Fragment, Gate, Rule
 from trainyard.policy.testing.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.policy.testing.scratch import ADMISSION, Placed, Scratch
 from trainyard.settings.platform import PolicySettings
@@ -250,10 +250,9 @@ class _Request:
         self.collection = ""
         subject = case.content.object or case.content.old_object or {}
         self._name = subject.get("metadata", {}).get("name") or name
-        kind = (subject.get("apiVersion"), subject.get("kind"))
-        match = next((match for match in case.rule.matches if _fits(match, kind, case.operation)), None)
+        match = case.match
         if match is None:
-            self.error = f"the rule does not match {kind[0]} {kind[1]}"
+            self.error = f"the rule does not match {subject.get('apiVersion')} {subject.get('kind')}"
             return
         root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
         scope = f"/namespaces/{namespace}" if match.scope == "Namespaced" else ""
@@ -331,10 +330,6 @@ def _parsed(text: str) -> tuple[str | None, frozenset[str], str]:
             if text[index] == ":":
                 return start[1], frozenset(paths), text[begin:]
     return None, frozenset(), text
-
-
-def _fits(match: Match, kind: tuple[str | None, str | None], operation: str) -> bool:
-    return (match.api_version, match.kind) == kind and operation in match.operations
 
 
 def _evaluation(case: Case, response: Response) -> Evaluation:

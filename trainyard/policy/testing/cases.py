@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from trainyard.policy.rules.admission_rule import Rule
+from trainyard.policy.rules.admission_rule import Match, Rule
 from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.settings.settings_model import SettingsModel
 
@@ -104,6 +104,29 @@ class Case:
         if self.content.object is None:
             return "DELETE"
         return "CREATE" if self.content.old_object is None else "UPDATE"
+
+    @property
+    def match(self) -> Match | None:
+        """The kind of the rule that the request is of; None if the rule does not evaluate it.
+
+        A pod gets ephemeral containers through a subresource only.
+        """
+        new, old = self.content.object or {}, self.content.old_object or {}
+        subject = new or old
+        kind = subject.get("apiVersion"), subject.get("kind")
+        found = [
+            match
+            for match in self.rule.matches
+            if (match.api_version, match.kind) == kind and self.operation in match.operations
+        ]
+        added = kind == ("v1", "Pod") and self.operation == "UPDATE" and _ephemeral(new) != _ephemeral(old)
+        wanted = "ephemeralcontainers" if added else ""
+        return next((match for match in found if match.resource.partition("/")[2] == wanted), None)
+
+
+def _ephemeral(pod: Mapping[str, Any]) -> Any:
+    spec = pod.get("spec")
+    return spec.get("ephemeralContainers") if isinstance(spec, Mapping) else None
 
 
 @dataclass(frozen=True)

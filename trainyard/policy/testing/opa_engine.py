@@ -15,7 +15,6 @@ from trainyard.policy.engines.opa.opa_client import OpaAddress, OpaClient
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.prefilter import Prefilter
 from trainyard.policy.review import AdmissionContext, Decision, Review, decision_of, documents_of
-from trainyard.policy.rules.admission_rule import Match
 from trainyard.policy.testing.cases import Case, Evaluation, Verdict, World, group_by_parameters, spec_of
 from trainyard.settings.platform import PolicySettings
 
@@ -68,8 +67,7 @@ async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[
 
 def _review(case: Case, world: World) -> Review:
     content = case.content
-    subject = content.object or content.old_object or {}
-    match = next((match for match in case.rule.matches if _matches(match, case.operation, subject)), None)
+    match = case.match
     tenant = content.namespace == "tenant"
     return Review(
         case.operation,
@@ -84,11 +82,6 @@ def _review(case: Case, world: World) -> Review:
         runtime=content.runtime,
         subresource=match.resource.partition("/")[2] if match else "",
     )
-
-
-def _matches(match: Match, operation: str, subject: Mapping[str, Any]) -> bool:
-    named = str(subject.get("apiVersion")).rpartition("/")[0], subject.get("kind")
-    return (match.group, match.kind) == named and operation in match.operations
 
 
 def _named(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
