@@ -1,4 +1,4 @@
-"""A fabric of 100,000 nodes: compiled to HyperNodes and node labels, proved, and drawn.
+"""A fabric of 100,000 nodes: compiled to HyperNodes and node labels, checked, and drawn.
 
 Every step is timed on one core; the limits are those a person waits for without wondering. Prints one line a step and
 writes `benchmarks/results/topology.json`.
@@ -58,7 +58,7 @@ def measure(nodes: int) -> dict[str, Any]:
     findings = timed(seconds, "check_hyper_nodes", lambda: check_hyper_nodes(read_manifests(documents)))
     svg = timed(seconds, "picture", lambda: picture(fabric))
     timed(seconds, "text", lambda: draw(fabric))
-    proved = sum(seconds[step] for step in ("compile", "hyper_nodes", "check_hyper_nodes"))
+    checked = sum(seconds[step] for step in ("compile", "hyper_nodes", "check_hyper_nodes"))
     return {
         "cores": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),
@@ -70,7 +70,7 @@ def measure(nodes: int) -> dict[str, Any]:
         },
         "seconds": {step: round(value, 2) for step, value in seconds.items()},
         "ratio_to_limit": {
-            "compile_and_check": round(proved / COMPILE_AND_CHECK, 2),
+            "compile_and_check": round(checked / COMPILE_AND_CHECK, 2),
             "picture": round(seconds["picture"] / DRAW, 2),
             "picture_size": round(len(svg.encode()) / SIZE, 3),
         },
