@@ -47,7 +47,7 @@ def measure(nodes: int) -> dict[str, Any]:
     settings = timed(seconds, "inventory_to_settings", lambda: source("inventory").read(table).settings)
     values = settings.model_dump(by_alias=True)
     timed(seconds, "validate_settings", lambda: FabricSettings.model_validate(values))
-    problems = timed(seconds, "check_settings", lambda: check_fabric(settings))
+    of_settings = timed(seconds, "check_settings", lambda: check_fabric(settings))
     fabric = timed(seconds, "compile", lambda: compile_fabric(settings))
     hyper_nodes = timed(seconds, "hyper_nodes", lambda: fabric.hyper_nodes)
     live = [
@@ -65,7 +65,7 @@ def measure(nodes: int) -> dict[str, Any]:
         "counts": {
             "nodes": len(fabric.nodes),
             "hyper_nodes": len(hyper_nodes),
-            "findings": len(problems) + len(findings),
+            "findings": len(of_settings) + len(findings),
             "svg_bytes": len(svg.encode()),
         },
         "seconds": {step: round(value, 2) for step, value in seconds.items()},

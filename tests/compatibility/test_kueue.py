@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.kueue.questions import Question, comparable, questions, text
+from tests.compatibility.kueue.kueue_questions import Question, comparable, questions, text
 from trainyard.cluster.folders import cache_home
 from trainyard.cluster.go import find_go
 from trainyard.render import RenderContext, Rendered, render, validate

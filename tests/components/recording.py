@@ -191,7 +191,7 @@ def record(
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: LiveQueues())
-    # Where each resource was made is read by nobody here, and below pytest the stacks are deep.
+    # The place where each resource was made is not read here, and below pytest the stacks are deep.
     monkeypatch.setattr("pulumi.runtime.resource._get_stack_trace", StackTrace)
     pulumi.runtime.set_all_config(
         {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.convert.corpus import NAMES, bodies_of, catalog
-from tests.convert.jobs import KEEPING_COMMANDS, KINDS
+from tests.convert.conversions import NAMES, bodies_of, catalog
+from tests.convert.generated_jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.api.go_types import stored_form
 from trainyard.convert import Conversion, Fidelity, convert_documents

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 
-from tests.compatibility.compare import canonical
+from tests.compatibility.compared_case import Scene, labelled, main_container
 from tests.compatibility.corpus.case import ANCESTOR, Body
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import Scene, labelled, main_container
+from tests.compatibility.object_differences import canonical
 
 
 def _unlabelled_launcher(scene: Scene) -> None:

@@ -46,10 +46,10 @@ class OpaEngine:
     def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
         """Return one evaluation per case, in order."""
         with OpaServer(self._program, self._bundle) as address:
-            return asyncio.run(_judged(address, list(cases), world))
+            return asyncio.run(_evaluated(address, list(cases), world))
 
 
-async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
+async def _evaluated(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
     evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as client:
@@ -104,7 +104,7 @@ def _evaluation(case: Case, decision: Decision) -> Evaluation:
         frozenset(finding.path for finding in findings if finding.rule == case.rule.id)
         for findings in (decision.violations, decision.warnings)
     )
-    unjudged = next((finding for finding in decision.violations if finding.rule is None), None)
-    if unjudged:
-        return Evaluation(None, error=unjudged.message)
+    undecided = next((finding for finding in decision.violations if finding.rule is None), None)
+    if undecided:
+        return Evaluation(None, error=undecided.message)
     return Evaluation(Verdict.DENY, denied) if denied else Evaluation(Verdict.WARN if warned else Verdict.ALLOW, warned)
