@@ -16,6 +16,11 @@ RETIRED = re.compile(
     r"|judg(es|ing|e?ments?)|proved|catalogues?|rulebooks?|surroundings|rulings?|occupancy|problems?)\b"
 )
 """Words that CONTRIBUTING.md replaces."""
+STEMS = (
+    *("anew", "forever", "for ever", "nobody", "somebody", "anybody", "everybody", "whoever", "told", "hear", "speak"),
+    *("wish", "judg", "proved", "catalogue", "rulebook", "surroundings", "ruling", "occupancy", "problem"),
+)
+"""Parts of these words, as they occur in names; a file without any is not parsed."""
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """A word of a name."""
 
@@ -81,7 +86,9 @@ def test_names_and_docstrings_have_no_retired_word() -> None:
     faults = {}
     for folder in ("trainyard", "components", "stacks", "benchmarks", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            found = {text for text in _names_and_docstrings(path) if RETIRED.search(text.lower())}
+            everything = f"{path.stem} {path.read_text()}".lower()
+            texts = _names_and_docstrings(path) if any(stem in everything for stem in STEMS) else ()
+            found = {text for text in texts if RETIRED.search(text.lower())}
             faults[path.relative_to(ROOT).as_posix()] = found
     assert {name: found for name, found in faults.items() if found != KEPT.get(name, set())} == {}
 

@@ -21,6 +21,7 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller import reconcile
 
 KEY = ("team", "job")
 
@@ -49,8 +50,9 @@ def messages(api: FakeApi) -> list[str]:
 )
 @pytest.mark.parametrize("plural", ["configmaps", "podgroups", "jobsets"])
 async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
-    api: FakeApi, plural: str, status: int, reason: str, message: str
+    api: FakeApi, plural: str, status: int, reason: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reconcile, "_RETRY_SECONDS", (0.05, 60.0))
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job(suspend=True))
     api.fault = refusing(plural, "POST", lambda: error(status, reason, message))

@@ -79,6 +79,7 @@ def test_no_field_of_an_input_disappears(name: str) -> None:
             assert set(unaccounted(body, conversion_of(body))) <= IDENTITY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -101,6 +102,7 @@ def test_a_job_in_a_queue_of_kueue_runs_the_pods_that_kueue_counts(name: str) ->
     assert not answer.errors, answer.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KEEPING_COMMANDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data(), runtime=st.sampled_from(("auto", "always")))
@@ -116,6 +118,7 @@ def test_the_pods_are_those_of_the_old_job(kind: str, data: st.DataObject, runti
     assert new_pods(answer) == old_pods(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
