@@ -18,6 +18,8 @@ from trainyard.render.kueue import CountedPodSet, counted_pod_sets, counting_err
 from trainyard.render.pod_resources import pod_requests
 from trainyard.render.template import template_of
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).parent / "kueue"
 
 
