@@ -1,7 +1,7 @@
 """`trainyard check` beside Gatekeeper's `gator test`: the same manifests and the same Rego, in turns on one machine.
 
-`trainyard check` also resolves TrainJobs, renders them and judges what they become, of which `gator` knows nothing. The
-run ends where the two do not find the same in what both judge. Writes `benchmarks/results/gator.json`.
+`trainyard check` also resolves TrainJobs, renders them and reviews the result, which `gator` does not. The
+run ends where the two do not have the same findings in what both review. Writes `benchmarks/results/gator.json`.
 
     python -m benchmarks.gator [--manifests 1000] [--rounds 3]
 """
@@ -105,7 +105,7 @@ def _of_gator(results: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str]]
     for each in results:
         subject, constraint = each["violatingObject"], each["constraint"]
         assert constraint["apiVersion"] == CONSTRAINTS
-        # What the rules read is among what gator judges.
+        # What the rules read is among what gator reviews.
         if subject["kind"] not in ("Namespace", "Platform", "TenantPolicy"):
             metadata = subject["metadata"]
             yield (

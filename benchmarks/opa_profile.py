@@ -3,7 +3,7 @@
     python -m benchmarks.opa_profile [--seconds 30]
 
 To be run again when OPA is raised; until then the compiler uses it as far as its functions still exist. A new profile
-is a new program: everybody builds the server anew.
+is a new program: every user builds the server again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def free_address() -> str:
-    """Return an address that nobody listens on."""
+    """Return an address that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         host, port = probe.getsockname()

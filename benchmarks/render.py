@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def _ours(body: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Measure in the three situations of the controller and its webhook; parsing the TrainJob is not part of them."""
     runtime = parse(ClusterTrainingRuntime, body)
     jobs = [parse(TrainJob, _train_job(body["metadata"]["name"], number)) for number in range(1000)]
-    turn = iter(_forever(jobs))
+    turn = cycle(jobs)
     first = render(jobs[0], runtime, CONTEXT)
     if isinstance(first, Rejected):
         raise SystemExit(f"the TrainJob was rejected: {first.errors}")
@@ -89,11 +90,6 @@ def _ours(body: dict[str, Any], seconds: float) -> dict[str, Any]:
         ),
         "validations_per_second": _rate(seconds, lambda: validate(new, runtime, CONTEXT, old=jobs[0])),
     }
-
-
-def _forever(items: list[TrainJob]) -> Any:
-    while True:
-        yield from items
 
 
 def _rate(seconds: float, work: Callable[[], object]) -> int:

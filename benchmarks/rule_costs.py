@@ -40,7 +40,7 @@ class Question:
     document
         As the policy server gets it where no rule is left out.
     concerns
-        The rules that judge such requests.
+        The rules that evaluate such requests.
     mute
         The rules of which `trainyard check` sees that they find nothing.
     """

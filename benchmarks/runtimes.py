@@ -1,4 +1,4 @@
-"""`trainyard runtimes check` of a large catalog: every runtime rendered and judged by every rule, as CI runs it.
+"""`trainyard runtimes check` of a large catalog: every runtime rendered and reviewed by every rule, as CI runs it.
 
 Makes a catalog of copies of the shipped runtimes in a temporary folder, under version control, so that `--against`
 has something to compare with. Prints one line a figure and writes `benchmarks/results/runtimes.json`.

@@ -71,7 +71,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     contenders = {name: CONTENDERS[name] for name in ("volcano", *(options.against or list(CONTENDERS)[1:]))}
-    # The control plane is stopped whatever ends the measurement, and however often it is told to end.
+    # The control plane is stopped whatever ends the measurement, and however often it is interrupted.
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRAINYARD_STATE_HOME"] = folder

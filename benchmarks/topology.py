@@ -1,4 +1,4 @@
-"""A fabric of 100,000 nodes: compiled to HyperNodes and node labels, proved, and drawn.
+"""A fabric of 100,000 nodes: compiled to HyperNodes and node labels, checked, and drawn.
 
 Every step is timed on one core; the limits are those a person waits for without wondering. Prints one line a step and
 writes `benchmarks/results/topology.json`.
@@ -47,7 +47,7 @@ def measure(nodes: int) -> dict[str, Any]:
     settings = timed(seconds, "inventory_to_settings", lambda: source("inventory").read(table).settings)
     values = settings.model_dump(by_alias=True)
     timed(seconds, "validate_settings", lambda: FabricSettings.model_validate(values))
-    problems = timed(seconds, "check_settings", lambda: check_fabric(settings))
+    of_settings = timed(seconds, "check_settings", lambda: check_fabric(settings))
     fabric = timed(seconds, "compile", lambda: compile_fabric(settings))
     hyper_nodes = timed(seconds, "hyper_nodes", lambda: fabric.hyper_nodes)
     live = [
@@ -58,19 +58,19 @@ def measure(nodes: int) -> dict[str, Any]:
     findings = timed(seconds, "check_hyper_nodes", lambda: check_hyper_nodes(read_manifests(documents)))
     svg = timed(seconds, "picture", lambda: picture(fabric))
     timed(seconds, "text", lambda: draw(fabric))
-    proved = sum(seconds[step] for step in ("compile", "hyper_nodes", "check_hyper_nodes"))
+    checked = sum(seconds[step] for step in ("compile", "hyper_nodes", "check_hyper_nodes"))
     return {
         "cores": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),
         "counts": {
             "nodes": len(fabric.nodes),
             "hyper_nodes": len(hyper_nodes),
-            "findings": len(problems) + len(findings),
+            "findings": len(of_settings) + len(findings),
             "svg_bytes": len(svg.encode()),
         },
         "seconds": {step: round(value, 2) for step, value in seconds.items()},
         "ratio_to_limit": {
-            "compile_and_check": round(proved / COMPILE_AND_CHECK, 2),
+            "compile_and_check": round(checked / COMPILE_AND_CHECK, 2),
             "picture": round(seconds["picture"] / DRAW, 2),
             "picture_size": round(len(svg.encode()) / SIZE, 3),
         },

@@ -23,7 +23,7 @@ from components.common.rbac import (
     service_account_subject,
 )
 from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 from trainyard import upstream
 from trainyard.settings.platform import JobSetSettings
@@ -172,12 +172,8 @@ def _configuration(settings: JobSetSettings) -> dict[str, Any]:
     }
     if settings.feature_gates:
         document["featureGates"] = {gate.value: True for gate in settings.feature_gates}
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "jobset-manager-config", "namespace": settings.namespace},
-        "data": {"controller_manager_config.yaml": yaml.safe_dump(document, sort_keys=False)},
-    }
+    files = {"controller_manager_config.yaml": yaml.safe_dump(document, sort_keys=False)}
+    return config_map("jobset-manager-config", settings.namespace, files)
 
 
 def _workload(args: JobSetArgs) -> Workload:

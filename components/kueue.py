@@ -27,7 +27,7 @@ from components.common.rbac import (
     service_account_subject,
 )
 from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import (
     WebhookReadinessHook,
     excluding_namespaces,
@@ -82,6 +82,7 @@ _GROUPS: Final = {
 _READ_ONLY = ("jobsets",)
 _NEVER: Final = {"pods": "delete"}
 
+_CONFIG_MAP = "kueue-manager-config"
 _CONFIG = "/etc/kueue/config"
 _CERTIFICATES = "/etc/kueue/webhook/certs"
 _METRICS_CERTIFICATES = "/etc/kueue/metrics/certs"
@@ -118,7 +119,8 @@ class Kueue(Component):
         text = configuration(settings)
         workload = _workload(settings, target, text)
         permissions = self._permissions(settings)
-        file = self.child(_config_map(settings.namespace, text), depends_on=[own_namespace])
+        files = {"controller_manager_config.yaml": text}
+        file = self.child(config_map(_CONFIG_MAP, settings.namespace, files), depends_on=[own_namespace])
         webhook_service = self.child(
             service(workload, _SERVICE, {"https": (443, "webhook")}), depends_on=[own_namespace]
         )
@@ -281,15 +283,6 @@ def configuration(settings: KueueSettings) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _config_map(namespace_name: str, text: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "kueue-manager-config", "namespace": namespace_name},
-        "data": {"controller_manager_config.yaml": text},
-    }
-
-
 def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
     return Workload(
         name=_NAME,
@@ -305,7 +298,7 @@ def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
         cpu="250m",
         memory=("256Mi", "4Gi"),
         volumes=(
-            ConfigVolume("kueue-manager-config", _CONFIG),
+            ConfigVolume(_CONFIG_MAP, _CONFIG),
             SecretVolume(_SECRET, _CERTIFICATES),
             SecretVolume(_SECRET, _METRICS_CERTIFICATES),
         ),

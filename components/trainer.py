@@ -29,7 +29,7 @@ from components.common.rbac import (
 )
 from components.common.target import Target
 from components.common.webhook_certificates import certificate
-from components.common.workload import ConfigVolume, Workload, deployment, namespace, service
+from components.common.workload import ConfigVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import wait_for_ca_bundles
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
@@ -127,7 +127,7 @@ class Trainer(Component):
             self.child(schema, depends_on=levels) for schema in flow_schemas(CONTROLLER_SERVICE, settings.namespace)
         ]
         file = self.child(
-            _config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
+            config_map("trainyard-controller-config", settings.namespace, {"config.yaml": configuration.as_yaml()}),
             depends_on=[own_namespace],
         )
         rules = self.child(args.policies.rules, depends_on=[own_namespace])
@@ -170,7 +170,7 @@ class Trainer(Component):
     def _publish_version(self, name: str, own_namespace: pulumi.Resource) -> None:
         """Publish the version of the trainer API, which clients read before they submit."""
         public = "kubeflow-trainer-public"
-        self.child(_config_map(public, name, {"kubeflow_trainer_version": API_LEVEL}), depends_on=[own_namespace])
+        self.child(config_map(public, name, {"kubeflow_trainer_version": API_LEVEL}), depends_on=[own_namespace])
         rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [public], "verbs": ["get"]}
         allowed = self.child(role(public, name, [rule]), depends_on=[own_namespace])
         self.child(role_binding(public, name, [group("system:authenticated")]), depends_on=[allowed])
@@ -279,11 +279,6 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
         "timeoutSeconds": WEBHOOK_TIMEOUT_SECONDS,
         **extra,
     }
-
-
-def _config_map(name: str, namespace_name: str, data: Mapping[str, str]) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace_name}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
 
 
 def _disruption_budget(workload: Workload) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from components.common.declaration import Declaration, WebhookServer
 from components.common.objects import Component, KubernetesObject
 from components.common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, deployment, namespace, service
+from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import excluding_namespaces, with_client_configs
 from trainyard import upstream
 from trainyard.settings.platform import VolcanoSettings
@@ -119,7 +119,7 @@ class Volcano(Component):
         permissions = {w.name: self._permissions(w, version) for w in (admission, controllers, schedulers)}
         # A changed configuration is a new ConfigMap; the former one is deleted after the scheduler's roll-out.
         conf = self.child(
-            _config_map(
+            config_map(
                 _configuration_name(args.scheduler_configuration),
                 settings.namespace,
                 {
@@ -130,7 +130,7 @@ class Volcano(Component):
         )
         # The controllers read this ConfigMap by name; empty, it disables their own network discovery.
         discovery = self.child(
-            _config_map("volcano-controller-configmap", settings.namespace, {"volcano-controller.conf": ""}),
+            config_map("volcano-controller-configmap", settings.namespace, {"volcano-controller.conf": ""}),
             depends_on=[own_namespace],
         )
         services = [
@@ -217,15 +217,6 @@ def _rules(version: str, name: str) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = next(role["rules"] for role in roles if role["metadata"]["name"] == name)
     # Only upstream's installation hook signs certificates; here the trainer controller issues them.
     return [*(rule for rule in rules if "certificates.k8s.io" not in rule["apiGroups"]), *_ADDED.get(name, ())]
-
-
-def _config_map(name: str, namespace_name: str, data: dict[str, str]) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace_name},
-        "data": data,
-    }
 
 
 def _configuration_name(text: str) -> str:

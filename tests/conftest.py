@@ -38,6 +38,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # A test makes many objects and few cycles.
     gc.enable()
     session.config.stash[_RUNNING] = {}
     session.config.stash[_LAST_USER] = {

@@ -39,7 +39,8 @@ def extended(root: Path, added: Mapping[str, Path], *, copied: Collection[str] =
     """
     for name in _COPIED:
         if name == "trainyard" or name in copied or any(path.startswith(f"{name}/") for path in added):
-            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+            # With the bytecode, which is valid for copies too: a command starts in half the time.
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             (root / name).symlink_to(ROOT / name)
     for name in _LINKED:
@@ -51,7 +52,7 @@ def extended(root: Path, added: Mapping[str, Path], *, copied: Collection[str] =
 
 def run(tree: Path, *arguments: str, rc: int = 0) -> subprocess.CompletedProcess[str]:
     """Run Python in a copy, and return what it printed; the exit code must be the expected one."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
+    environment = {**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "120"}
     answer = subprocess.run(
         [sys.executable, *arguments],
         cwd=tree,

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 from tests.support import ROOT
 
 RIDDLES = re.compile(r"(What|How|Where|Who|Whom|Whose|Whether|Which|In which|From|With|Whatever)\b")
 """First words of a question instead of a name."""
 RETIRED = re.compile(
-    r"\b(anew|for ?ever|nobody|somebody|everybody|whoever|told|hears?|speaks?|wishes|judged|proved|catalogues?)\b"
+    r"\b(anew|for ?ever|(no|some|any|every)body|whoever|told|hears?|speaks?|wish(es)?|(un)?judged?"
+    r"|judg(es|ing|e?ments?)|proved|catalogues?|rulebooks?|surroundings|rulings?|occupancy|problems?)\b"
 )
 """Words that CONTRIBUTING.md replaces."""
-
+STEMS = (
+    *("anew", "forever", "for ever", "nobody", "somebody", "anybody", "everybody", "whoever", "told", "hear", "speak"),
+    *("wish", "judg", "proved", "catalogue", "rulebook", "surroundings", "ruling", "occupancy", "problem"),
+)
+"""Parts of these words, as they occur in names; a file without any is not parsed."""
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""A word of a name."""
 
 REGISTRIES = (
     "components",
@@ -30,10 +39,18 @@ REGISTRIES = (
     "trainyard/settings",
     "trainyard/settings/sections",
     "trainyard/topology/sources",
+    "tests/compatibility/differences",
+    "tests/components/extension",
+    "tests/policy/extension",
+    "tests/render/extension",
 )
 """Folders whose members are named after what they are about: a component, a command, a section of the settings."""
 RULE_SETS = ("trainyard/queues/rules.py", "trainyard/topology/rules.py")
 """The rule sets of two checks."""
+KEPT = {"trainyard/controller/configuration.py": {"told"}}
+"""Keys of the controller's configuration, which other versions read."""
+MIRRORED = re.compile(r"__\w+__|conftest|test_\w+")
+"""Files of tests that mirror the source tree: their folders tell them apart."""
 
 
 def test_a_basename_stands_for_one_thing() -> None:
@@ -47,6 +64,14 @@ def test_a_basename_stands_for_one_thing() -> None:
     assert {name: sorted(paths) for name, paths in named.items() if len(paths) > 1} == {}
 
 
+def test_a_basename_of_the_helpers_of_tests_stands_for_one_thing() -> None:
+    named: dict[str, list[str]] = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        if path.parent.relative_to(ROOT).as_posix() not in REGISTRIES and not MIRRORED.fullmatch(path.stem):
+            named.setdefault(path.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: sorted(paths) for name, paths in named.items() if len(paths) > 1} == {}
+
+
 def test_the_first_line_of_each_module_names_its_concept() -> None:
     faults = {}
     for folder in ("trainyard", "components"):
@@ -55,3 +80,32 @@ def test_the_first_line_of_each_module_names_its_concept() -> None:
             if not title or RIDDLES.match(title) or RETIRED.search(title.lower()):
                 faults[str(path.relative_to(ROOT))] = title
     assert faults == {}
+
+
+def test_names_and_docstrings_have_no_retired_word() -> None:
+    faults = {}
+    for folder in ("trainyard", "components", "stacks", "benchmarks", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            everything = f"{path.stem} {path.read_text()}".lower()
+            texts = _names_and_docstrings(path) if any(stem in everything for stem in STEMS) else ()
+            found = {text for text in texts if RETIRED.search(text.lower())}
+            faults[path.relative_to(ROOT).as_posix()] = found
+    assert {name: found for name, found in faults.items() if found != KEPT.get(name, set())} == {}
+
+
+def _names_and_docstrings(path: Path) -> Iterator[str]:
+    """Yield the names that a module defines, as words, and its docstrings."""
+    yield _words(path.stem)
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield ast.get_docstring(node) or ""
+                yield _words(getattr(node, "name", ""))
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield text
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield _words(name)
+
+
+def _words(name: str) -> str:
+    return " ".join(PART.findall(name))

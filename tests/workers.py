@@ -7,6 +7,7 @@ work, every other file is a unit of its own.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +50,8 @@ SHARED: Final = {
 }
 """The files that use a cluster of tests/conftest.py or of a conftest of theirs, by the name of its fixture."""
 
+_WHOLE: Final = re.compile(r"^pytestmark = pytest\.mark\.(cluster|slow)$", re.MULTILINE)
+"""Mark of all tests of a file."""
 _UNITS: Final = {file: fixture for fixture, files in SHARED.items() for file in files}
 _FIRST: Final = (
     "platform",
@@ -98,7 +101,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     text = collection_path.read_text(encoding="utf-8")
     if expression == "not cluster and not slow":
-        return True if "\npytestmark = pytest.mark.cluster\n" in text else None
+        return True if _WHOLE.search(text) else None
     marked = "pytest.mark.cluster" in text or "pytest.mark.slow" in text
     return True if expression in ("cluster", "cluster or slow") and not marked else None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Plugin", "merged", "plugins_of", "registered"]
+__all__ = ["Plugin", "declared_in", "merged", "plugins_of", "registered"]
 
 
 class Plugin(Protocol):
@@ -26,6 +26,22 @@ class Plugin(Protocol):
 Found = TypeVar("Found", bound=Plugin)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+
+def declared_in(package: str, folder: Iterable[str], attribute: str) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each module of a package that has an attribute, with its value, sorted by name.
+
+    Parameters
+    ----------
+    package, folder
+        Name and path of the package.
+    attribute
+        Name of the attribute.
+    """
+    for module in pkgutil.iter_modules(folder):
+        value = getattr(importlib.import_module(f"{package}.{module.name}"), attribute, None)
+        if value is not None:
+            yield module.name, value
 
 
 def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[Found]) -> dict[str, Found]:
@@ -46,15 +62,12 @@ def plugins_of(package: str, folder: Iterable[str], attribute: str, kind: type[F
         A plug-in is of another class, or two have the same name or the same position.
     """
     found: dict[str, Found] = {}
-    for module in pkgutil.iter_modules(folder):
-        plugin = getattr(importlib.import_module(f"{package}.{module.name}"), attribute, None)
-        if plugin is None:
-            continue
+    for module, plugin in declared_in(package, folder, attribute):
         if not isinstance(plugin, kind):
-            raise TypeError(f"{package}.{module.name}.{attribute} is not a {kind.__name__}")
+            raise TypeError(f"{package}.{module}.{attribute} is not a {kind.__name__}")
         taken = [other.name for other in found.values() if plugin.name == other.name or plugin.order == other.order]
         if taken:
-            raise TypeError(f"{package}.{module.name}: name or order is taken by {taken[0]}")
+            raise TypeError(f"{package}.{module}: name or order is taken by {taken[0]}")
         found[plugin.name] = plugin
     return dict(sorted(found.items(), key=lambda entry: entry[1].order))
 

@@ -225,7 +225,7 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     TrainyardError
         Volcano would ignore the configuration as a whole.
     """
-    faults = [problem for problem in lint(text) if problem.rule in ("scheduler-structure", "scheduler-action")]
+    faults = [finding for finding in lint(text) if finding.rule in ("scheduler-structure", "scheduler-action")]
     if faults:
         raise TrainyardError("The scheduler configuration is invalid", findings=faults)
     document: Mapping[str, Any] = load(text, last_key_wins=True)

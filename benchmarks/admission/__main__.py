@@ -5,7 +5,7 @@
 Five API servers run beside each other and answer the same requests in turn: without policies (`none`), with the
 controller's webhooks but no policies (`webhooks`: defaults and validation, as any trainer has them), with Trainyard's
 ValidatingAdmissionPolicies only (`policies`), with policies, webhooks and policy server (`platform`), and with
-Gatekeeper and the same rules (`gatekeeper`). Before anything is timed, the cases of the rules must be judged alike.
+Gatekeeper and the same rules (`gatekeeper`). Before anything is timed, the cases of the rules must have equal verdicts.
 Writes `benchmarks/results/admission.json` and prints a table.
 """
 
@@ -89,7 +89,7 @@ def _measured(machine: Machine, counts: list[int], requests: int) -> Iterator[di
 
 
 def _install(machine: Machine, planes: Mapping[str, Plane]) -> dict[str, int]:
-    _say("start what judges")
+    _say("start the policy engines")
     ours.run_controller(machine, planes["webhooks"], policies=False)
     ours.run_controller(machine, planes["platform"], policies=True)
     policies = {ours.install_policies(planes[name]) for name in ("policies", "platform")}

@@ -64,7 +64,7 @@ def compared(policies: Said, platform: Said, gatekeeper: Said, unseen: frozenset
     Parameters
     ----------
     unseen
-        Rules that the API server's own policies cannot judge.
+        Rules that the API server's own policies cannot evaluate.
     """
     rendered = frozenset(_MADE.findall(platform.message))
     if platform.allowed != gatekeeper.allowed:

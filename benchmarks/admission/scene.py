@@ -107,7 +107,7 @@ def furnish(plane: Plane) -> None:
 
 
 def add_tenants(plane: Plane, first: int, end: int) -> None:
-    """Make tenants: a namespace and its limits; the first few have somebody who creates objects."""
+    """Make tenants: a namespace and its limits; the first few have a user who creates objects."""
     numbers = range(first, end)
     world = _world()
     facts = tenant_facts(world.tenant_policy)

@@ -31,7 +31,7 @@ _DAY = datetime.timedelta(days=1)
 
 @dataclass
 class Plane:
-    """etcd, an API server, and what judges its requests.
+    """etcd, an API server, and what reviews its requests.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Plane:
         return Session(self.folder.kubeconfig)
 
     def tenant_certificate(self) -> Path:
-        """Return the file with certificate and key of somebody with a tenant's rights."""
+        """Return the file with certificate and key of a user with a tenant's rights."""
         file = self.folder.root / "tenant.pem"
         if not file.is_file():
             pair = self._issued(TENANT_USER, organizations=(TENANT_GROUP,), client=True)
@@ -108,7 +108,7 @@ class Machine:
         self._running.close()
 
     def ports(self, count: int) -> list[int]:
-        """Return free ports that nobody else of this machine got."""
+        """Return free ports that no other process of this machine has."""
         seed = f"{self._folder}/{len(self._taken)}"
         found = list(ports.allocate(seed, {}, self._taken).values())[:count]
         self._taken.update(found)

@@ -159,7 +159,7 @@ def gatekeeper_objects(
 
 
 def webhook_rules(rules: Iterable[Rule]) -> list[dict[str, Any]]:
-    """Return what the API server is to ask Gatekeeper about: what any rule judges."""
+    """Return what the API server is to ask Gatekeeper about: what any rule evaluates."""
     wanted: dict[tuple[str, str, str], set[str]] = {}
     for rule in rules:
         if rule.gate is not Gate.CRD:
@@ -186,7 +186,7 @@ def library(source: str, folder: Path | None = None) -> list[str]:
 
 
 def entry_point(rule: Rule, state: PolicyState) -> str:
-    """Return the Rego that says when a rule judges, and whether what it reads exists."""
+    """Return the Rego that says when a rule applies, and whether what it reads exists."""
     source = rule.source is not ParameterSource.NONE
     missing = ""
     if source and state is PolicyState.DENY:
@@ -210,9 +210,9 @@ def kind_of(rule: Rule) -> str:
 
 
 def _template(rule: Rule, state: PolicyState, source: str) -> dict[str, Any]:
-    judged = re.sub(r"^package trainyard\.rules\.\w+$", "package lib.rule", _moved(source), flags=re.M)
+    moved = re.sub(r"^package trainyard\.rules\.\w+$", "package lib.rule", _moved(source), flags=re.M)
     kind, entry = kind_of(rule), entry_point(rule, state)
-    libraries = [judged, *library(f"{judged}\n{entry}")]
+    libraries = [moved, *library(f"{moved}\n{entry}")]
     code = {"engine": "Rego", "source": {"version": "v1", "rego": entry, "libs": libraries}}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     crd = {"spec": {"names": {"kind": kind}, "validation": {"openAPIV3Schema": schema}}}
@@ -245,7 +245,7 @@ def _constraint(rule: Rule, state: PolicyState, exempt: list[str]) -> dict[str, 
 
 
 def _operations(rule: Rule) -> dict[str, list[str]]:
-    """Return the operations that are judged, by group, kind and subresource."""
+    """Return the operations that are reviewed, by group, kind and subresource."""
     found: dict[str, set[str]] = {}
     for match in rule.matches:
         subresource = match.resource.partition("/")[2]
@@ -254,7 +254,7 @@ def _operations(rule: Rule) -> dict[str, list[str]]:
 
 
 def _touching(rule: Rule) -> dict[str, list[str]]:
-    """Return, by group and kind, the parts of which an update must change one; absent where it is judged anyway."""
+    """Return, by group and kind, the parts of which an update must change one; absent where it is reviewed anyway."""
     always = rule.cel is not None and rule.cel.unchanged
     return {
         f"{match.group}/{match.kind}": list(match.touching)

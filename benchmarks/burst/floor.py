@@ -1,6 +1,6 @@
 """A client that only writes: for each TrainJob the objects that the controller creates, from a template.
 
-It renders nothing, asks nobody and remembers nothing, so what it takes is what the API server takes.
+It renders nothing, asks no server and remembers nothing, so what it takes is what the API server takes.
 
     python -m benchmarks.burst.floor --kubeconfig FILE
 """

@@ -13,6 +13,7 @@ __all__ = [
     "ScratchVolume",
     "SecretVolume",
     "Workload",
+    "config_map",
     "deployment",
     "namespace",
     "service",
@@ -188,6 +189,12 @@ def service(workload: Workload, name: str, ports: Mapping[str, tuple[int, str]])
             ],
         },
     }
+
+
+def config_map(name: str, namespace_name: str, data: Mapping[str, str]) -> dict[str, Any]:
+    """Return a ConfigMap."""
+    metadata = {"name": name, "namespace": namespace_name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
 
 
 def namespace(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.cases import Case, Kind, bounds, tokens
+from tests.api.schema_cases import Case, Kind, bounds, tokens
 from tests.api.schemas import definitions
 from tests.support import LiveCluster, require
 from trainyard.api import TrainJob, parse
@@ -87,12 +87,12 @@ def test_bounds(server: Session, kind: Kind) -> None:
     faults = [found for case in cases if (found := fault(case, created(server, kind, case.body)))]
     assert faults == []
     embedded = {field.path for field in kind.fields() if PART in field.schema}
-    judged = [
+    reviewed = [
         case
         for case in cases
         if not (case.path in embedded and case.what == "the same twice") and ".metrics[]" not in case.path
     ]
-    assert [str(case) for case in judged if files_say(kind, case.body) != case.accepted] == []
+    assert [str(case) for case in reviewed if files_say(kind, case.body) != case.accepted] == []
 
 
 def test_bounds_of_the_status(server: Session, stored: Body) -> None:

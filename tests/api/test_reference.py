@@ -21,7 +21,7 @@ def test_the_page_is_up_to_date() -> None:
 @pytest.mark.parametrize(
     ("model", "table", "kind"), [(TrainJob, TRAIN_JOB, "TrainJob"), (TrainingRuntime, runtime(), "runtimes")]
 )
-def test_the_tables_speak_of_fields_there_are(
+def test_the_tables_name_existing_fields(
     model: type[KubernetesModel], table: dict[str, tuple[str, ...]], kind: str
 ) -> None:
     paths = {field.path for field in fields(model)}

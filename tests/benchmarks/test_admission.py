@@ -51,7 +51,7 @@ def test_ratios_compare_with_no_policy_with_gatekeeper_and_what_both_add() -> No
     assert found["gatekeeper"]["added_to_gatekeeper"] == 1.0
 
 
-def test_no_ratio_is_told_of_what_gatekeeper_does_not_add() -> None:
+def test_no_ratio_is_reported_of_what_gatekeeper_does_not_add() -> None:
     assert "added_to_gatekeeper" not in ratios({"none": figures(2), "gatekeeper": figures(2)})["none"]
 
 
@@ -96,7 +96,7 @@ def test_a_template_brings_the_libraries_its_rule_imports_and_no_others() -> Non
         ("TEN-006", PolicyState.DENY, ['"labels"'], ["spec.suspend"]),
     ],
 )
-def test_the_entry_point_says_when_a_rule_judges(
+def test_the_entry_point_says_when_a_rule_applies(
     rule: str, state: PolicyState, asked: list[str], unasked: list[str]
 ) -> None:
     text = entry_point(RULES[rule], state)
@@ -120,7 +120,7 @@ def test_states_are_enforcement_actions() -> None:
     assert [each["spec"]["enforcementAction"] for each in constraints] == ["warn"]
 
 
-def test_gatekeeper_is_asked_about_every_kind_that_is_judged() -> None:
+def test_gatekeeper_is_asked_about_every_kind_that_is_reviewed() -> None:
     found = {(each["apiGroups"][0], each["resources"][0]): each["operations"] for each in webhook_rules(RULES.values())}
     assert found["trainer.kubeflow.org", "trainjobs"] == ["CREATE", "UPDATE"]
     assert found["jobset.x-k8s.io", "jobsets"] == ["CREATE", "DELETE", "UPDATE"]

@@ -42,6 +42,6 @@ def test_rates_leave_out_what_one_manifest_takes() -> None:
 def test_gator_knows_every_rule_and_what_it_reads() -> None:
     known = known_to_gator(load_stack(STACK))
     kinds = [body["kind"] for body in known]
-    judged = [rule for rule in load_rules() if rule.gate is not Gate.CRD]
-    assert kinds.count("ConstraintTemplate") == sum(kind.startswith("Trainyard") for kind in kinds) == len(judged)
+    reviewed = [rule for rule in load_rules() if rule.gate is not Gate.CRD]
+    assert kinds.count("ConstraintTemplate") == sum(kind.startswith("Trainyard") for kind in kinds) == len(reviewed)
     assert {"Platform", "TenantPolicy", "Namespace"} < set(kinds)

@@ -36,7 +36,7 @@ spec:
 class Repository:
     """A repository with a branch ``main`` on a server, and a checkout of a change to it.
 
-    ``main`` holds a manifest that violates rules, from before anybody checked.
+    ``main`` holds a manifest that violates rules, from before the first check.
 
     Parameters
     ----------

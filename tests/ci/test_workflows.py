@@ -18,7 +18,7 @@ GITHUB = yaml.safe_load((CI / "github-workflow.yaml").read_text())
 GITLAB = yaml.safe_load((CI / "gitlab-ci.yaml").read_text())
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 ON = True
-"""`on` is a boolean in YAML 1.1, which this reader speaks."""
+"""`on` is a boolean in YAML 1.1, which this reader follows."""
 
 WORKFLOW_KEYS = {"name", ON, "permissions", "concurrency", "env", "jobs"}
 JOB_KEYS = {"runs-on", "timeout-minutes", "permissions", "strategy", "env", "steps"}

@@ -20,7 +20,7 @@ WHOLE = get_command(build()).commands  # type: ignore[attr-defined]
 
 
 def described(command: Any) -> Any:
-    """Return what somebody sees of a command, and of those below it."""
+    """Return the help of a command, and of those below it."""
     below = {name: described(inner) for name, inner in getattr(command, "commands", {}).items()}
     return command.help, [(each.name, each.opts) for each in command.params], below
 
@@ -56,7 +56,7 @@ def test_checking_loads_neither_the_network_nor_other_commands() -> None:
         ({"client-certificate": "absent", "client-key": "absent"}, "kubeconfig: unusable certificate"),
     ],
 )
-def test_unusable_credentials_are_told_with_path_and_fix(tmp_path: Path, user: dict[str, object], said: str) -> None:
+def test_unusable_credentials_have_path_and_fix(tmp_path: Path, user: dict[str, object], said: str) -> None:
     config = kubeconfig(tmp_path, "https://127.0.0.1:1", user)
     done = in_process("queues", "show", "--kubeconfig", str(config))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr

@@ -95,14 +95,14 @@ class Cluster:
     Parameters
     ----------
     session
-        Connection with the rights of an administrator, who can take anybody's place.
+        Connection with the rights of an administrator, who can impersonate any user.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     def send(self, who: str, method: str, path: str, body: Any = None, *, patch: str = "merge-patch") -> Response:
-        """Make a request in somebody's place."""
+        """Make a request as a user."""
         groups = (*GROUPS[who], "system:authenticated")
         headers = [("Impersonate-User", f"{who}@example.com"), *(("Impersonate-Group", group) for group in groups)]
         return self.session.request(method, path, body, headers=headers, patch=patch)
@@ -113,7 +113,7 @@ class Cluster:
         return dict(answer.body) if answer.ok else None
 
     def create(self, who: str, name: str, called: str, **changes: Any) -> Response:
-        """Create a good object in somebody's place."""
+        """Create a good object as a user."""
         kind, body = good(name, called, **changes)
         return self.send(who, "POST", KINDS[kind].path(body["metadata"].get("namespace", "")), body)
 
@@ -127,10 +127,10 @@ class Cluster:
         content, who = attempt.content, attempt.who
         if "change" in content:
             kind, name = content["change"].split()
-            before = _judged(self.object(kind, name))
+            before = _reviewed(self.object(kind, name))
             assert before is not None, f"{kind} {name} is not there to be attacked"
             answer = self._changed(attempt, kind, name)
-            return answer, _judged(self.object(kind, name)) == before
+            return answer, _reviewed(self.object(kind, name)) == before
         if "make" in content:
             kind, body = _wanted(attempt)
             namespace = body["metadata"].get("namespace", "")
@@ -195,8 +195,8 @@ def _wanted(attempt: Attempt) -> tuple[str, Body]:
     return good(attempt.content["make"], f"attempt-{attempt.number}", **changes)
 
 
-def _judged(body: Body | None) -> Body | None:
-    """Return what an attempt must not have changed: all that nobody else writes meanwhile."""
+def _reviewed(body: Body | None) -> Body | None:
+    """Return what an attempt must not have changed: all that no other process writes meanwhile."""
     if body is None:
         return None
     metadata = {name: value for name, value in body["metadata"].items() if name not in _WRITTEN}

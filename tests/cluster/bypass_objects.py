@@ -184,7 +184,7 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
         },
     ),
 }
-"""Objects that the tenant may make, or could if somebody gave it the right: by name, their kind and content."""
+"""Objects that the tenant may make, or could with further permissions: by name, their kind and content."""
 
 
 OF_PODS: Final = ("template", "jobMetadata", "podMetadata", "pod", "container")

@@ -45,7 +45,7 @@ def ended(platform: LiveCluster, folder: Path) -> Iterator[Runs]:
             later = {name for name, cell in MADE.items() if cell.gang == "coscheduling"}
             submit(every, set(every.runs) - later)
             resume(every)
-            every.told = install_coscheduling(every)
+            every.reported = install_coscheduling(every)
             submit(every, later)
             stand_in = StandIn(platform, sorted({run.namespace for run in every.runs.values()}))
             await_end(every, set(every.runs), meanwhile=stand_in.step)
@@ -70,9 +70,9 @@ def claims() -> list[dict[str, Any]]:
 
 
 def install_coscheduling(runs: Runs) -> list[str]:
-    """Serve the PodGroups of the coscheduling plug-in; return what a job on it was told before."""
+    """Serve the PodGroups of the coscheduling plug-in; return what was reported of a job on it before."""
     events = ("events", "-n", "language", "--field-selector", "involvedObject.name=coscheduled")
-    told = awaited(
+    reported = awaited(
         "the message about a missing kind",
         lambda: [event["message"] for event in runs.platform.get(*events)["items"]],
         timeout=120,
@@ -81,7 +81,7 @@ def install_coscheduling(runs: Runs) -> list[str]:
     name = f"crd/{COSCHEDULING_POD_GROUPS}"
     require(runs.platform.kubectl("wait", "--for=condition=Established", "--timeout=60s", name))
     require(runs.platform.kubectl("annotate", "trainjob", "coscheduled", "-n", "language", "example.com/again=now"))
-    return told
+    return reported
 
 
 def resume(runs: Runs) -> None:

@@ -102,7 +102,7 @@ class Runs:
         self.platform = platform
         self.runs = {run.name: run for run in runs}
         self.before: dict[str, Object] = {}
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self._pods: dict[str, Object] = {}
         self._objects: dict[tuple[str, str], Object] = {}
 

@@ -1,7 +1,7 @@
 """A stand-in for gang schedulers that are not part of the embedded control plane: coscheduling and KAI.
 
 It binds the pods of a gang when all that its PodGroup asks for are there, pods outside of a gang at once. So jobs on
-these schedulers run to their end, and what is proved is what Trainyard makes of them; not the schedulers themselves.
+these schedulers run to their end, and what is tested is what Trainyard makes of them; not the schedulers themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tenants are never rejected for want of what an API server has not learned yet, and changes are judged at once.
+"""Tenants are never rejected for want of what an API server has not learned yet, and changes take effect at once.
 
 ``TRAINYARD_RESTARTS`` is the number of restarts, 2 unless set; ``make admission-restarts`` makes ten.
 """
@@ -39,7 +39,7 @@ NOT_READY = (404, 429, 503, 504)
 STARTING = "not yet ready to handle request"
 """Answers of a server that is not ready, whatever is installed; who asks a load balancer never gets them."""
 UNSERVED = "connect: connection refused"
-"""A controller that could not renew its lease for 10 s ends; where there is one only, nobody serves its webhooks."""
+"""A controller that could not renew its lease for 10 s ends; with one only, no process serves its webhooks."""
 SECOND = 1.0
 ROUNDS = 3
 """Changes there and back; the median counts, for a machine under test may be busy with something else."""
@@ -159,50 +159,50 @@ def test_no_restart_of_the_api_server_rejects_a_train_job(platform: LiveCluster)
         require(platform.kubectl("delete", "trainjobs", "-n", TENANT, "--all", "--wait=false"))
 
 
-def judged_within(session: Session, path: str, spec: dict[str, Any], queue: str, *, allowed: bool) -> float:
-    """Change an object; return the seconds until a job for the queue is judged by it."""
+def reviewed_within(session: Session, path: str, spec: dict[str, Any], queue: str, *, allowed: bool) -> float:
+    """Change an object; return the seconds until a job for the queue is reviewed by it."""
     # A Job: the policy server, which the trainer's webhooks ask, is not asked about it.
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry.example/main:1"}]}
-    metadata = {"name": "judged", "annotations": {"scheduling.volcano.sh/queue-name": queue}}
+    metadata = {"name": "reviewed", "annotations": {"scheduling.volcano.sh/queue-name": queue}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
     started = time.monotonic()
     answer = session.request("PATCH", path, {"spec": spec})
     assert answer.ok, answer.message
 
-    def judged() -> bool:
+    def reviewed() -> bool:
         answer = session.request("POST", f"/apis/batch/v1/namespaces/{TENANT}/jobs", body, dry_run=True)
         assert answer.ok or "QUE-00" in answer.message, answer.message
         return answer.ok is allowed
 
-    awaited("a verdict by what was changed", judged, timeout=20)
+    awaited("a verdict by what was changed", reviewed, timeout=20)
     return time.monotonic() - started
 
 
-def test_a_changed_tenant_policy_is_judged_within_a_second(session: Session) -> None:
+def test_a_changed_tenant_policy_is_reviewed_within_a_second(session: Session) -> None:
     spec, taken = session.request("GET", POLICY).body["spec"], []
     try:
         for _ in range(ROUNDS):
             wider = {"queues": [TENANT, "vision"]}
-            taken.append(judged_within(session, POLICY, wider, "vision", allowed=True))
-            taken.append(judged_within(session, POLICY, {"queues": spec["queues"]}, "vision", allowed=False))
+            taken.append(reviewed_within(session, POLICY, wider, "vision", allowed=True))
+            taken.append(reviewed_within(session, POLICY, {"queues": spec["queues"]}, "vision", allowed=False))
     finally:
         session.request("PATCH", POLICY, {"spec": spec})
     assert median(taken) < SECOND, taken
 
 
-def test_a_changed_platform_is_judged_within_a_second(session: Session) -> None:
+def test_a_changed_platform_is_reviewed_within_a_second(session: Session) -> None:
     spec, taken = session.request("GET", PLATFORM).body["spec"], []
     fewer = {"leafQueues": [queue for queue in spec["leafQueues"] if queue != TENANT]}
     try:
         for _ in range(ROUNDS):
-            taken.append(judged_within(session, PLATFORM, fewer, TENANT, allowed=False))
-            taken.append(judged_within(session, PLATFORM, {"leafQueues": spec["leafQueues"]}, TENANT, allowed=True))
+            taken.append(reviewed_within(session, PLATFORM, fewer, TENANT, allowed=False))
+            taken.append(reviewed_within(session, PLATFORM, {"leafQueues": spec["leafQueues"]}, TENANT, allowed=True))
     finally:
         session.request("PATCH", PLATFORM, {"spec": spec})
     assert median(taken) < SECOND, taken
 
 
-def test_what_somebody_writes_on_a_namespace_is_taken_back(session: Session) -> None:
+def test_foreign_writes_on_a_namespace_are_reverted(session: Session) -> None:
     policy, platform = (session.request("GET", path).body["spec"] for path in (POLICY, PLATFORM))
     for name, facts in ((TENANT, tenant_facts(policy)), ("kube-system", platform_facts(platform))):
         path = f"/api/v1/namespaces/{name}"

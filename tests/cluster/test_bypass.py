@@ -1,4 +1,4 @@
-"""Whoever has a tenant's rights gets its share and nothing more, whatever they try."""
+"""A user with a tenant's rights gets its share and nothing more, whatever they try."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTEMPTS = [each for each in LISTED if each.refusals]
 RIGHTS = [each for each in LISTED if not each.refusals]
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
 ACCOUNTS = ("operator", "trainer")
-"""Accounts of the namespace: one that pods may run as, and one that somebody needs for something else."""
+"""Accounts of the namespace: one that pods may run as, and one that another program needs."""
 CARELESS = {
     "": ["pods", "pods/ephemeralcontainers", "configmaps", "secrets", "namespaces"],
     "scheduling.volcano.sh": ["podgroups"],
@@ -28,7 +28,7 @@ CARELESS = {
     "trainyard.dev": ["*"],
     "admissionregistration.k8s.io": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
 }
-"""What somebody gave away: all but the policies themselves, which the API server lets no policy protect."""
+"""Permissions that were granted: all but the policies themselves, which the API server lets no policy protect."""
 
 
 def required(answer: Response) -> Response:
@@ -81,8 +81,8 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=[f"{each.number:03}" for each in ATTEMPTS])
 def test_an_attempt_is_refused_by_name_and_leaves_nothing(attacked: Cluster, attempt: Attempt) -> None:
     answer, unchanged = attacked.try_it(attempt)
-    told = f"{attempt.name}\nexpected {attempt.content['refused']}, got {answer.status}: {answer.message}"
-    assert attempt.refused(answer), told
+    text = f"{attempt.name}\nexpected {attempt.content['refused']}, got {answer.status}: {answer.message}"
+    assert attempt.refused(answer), text
     assert unchanged, f"{attempt.name}\nsomething was made or changed"
 
 
@@ -111,7 +111,7 @@ def test_the_tenant_may_stop_and_remove_what_is_its_own(attacked: Cluster) -> No
         ("job-set", "JobSet", {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "vision"}}}),
     ],
 )
-def test_what_is_changed_while_it_is_held_is_judged_when_it_resumes(
+def test_what_is_changed_while_it_is_held_is_reviewed_when_it_resumes(
     attacked: Cluster, name: str, kind: str, changes: dict[str, Any]
 ) -> None:
     called = "changed-later"
@@ -169,7 +169,7 @@ def test_a_jobset_that_was_there_before_does_not_become_the_jobs(attacked: Clust
         forged = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
         attacked.send("raw", "PATCH", path, forged)
 
-        def told() -> bool:
+        def reported() -> bool:
             events = attacked.session.request("GET", f"/api/v1/namespaces/{TENANT}/events").body["items"]
             return any(
                 event["involvedObject"].get("uid") == job["metadata"]["uid"]
@@ -177,7 +177,7 @@ def test_a_jobset_that_was_there_before_does_not_become_the_jobs(attacked: Clust
                 for event in events
             )
 
-        awaited("an event that says so", told)
+        awaited("an event that says so", reported)
         stored = attacked.object("JobSet", called)
         assert stored is not None
         assert "TrainJob" not in str(stored["metadata"].get("ownerReferences"))

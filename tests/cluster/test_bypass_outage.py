@@ -1,4 +1,4 @@
-"""What still holds, and still works, when what judges jobs is away: the controller with its webhooks, or its rules."""
+"""What still holds, and still works, when what reviews jobs is away: the controller with its webhooks, or its rules."""
 
 from __future__ import annotations
 

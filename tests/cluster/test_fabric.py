@@ -169,7 +169,7 @@ def test_a_tier_is_put_in_below_and_taken_out_again(changing: LiveCluster) -> No
     remove(changing, "waiting")
 
 
-def test_a_hyper_node_of_somebody_else_in_the_way_is_named(changing: LiveCluster) -> None:
+def test_a_foreign_hyper_node_in_the_way_is_named(changing: LiveCluster) -> None:
     foreign = {
         "apiVersion": "topology.volcano.sh/v1alpha1",
         "kind": "HyperNode",

@@ -167,7 +167,7 @@ def test_intel_mpi_keeps_the_entry_point_of_the_runtime(runs: Runs) -> None:
     assert runs.env("intel", "launcher")["I_MPI_PERHOST"] == "1"
 
 
-def test_horovodrun_is_told_the_number_of_processes(runs: Runs) -> None:
+def test_horovodrun_gets_the_number_of_processes(runs: Runs) -> None:
     assert runs.env("horovod", "launcher")["HOROVOD_NUM_PROC"] == "4"
 
 
@@ -341,9 +341,9 @@ def test_a_dataset_on_a_volume_is_mounted_for_reading(runs: Runs) -> None:
         assert {"name": "dataset", "mountPath": "/workspace/dataset", "readOnly": True} in mounts
 
 
-def test_a_gang_whose_scheduler_is_not_installed_is_told_and_runs_once_it_is(runs: Runs) -> None:
+def test_a_gang_whose_scheduler_is_not_installed_is_reported_and_runs_once_it_is(runs: Runs) -> None:
     missing = "PodGroup of scheduling.x-k8s.io/v1alpha1 is not served"
-    assert any(missing in message for message in runs.told), runs.told
+    assert any(missing in message for message in runs.reported), runs.reported
     assert "Complete" in true_conditions(runs.get("trainjob", "coscheduled"))
 
 

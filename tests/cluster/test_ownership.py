@@ -16,14 +16,14 @@ from tests.support import LiveCluster, environment, require, stack_file, trainya
 pytestmark = pytest.mark.cluster
 
 CLASS, NAMESPACE = "training", "jobset-system"
-"""A PriorityClass and a namespace under names of ours that somebody else made before."""
+"""A PriorityClass and a namespace under names of ours that another owner made before."""
 
 QUOTA = ("resourcequota", "-n", "vision")
 
 
 @pytest.fixture(scope="module")
 def owned(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    """A control plane with nothing installed but two objects of somebody else."""
+    """A control plane with nothing installed but two objects of another owner."""
     env, config = environment(state_home), stack_file(tmp_path_factory.mktemp("owned"), "owned")
     try:
         require(trainyard("cluster", "up", "--name", "owned", env=env))

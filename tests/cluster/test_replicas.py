@@ -1,4 +1,4 @@
-"""Two replicas of the controller: a crash, a deleted pod and a roll-out of one refuse nobody."""
+"""Two replicas of the controller: a crash, a deleted pod and a roll-out of one reject no request."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def healthy(platform: LiveCluster, replicas: int) -> dict[str, int] | None:
 
 
 def create(platform: LiveCluster) -> subprocess.CompletedProcess[str]:
-    """Send a TrainJob through admission: both webhooks judge it, nothing is stored."""
+    """Send a TrainJob through admission: both webhooks review it, nothing is stored."""
     body = yaml.safe_dump(train_job("admitted", "vision", "torch-distributed-gang"))
     return platform.kubectl("create", "--dry-run=server", "-f", "-", stdin=body)
 
@@ -58,7 +58,7 @@ def test_each_replica_has_a_process_a_log_and_a_ready_pod(platform: LiveCluster,
     assert set(scaled(platform, 2)) == {PROGRAM, f"{PROGRAM}-1"}
 
 
-def test_a_killed_replica_refuses_nobody_and_starts_again(platform: LiveCluster, replicas: dict[str, int]) -> None:
+def test_a_killed_replica_rejects_no_request_and_starts_again(platform: LiveCluster, replicas: dict[str, int]) -> None:
     for name, pid in replicas.items():
         require(create(platform))
         os.kill(pid, signal.SIGKILL)

@@ -99,7 +99,7 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: Live
     platform.condition("second", "vision", "Complete")
     assert (team.image_of_pods("second"), team.image_of_pods("running")) == ({SECOND}, {FIRST})
 
-    # The images of released versions may come from elsewhere, or get their digest: the objects are made anew.
+    # The images of released versions may come from elsewhere, or get their digest: the objects are made again.
     before = team.runtime(f"{NAME}-1.1")["metadata"]["uid"]
     lock = {"images": {FIRST: DIGEST}}
     (team.folder / "images.lock").write_text(yaml.safe_dump(lock))
@@ -111,9 +111,9 @@ def test_a_runtime_lives_from_its_first_release_to_its_retirement(platform: Live
     team.runtimes("deprecate", NAME, "1.0", "--remove-after", "2099-12-31")
     team.up()
     assert team.runtime(f"{NAME}-1.0")["metadata"]["labels"]["trainer.kubeflow.org/support"] == "deprecated"
-    told = platform.apply(train_job("warned", "vision", f"{NAME}-1.0", suspend=True))
-    assert "deprecated" in told.stderr, told
-    require(told)
+    applied = platform.apply(train_job("warned", "vision", f"{NAME}-1.0", suspend=True))
+    assert "deprecated" in applied.stderr, applied
+    require(applied)
     assert "guaranteed until 2099-12-31" in team.refused("retire", NAME, "1.0", *kubeconfig)
 
     team.let_years_pass()

@@ -130,7 +130,7 @@ def test_processes_start_after_what_they_need(processes: dict[str, ControlPlaneP
     }
 
 
-def test_a_process_is_started_anew_when_a_file_it_reads_changes(tmp_path: Path) -> None:
+def test_a_process_is_restarted_when_a_file_it_reads_changes(tmp_path: Path) -> None:
     folder = ClusterFolder(tmp_path / "local")
     ensure_certificates(folder.pki, NOW)
     write_configuration(folder, state())

@@ -1,4 +1,4 @@
-"""Files of a cluster: private, complete or absent, never somebody else's."""
+"""Files of a cluster: private, complete or absent, never of another user."""
 
 from __future__ import annotations
 

@@ -263,16 +263,16 @@ async def test_whatever_keeps_a_replica_from_running_is_in_its_record(machine: M
     refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
     client.deployments = [deployment(2, conditions=[refused])]
     client.add("a")
-    await machine.settle("told", lambda: "exceeded quota" in machine.waiting("jobset.1"))
+    await machine.settle("reported", lambda: "exceeded quota" in machine.waiting("jobset.1"))
     client.deployments = [deployment(1, "unknown")]
     client.pods.clear()
     client.add("b", sidecars=("unknown",))  # slot 0 is taken until the process of a has ended
-    await machine.settle("told", lambda: "container unknown cannot run" in machine.waiting("jobset.1"))
+    await machine.settle("reported", lambda: "container unknown cannot run" in machine.waiting("jobset.1"))
     client.deployments = [deployment(0)]
     client.pods.clear()
-    await machine.settle("told", lambda: machine.waiting("jobset") == "scaled to 0 replicas")
+    await machine.settle("reported", lambda: machine.waiting("jobset") == "scaled to 0 replicas")
     client.deployments = []
-    await machine.settle("told", lambda: machine.waiting("jobset") == NOT_INSTALLED)
+    await machine.settle("reported", lambda: machine.waiting("jobset") == NOT_INSTALLED)
     assert not machine.kubelet._forwarders[PROGRAM].listening
 
 

@@ -135,7 +135,7 @@ async def test_a_dead_process_is_started_again(spec: ProcessSpec, tmp_path: Path
     assert alive(supervisor.record)
 
 
-async def test_a_new_keeper_adopts_what_runs_and_stops_it_only_when_told(spec: ProcessSpec, tmp_path: Path) -> None:
+async def test_a_new_supervisor_adopts_what_runs_and_stops_it_on_request(spec: ProcessSpec, tmp_path: Path) -> None:
     _, record = start(spec)
     write_record(tmp_path, record)
     supervisor = ProcessSupervisor(tmp_path, "sleeper")
@@ -166,7 +166,7 @@ async def test_a_changed_command_replaces_the_process(spec: ProcessSpec, tmp_pat
     task.cancel()
 
 
-HEARS = """
+LISTENS = """
 import pathlib, signal, sys, time
 def heard(number, _):
     pathlib.Path(sys.argv[1]).write_text(signal.Signals(number).name)
@@ -179,21 +179,21 @@ time.sleep(600)
 """
 
 
-def hears(folder: Path, behavior: str, *, changed: str = "") -> ProcessSpec:
-    command = (sys.executable, "-c", HEARS, str(folder / "heard"), behavior)
-    return ProcessSpec("hears", "1", command, folder / "hears.log", environment={"CHANGED": changed})
+def listens(folder: Path, behavior: str, *, changed: str = "") -> ProcessSpec:
+    command = (sys.executable, "-c", LISTENS, str(folder / "heard"), behavior)
+    return ProcessSpec("listens", "1", command, folder / "listens.log", environment={"CHANGED": changed})
 
 
 async def test_a_process_is_asked_to_end_at_once_only_where_another_takes_its_place(tmp_path: Path) -> None:
-    supervisor = ProcessSupervisor(tmp_path, "hears", fast_stop_signal=signal.SIGINT)
-    supervisor.set_desired(hears(tmp_path, "ends"))
+    supervisor = ProcessSupervisor(tmp_path, "listens", fast_stop_signal=signal.SIGINT)
+    supervisor.set_desired(listens(tmp_path, "ends"))
     task = asyncio.create_task(supervisor.run())
-    await eventually("start", lambda: last_lines(tmp_path / "hears.log", 1) == "up")
+    await eventually("start", lambda: last_lines(tmp_path / "listens.log", 1) == "up")
     first = supervisor.record
-    supervisor.set_desired(hears(tmp_path, "ends", changed="1"))
+    supervisor.set_desired(listens(tmp_path, "ends", changed="1"))
     await eventually("replacement", lambda: supervisor.running and supervisor.record.pid != first.pid)
     assert (tmp_path / "heard").read_text() == "SIGINT"
-    await eventually("start", lambda: last_lines(tmp_path / "hears.log", 2) == "up\nup")
+    await eventually("start", lambda: last_lines(tmp_path / "listens.log", 2) == "up\nup")
     supervisor.set_stopped("not installed")
     await eventually("end", lambda: supervisor.inactive)
     assert (tmp_path / "heard").read_text() == "SIGTERM"
@@ -202,10 +202,10 @@ async def test_a_process_is_asked_to_end_at_once_only_where_another_takes_its_pl
 
 async def test_a_process_that_stops_says_so_until_its_grace_period_is_over(tmp_path: Path) -> None:
     notified: list[str] = []
-    supervisor = ProcessSupervisor(tmp_path, "hears", notify=lambda: notified.append(supervisor.record.waiting))
-    supervisor.set_desired(hears(tmp_path, "goes on"))
+    supervisor = ProcessSupervisor(tmp_path, "listens", notify=lambda: notified.append(supervisor.record.waiting))
+    supervisor.set_desired(listens(tmp_path, "goes on"))
     task = asyncio.create_task(supervisor.run())
-    await eventually("start", lambda: last_lines(tmp_path / "hears.log", 1) == "up")
+    await eventually("start", lambda: last_lines(tmp_path / "listens.log", 1) == "up")
     supervisor.grace = 0.5
     supervisor.set_stopped("scaled to 0 replicas")
     await eventually("the request", lambda: (tmp_path / "heard").exists())

@@ -13,7 +13,7 @@ NODES = st.integers(min_value=0, max_value=200_000)
 
 
 @pytest.mark.parametrize(("nodes", "room"), [(0, 0), (200, 0), (201, 500), (500, 500), (501, 1000), (5000, 5000)])
-def test_fleets_are_told_apart_in_steps(nodes: int, room: int) -> None:
+def test_fleets_are_classified_in_steps(nodes: int, room: int) -> None:
     assert size_class(nodes) == room
 
 

@@ -1,4 +1,4 @@
-"""The life of simulated nodes and pods, as told to KWOK."""
+"""The life of simulated nodes and pods, as configured in KWOK."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_too_small_a_disk_is_refused_before_compiling(
     assert 10e9 < required_space(8134, 12) < 16e9
 
 
-def test_a_machine_without_go_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_go_the_error_names_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(go_module.sys, "prefix", str(tmp_path))
     with pytest.raises(TrainyardError, match="requires Go") as raised:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.compatibility import servers
+from tests.compatibility.comparison import Comparison
 from tests.compatibility.corpus import Case
 from tests.compatibility.corpus.wild import wild
 from tests.compatibility.differences import DIFFERENCES
 from tests.compatibility.run import compared, prepare
-from tests.compatibility.verdict import Judgement
 
 VERDICTS = 0.995
 OBJECTS = 0.985
@@ -47,12 +47,12 @@ class Shares:
     objects: int
 
     @classmethod
-    def of(cls, judgements: Mapping[str, Judgement]) -> Shares:
-        """Return the shares of judged cases."""
-        compared = [entry for entry in judgements.values() if entry.rendered]
+    def of(cls, comparisons: Mapping[str, Comparison]) -> Shares:
+        """Return the shares of compared cases."""
+        compared = [entry for entry in comparisons.values() if entry.rendered]
         return cls(
-            len(judgements),
-            sum(not entry.verdicts for entry in judgements.values()),
+            len(comparisons),
+            sum(not entry.verdicts for entry in comparisons.values()),
             len(compared),
             sum(not entry.objects for entry in compared),
         )
@@ -68,8 +68,8 @@ class Shares:
         return f"{verdicts}; {objects}; outside documented differences"
 
 
-def measured(cases: list[Case]) -> dict[str, Judgement]:
-    """Submit cases to both sides and return their judgements."""
+def measured(cases: list[Case]) -> dict[str, Comparison]:
+    """Submit cases to both sides and return their comparisons."""
     with contextlib.ExitStack() as running:
         folder = running.enter_context(tempfile.TemporaryDirectory(prefix="compatibility-"))
         server = running.enter_context(servers.api_server(Path(folder)))
@@ -85,14 +85,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="number of cases")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {arguments.count} cases")
-    judgements = measured(list(wild(arguments.count, arguments.seed)))
-    for name, judgement in judgements.items():
-        for finding in judgement.findings:
+    comparisons = measured(list(wild(arguments.count, arguments.seed)))
+    for name, comparison in comparisons.items():
+        for finding in comparison.findings:
             print(f"{name}: {finding}")
-    used = Counter(name for judgement in judgements.values() for name in set(judgement.used))
+    used = Counter(name for comparison in comparisons.values() for name in set(comparison.used))
     for entry in DIFFERENCES:
         print(f"{used[entry.identifier]:6} {entry.identifier}")
-    shares = Shares.of(judgements)
+    shares = Shares.of(comparisons)
     print(shares)
     return 0 if shares.enough else 1
 

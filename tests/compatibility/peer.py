@@ -76,7 +76,7 @@ class Answer:
     Parameters
     ----------
     runtime, train_job
-        Verdicts; None where there was nothing to judge.
+        Verdicts; None where there was nothing to compare.
     updates, before
         Verdicts of the changes of the TrainJob, and the TrainJob before each.
     runtime_update

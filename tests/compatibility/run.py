@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tests.compatibility import ours, peer, servers
-from tests.compatibility.compare import OURS, all_admitted
+from tests.compatibility.compared_case import Scene
+from tests.compatibility.comparison import Comparison, compare
 from tests.compatibility.corpus import Case, twin
-from tests.compatibility.scene import Scene
-from tests.compatibility.verdict import Judgement, judge
+from tests.compatibility.object_differences import OURS, all_admitted
 from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import Client
 
@@ -25,29 +25,29 @@ async def prepare(server: servers.Server) -> None:
         await client.apply(NAMESPACES, home, field_manager="proof")
 
 
-async def compared(server: servers.Server, cases: Sequence[Case]) -> dict[str, Judgement]:
-    """Return the judgement of each case."""
+async def compared(server: servers.Server, cases: Sequence[Case]) -> dict[str, Comparison]:
+    """Return the comparison of each case."""
     twins = [other for case in cases if (other := twin(case))]
     async with server.client(concurrency=32) as client:
         answers = await peer.ask(client, [*cases, *twins])
         limit = asyncio.Semaphore(16)
 
-        async def one(case: Case) -> tuple[str, Judgement]:
+        async def one(case: Case) -> tuple[str, Comparison]:
             async with limit:
-                return case.name, await _judged(client, case, answers)
+                return case.name, await _compared(client, case, answers)
 
         return dict(await asyncio.gather(*(one(case) for case in cases)))
 
 
-async def _judged(client: Client, case: Case, answers: Mapping[str, peer.Answer]) -> Judgement:
+async def _compared(client: Client, case: Case, answers: Mapping[str, peer.Answer]) -> Comparison:
     theirs = answers[case.name]
     uid = theirs.stored["metadata"]["uid"] if theirs.stored else None
     mine = ours.answer(case, uid, theirs.before)
     admitted = await all_admitted(client, mine.objects)
-    judgement = judge(Scene.of(case, theirs, mine, answers.get(f"{case.name}-twin")), admitted)
-    if not judgement.verdicts and _is_comparable(case, theirs):
-        judgement.objects += await _after_changes(client, case, theirs)
-    return judgement
+    comparison = compare(Scene.of(case, theirs, mine, answers.get(f"{case.name}-twin")), admitted)
+    if not comparison.verdicts and _is_comparable(case, theirs):
+        comparison.objects += await _after_changes(client, case, theirs)
+    return comparison
 
 
 def _is_comparable(case: Case, theirs: peer.Answer) -> bool:
@@ -70,5 +70,5 @@ async def _after_changes(client: Client, case: Case, theirs: peer.Answer) -> lis
     changed = replace(case, train_job=train_job, updates=())
     mine = ours.answer(changed, train_job["metadata"]["uid"])
     after = peer.Answer(theirs.runtime, theirs.train_job, stored=theirs.changed, objects=theirs.objects_after)
-    judgement = judge(Scene.of(changed, after, mine, None), await all_admitted(client, mine.objects))
-    return [f"after the changes: {finding}" for finding in judgement.findings]
+    comparison = compare(Scene.of(changed, after, mine, None), await all_admitted(client, mine.objects))
+    return [f"after the changes: {finding}" for finding in comparison.findings]

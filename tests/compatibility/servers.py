@@ -78,7 +78,7 @@ def api_server(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def trainer(server: Server) -> Iterator[None]:
-    """Run the upstream controller with its webhooks; nobody may create its objects before it is entered."""
+    """Run the upstream controller with its webhooks; no test may create its objects before it is entered."""
     port, health = _free_ports(server, "trainer", 2)
     configuration = {
         "apiVersion": "config.trainer.kubeflow.org/v1alpha1",

@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 from tests.compatibility import ours, peer
-from tests.compatibility.compare import canonical, differences
+from tests.compatibility.compared_case import Scene
+from tests.compatibility.comparison import Comparison, compare
 from tests.compatibility.corpus import Case, corpus
 from tests.compatibility.corpus.wild import wild
 from tests.compatibility.measure import Shares
-from tests.compatibility.scene import Scene
-from tests.compatibility.verdict import Judgement, judge
+from tests.compatibility.object_differences import canonical, differences
 from trainyard.checks.finding import Finding
 
 CASE = next(case for case in corpus() if case.name == "framework-plain-two")
@@ -34,27 +34,27 @@ def agreed(case: Case = CASE) -> tuple[Scene, dict[str, Any]]:
 
 def test_equal_answers_need_no_difference() -> None:
     scene, admitted = agreed()
-    found = judge(scene, admitted)
+    found = compare(scene, admitted)
     assert (found.used, found.findings) == ([], [])
 
 
-def test_another_value_is_a_problem() -> None:
+def test_another_value_is_a_finding() -> None:
     scene, admitted = agreed()
     admitted["JobSet/job"]["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = 9
-    findings = judge(scene, admitted).findings
+    findings = compare(scene, admitted).findings
     assert findings == ["JobSet/job.spec.replicatedJobs[0].template.spec.parallelism: upstream 2, ours 9"]
 
 
-def test_another_object_is_a_problem() -> None:
+def test_another_object_is_a_finding() -> None:
     scene, admitted = agreed()
     admitted["Secret/job"] = {"kind": "Secret", "metadata": {"name": "job"}}
-    assert judge(scene, admitted).findings
+    assert compare(scene, admitted).findings
 
 
-def test_an_unexplained_denial_is_a_problem() -> None:
+def test_an_unexplained_denial_is_a_finding() -> None:
     scene, admitted = agreed()
     scene.theirs.stored, scene.theirs.train_job = None, peer.Verdict(403, "spec.trainer: Invalid value: 1: no")
-    assert "upstream denied, ours made" in judge(scene, admitted).findings[0]
+    assert "upstream denied, ours made" in compare(scene, admitted).findings[0]
 
 
 def test_paths_of_upstreams_messages_are_read() -> None:
@@ -82,10 +82,10 @@ def test_differences_name_the_place_and_both_sides() -> None:
 def test_a_warning_of_upstream_must_be_one_of_ours() -> None:
     scene, admitted = agreed()
     scene.theirs.train_job = peer.Verdict(201, warnings=("beware of this",))
-    (finding,) = judge(scene, admitted).verdicts
+    (finding,) = compare(scene, admitted).verdicts
     assert "upstream warns 'beware of this'" in finding
     scene.mine.warnings = (Finding.warning("spec", "beware of this"),)
-    assert judge(scene, admitted).findings == []
+    assert compare(scene, admitted).findings == []
 
 
 def test_every_error_of_ours_needs_a_row() -> None:
@@ -93,24 +93,24 @@ def test_every_error_of_ours_needs_a_row() -> None:
     known = Finding("spec.trainer.numNodes", "Input should be greater than or equal to 1, but is 0")
     scene.case.train_job["spec"]["trainer"] = {"numNodes": 0}
     scene.mine.errors = (known,)
-    assert judge(scene, admitted).used == ["lower-bounds"]
+    assert compare(scene, admitted).used == ["lower-bounds"]
     scene.mine.errors = (known, Finding("spec", "something else"))
-    assert judge(scene, admitted).verdicts
+    assert compare(scene, admitted).verdicts
     scene.case.train_job["spec"]["trainer"] = {"numNodes": 2}
     scene.mine.errors = (known,)
-    assert judge(scene, admitted).verdicts, "the row recomputes what it promises"
+    assert compare(scene, admitted).verdicts, "the row recomputes what it promises"
 
 
 def test_shares_count_verdicts_and_objects() -> None:
-    judgements = {
-        "a": Judgement(rendered=True),
-        "b": Judgement(rendered=True, objects=["x"]),
-        "c": Judgement(verdicts=["y"]),
+    comparisons = {
+        "a": Comparison(rendered=True),
+        "b": Comparison(rendered=True, objects=["x"]),
+        "c": Comparison(verdicts=["y"]),
     }
-    shares = Shares.of(judgements)
+    shares = Shares.of(comparisons)
     assert (shares.cases, shares.verdicts, shares.rendered, shares.objects, shares.enough) == (3, 2, 2, 1, False)
     assert "66.67%" in str(shares)
-    assert Shares.of({"a": Judgement(rendered=True)}).enough
+    assert Shares.of({"a": Comparison(rendered=True)}).enough
 
 
 def test_cases_of_a_seed_are_the_same_on_every_run() -> None:

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 
 from tests.compatibility.corpus import corpus, twin
+from tests.compatibility.difference_table import BEGIN, END, PAGE, updated
 from tests.compatibility.differences import DIFFERENCES
-from tests.compatibility.reference import BEGIN, END, PAGE, updated
 
 FRAMEWORKS = {"torch", "mpi", "jax", "xgboost", "flux"}
 
@@ -55,4 +55,4 @@ def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text()
     assert BEGIN in page
     assert END in page
-    assert page == updated(page), "write it again: python -m tests.compatibility.reference"
+    assert page == updated(page), "write it again: python -m tests.compatibility.difference_table"

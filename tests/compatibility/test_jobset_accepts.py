@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compatibility import ours, servers
-from tests.compatibility.compare import OURS, admitted
 from tests.compatibility.corpus import Body, Case, corpus
+from tests.compatibility.object_differences import OURS, admitted
 from tests.support import awaited
 from trainyard.controller.resources import NAMESPACES
 from trainyard.kube import ApiError, Client

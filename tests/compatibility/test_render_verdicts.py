@@ -19,9 +19,9 @@ import pytest
 
 from tests.api.schemas import definitions
 from tests.compatibility import servers
-from tests.compatibility.compare import OURS, admitted
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.mutations import Mutation, mutations
+from tests.compatibility.object_differences import OURS, admitted
 from trainyard.api import ClusterTrainingRuntime, Runtime, TrainingRuntime, TrainJob, parse
 from trainyard.api.verdicts import decoded
 from trainyard.controller.resources import CLUSTER_TRAINING_RUNTIMES, NAMESPACES, TRAIN_JOBS, TRAINING_RUNTIMES

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import pytest
 
 from tests.compatibility import servers
+from tests.compatibility.comparison import Comparison
 from tests.compatibility.corpus import corpus
 from tests.compatibility.differences import DIFFERENCES
 from tests.compatibility.run import compared, prepare
-from tests.compatibility.verdict import Judgement
 
 pytestmark = pytest.mark.cluster
 
@@ -26,17 +26,17 @@ GROUPS = sorted({case.name.partition("-")[0] if "-" in case.name else "generated
 
 @dataclass
 class Proof:
-    """The judgement of every case."""
+    """The comparison of every case."""
 
-    judgements: dict[str, Judgement]
+    comparisons: dict[str, Comparison]
 
     def findings(self, group: str) -> list[str]:
         """Return what nothing explains in a group of cases."""
         return [
             f"{name}: {finding}"
-            for name, judgement in self.judgements.items()
+            for name, comparison in self.comparisons.items()
             if (name.partition("-")[0] if "-" in name else "generated") == group
-            for finding in judgement.findings
+            for finding in comparison.findings
         ]
 
 
@@ -55,11 +55,11 @@ def test_nothing_differs_but_what_is_on_the_list(proof: Proof, group: str) -> No
 
 
 def test_every_difference_on_the_list_is_there(proof: Proof) -> None:
-    used = Counter(name for judgement in proof.judgements.values() for name in set(judgement.used))
+    used = Counter(name for comparison in proof.comparisons.values() for name in set(comparison.used))
     assert not {entry.identifier for entry in DIFFERENCES} - used.keys()
 
 
 def test_a_rendering_without_any_difference_is_there(proof: Proof) -> None:
     """The list must not explain everything: some cases are equal but for the snapshot's metadata."""
-    plain = [name for name, found in proof.judgements.items() if set(found.used) <= {"snapshot-metadata"}]
+    plain = [name for name, found in proof.comparisons.items() if set(found.used) <= {"snapshot-metadata"}]
     assert len(plain) >= 100

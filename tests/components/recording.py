@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.proto.source_pb2 import StackTrace
 
 from components.common.objects import KubernetesObject
+from components.stack import open_stack
+from trainyard.api.crds import build
 from trainyard.cluster import ClusterAccess
 from trainyard.live.queues import LiveQueues
 
@@ -132,6 +135,12 @@ class _WithoutSchemas(KubernetesObject):
         super().__init__(name, manifest, opts)
 
 
+@cache
+def _definitions(jobset_definition: str) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of the trainer, of which only the schemas take time."""
+    return build(json.loads(jobset_definition))
+
+
 class _Callbacks:
     """Takes hooks and never calls them."""
 
@@ -164,6 +173,16 @@ def stack_config(stack: str = "local", **changes: Any) -> dict[str, Any]:
     return {**values, **changes}
 
 
+def _whole_program() -> None:
+    runpy.run_path(str(ROOT / "stacks" / "__main__.py"), run_name="__main__")
+
+
+def start() -> None:
+    """Run the part of the program that validates the stack, before anything is declared."""
+    with open_stack():
+        pass
+
+
 def record(
     config: Mapping[str, Any],
     monkeypatch: Any,
@@ -172,6 +191,7 @@ def record(
     live: Any = None,
     preview: bool = False,
     stack: str = "local",
+    program: Callable[[], object] = _whole_program,
 ) -> Recording:
     """Run stacks/__main__.py and return what it registered.
 
@@ -183,26 +203,26 @@ def record(
         How the cluster is reached; embedded when absent.
     live
         The objects that exist already; None when the cluster is not looked at.
+    program
+        What is run instead.
     """
     import components.common.objects
     import components.stack
+    import components.trainer
 
     recording = Recording()
     monkeypatch.setattr(components.common.objects, "KubernetesObject", _WithoutSchemas)
+    monkeypatch.setattr(components.trainer, "build", lambda definition: _definitions(json.dumps(definition)))
     monkeypatch.setattr(components.stack, "provider", lambda *_: FakeProvider(access or embedded_access()))
     monkeypatch.setattr(components.stack, "list_live_objects", lambda *_: live)
     set_mocks(_Echo(), project="trainyard", stack=stack, preview=preview, monitor=_Monitor(recording))
     monkeypatch.setattr(pulumi.runtime.settings.SETTINGS, "callbacks", _Callbacks())
     monkeypatch.setattr(components.stack, "live_queues", lambda *_: LiveQueues())
-    # Where each resource was made is read by nobody here, and below pytest the stacks are deep.
+    # The place where each resource was made is not read here, and below pytest the stacks are deep.
     monkeypatch.setattr("pulumi.runtime.resource._get_stack_trace", StackTrace)
     pulumi.runtime.set_all_config(
         {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     )
 
-    @pulumi.runtime.test
-    def program() -> None:
-        runpy.run_path(str(ROOT / "stacks" / "__main__.py"), run_name="__main__")
-
-    program()
+    pulumi.runtime.test(program)()
     return recording

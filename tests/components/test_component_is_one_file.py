@@ -10,6 +10,8 @@ import pytest
 
 from tests.extended_tree import extended, run
 
+pytestmark = pytest.mark.slow
+
 EXTENSION = Path(__file__).with_name("extension")
 
 

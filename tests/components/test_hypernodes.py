@@ -10,7 +10,7 @@ import pytest
 
 from components.hooks.hypernodes import HyperNodeMigration
 from tests.kube.fake_api import FakeApi, serving
-from tests.topology.trees import fabric
+from tests.topology.fabrics import fabric
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import HYPER_NODES
 from trainyard.errors import TrainyardError

@@ -11,7 +11,7 @@ import yaml
 from components.common.objects import ADOPTED_ANNOTATION
 from components.common.ownership import STACK_LABEL, LiveObjects
 from components.kueue import custom_resource_definitions
-from tests.components.recording import PORTS, Recording, record, service_access, stack_config
+from tests.components.recording import PORTS, Recording, record, service_access, stack_config, start
 from tests.components.test_stack import node_names
 from tests.settings.test_kueue import SECTION, kueue_config
 from trainyard.cluster import ClusterAccess
@@ -192,9 +192,9 @@ def test_it_is_not_removed_while_it_holds_jobs(monkeypatch: pytest.MonkeyPatch) 
     ours = {definition: {"labels": {STACK_LABEL: "local"}}}
     nodes = {("v1", "Node", "", name): {} for name in node_names()}
 
-    def run(live: dict[Any, Any], **changes: Any) -> Recording:
-        config = stack_config(**changes)
-        return record(config, monkeypatch, access=service_access(), live=LiveObjects({**nodes, **live}))
+    def run(live: dict[Any, Any], **changes: Any) -> None:
+        found = LiveObjects({**nodes, **live})
+        record(stack_config(**changes), monkeypatch, access=service_access(), live=found, program=start)
 
     run({**ours, finished: {}})
     run({definition: {}, **workloads}, kueue={"install": "existing"})

@@ -197,7 +197,7 @@ def test_replicas_bring_leader_election_and_a_disruption_budget(local: Recording
         assert spec["strategy"]["type"] == strategy
 
 
-def test_the_controller_is_told_every_certificate_it_makes(local: Recording) -> None:
+def test_the_configuration_of_the_controller_names_every_certificate(local: Recording) -> None:
     file = local.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
     for secret in ("volcano-admission-secret", "jobset-webhook-server-cert"):
         assert re.search(rf"secret: {secret}$", file, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The engine is asked for URNs only, is not told what it throws away, and makes nothing of a refused stack."""
+"""The engine is asked for URNs only, does not get what it discards, and makes nothing of a refused stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pulumi.runtime.proto import engine_pb2, resource_pb2
 from components.common.pulumi_internals import Engine
 
 
-class Sides:
+class Channels:
     """What lies beyond the program: notes what reaches it."""
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class Sides:
 
 
 @pytest.fixture
-def sides(monkeypatch: pytest.MonkeyPatch) -> Sides:
-    found = Sides()
+def channels(monkeypatch: pytest.MonkeyPatch) -> Channels:
+    found = Channels()
     settings = SimpleNamespace(monitor=found.monitor, engine=found.engine)
     monkeypatch.setattr(pulumi.runtime.settings, "SETTINGS", settings)
     return found
@@ -44,30 +44,30 @@ def request(kind: str, *, custom: bool = True) -> Any:
     return resource_pb2.RegisterResourceRequest(type=kind, name=kind, custom=custom, object=spec)
 
 
-def test_an_object_has_no_outputs_but_keeps_its_name_and_id(sides: Sides) -> None:
+def test_an_object_has_no_outputs_but_keeps_its_name_and_id(channels: Channels) -> None:
     Engine()
-    answer = sides.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
+    answer = channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
     assert (answer.urn, answer.id) == ("urn", "id")
     assert dict(answer.object) == {"kind": None, "data": None}
 
 
-def test_components_and_the_provider_are_answered_as_ever(sides: Sides) -> None:
+def test_components_and_the_provider_are_answered_unchanged(channels: Channels) -> None:
     Engine()
     for kind, custom in (("trainyard:volcano:Volcano", False), ("pulumi:providers:kubernetes", True)):
-        assert "status" in sides.monitor.RegisterResource(request(kind, custom=custom)).object
+        assert "status" in channels.monitor.RegisterResource(request(kind, custom=custom)).object
 
 
-def test_debug_messages_are_dropped_and_others_are_sent(sides: Sides) -> None:
+def test_debug_messages_are_dropped_and_others_are_sent(channels: Channels) -> None:
     Engine()
     for severity in (engine_pb2.DEBUG, engine_pb2.WARNING):
-        sides.engine.Log(engine_pb2.LogRequest(severity=severity, message="text"))
-    assert [each.severity for each in sides.said] == [engine_pb2.WARNING]
+        channels.engine.Log(engine_pb2.LogRequest(severity=severity, message="text"))
+    assert [each.severity for each in channels.said] == [engine_pb2.WARNING]
 
 
-def test_nothing_of_a_refused_stack_is_registered(sides: Sides) -> None:
+def test_nothing_of_a_refused_stack_is_registered(channels: Channels) -> None:
     engine = Engine()
-    sides.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
+    channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
     engine.fail_registrations(pulumi.RunError("belongs to somebody else"))
     with pytest.raises(pulumi.RunError, match="somebody else"):
-        sides.monitor.RegisterResource(request("kubernetes:core/v1:Secret"))
-    assert sides.registered == ["kubernetes:core/v1:ConfigMap"]
+        channels.monitor.RegisterResource(request("kubernetes:core/v1:Secret"))
+    assert channels.registered == ["kubernetes:core/v1:ConfigMap"]

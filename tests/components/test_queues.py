@@ -1,4 +1,4 @@
-"""The queues that Volcano makes are patched: no stack label, no deletion, nobody's object taken over."""
+"""The queues that Volcano makes are patched: no stack label, no deletion, no foreign object taken over."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_closed_default_is_closed_by_the_controller(patched: Recording) -> Non
     assert patched.one("Platform/platform").inputs["spec"]["closedQueues"] == ["default"]
 
 
-def test_queues_are_proved_for_the_scheduler_of_the_stack() -> None:
+def test_queues_are_checked_for_the_scheduler_of_the_stack() -> None:
     guaranteed = {"a": {"deserved": gpus(16), "guarantee": gpus(16)}, "root": {"capability": gpus(8)}}
     with pytest.raises(TrainyardError) as raised:
         validate_stack(stack(guaranteed))

@@ -79,7 +79,7 @@ def test_a_component_that_exists_is_not_declared(component: str, monkeypatch: py
     assert f"namespace: {component}-system" not in file
 
 
-def test_nobody_would_make_certificates_for_a_foreign_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_trainer_without_certificates_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pulumi.RunError, match="certificate is issued by this program's trainer controller"):
         record(stack_config(trainer={"install": "existing"}), monkeypatch)
 

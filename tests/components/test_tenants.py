@@ -1,4 +1,4 @@
-"""Tenants: limits, roles, and what nobody gets."""
+"""Tenants: limits, roles, and permissions that no role has."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_policies_come_after_what_they_read_of_the_platform(local: Recording) ->
         assert "NamespacePatch/kube-system" in local.before(policy)
 
 
-def test_the_raw_role_exists_only_where_somebody_has_it(local: Recording, with_groups: Recording) -> None:
+def test_the_raw_role_exists_only_where_a_group_has_it(local: Recording, with_groups: Recording) -> None:
     assert "Role/vision/raw" not in {each.name for each in local.of("Role")}
     assert with_groups.one("RoleBinding/vision/raw").inputs["subjects"][0]["name"] == "vision-admins"
     assert "Role/language/raw" not in {each.name for each in with_groups.of("Role")}
 
 
-def test_whoever_has_a_role_may_read_the_catalog(with_groups: Recording) -> None:
+def test_every_group_with_a_role_may_read_the_catalog(with_groups: Recording) -> None:
     subjects = with_groups.one("ClusterRoleBinding/trainyard-catalogue").inputs["subjects"]
     assert [subject["name"] for subject in subjects] == ["vision-admins", "vision-users"]
 

@@ -12,6 +12,7 @@ from tests.components.recording import Recording, record, stack_config
 
 NAME = "kubeflow-trainer-controller-manager"
 DEPLOYMENT = f"Deployment/kubeflow-system/{NAME}"
+SCHEDULER = "scheduler-plugins-scheduler"
 ACCOUNT = {"kind": "ServiceAccount", "name": NAME, "namespace": "kubeflow-system"}
 
 
@@ -30,11 +31,16 @@ def test_two_replicas_are_the_default_and_prefer_different_nodes(local: Recordin
     assert "topologySpreadConstraints" not in single
 
 
-def test_a_replica_is_killed_only_after_the_time_that_it_stops_in(
-    local: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    longer = record(stack_config(trainer={"shutdownDelaySeconds": 20}), monkeypatch)
-    for recording, delay in ((local, 8), (longer, 20)):
+@pytest.fixture(scope="module")
+def changed(monkeypatch_module: pytest.MonkeyPatch) -> Recording:
+    """The local stack with a longer delay, and a scheduler of coscheduling gangs."""
+    return record(
+        stack_config(trainer={"shutdownDelaySeconds": 20, "coschedulingScheduler": SCHEDULER}), monkeypatch_module
+    )
+
+
+def test_a_replica_is_killed_only_after_the_time_that_it_stops_in(local: Recording, changed: Recording) -> None:
+    for recording, delay in ((local, 8), (changed, 20)):
         file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
         assert yaml.safe_load(file).get("shutdownDelaySeconds", 8) == delay
         _, policy_server = pod(recording)["containers"]
@@ -43,11 +49,9 @@ def test_a_replica_is_killed_only_after_the_time_that_it_stops_in(
 
 
 def test_the_scheduler_of_coscheduling_gangs_is_unset_unless_the_stack_names_it(
-    local: Recording, monkeypatch: pytest.MonkeyPatch
+    local: Recording, changed: Recording
 ) -> None:
-    name = "scheduler-plugins-scheduler"
-    named = record(stack_config(trainer={"coschedulingScheduler": name}), monkeypatch)
-    for recording, expected in ((local, None), (named, name)):
+    for recording, expected in ((local, None), (changed, SCHEDULER)):
         file = recording.one("ConfigMap/kubeflow-system/trainyard-controller-config").inputs["data"]["config.yaml"]
         assert yaml.safe_load(file).get("coschedulingScheduler") == expected
 

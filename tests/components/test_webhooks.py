@@ -1,4 +1,4 @@
-"""Objects that webhooks judge are made once the API server reaches the webhooks."""
+"""Objects that webhooks review are made once the API server reaches the webhooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNTRUSTED = (
 
 
 async def asked(*answers: web.Response) -> list[tuple[str, str]]:
-    """Prepare against an API server that gives these answers, the last one for ever; return the requests."""
+    """Prepare against an API server that gives these answers, the last one from then on; return the requests."""
     left = list(answers)
 
     def fault(api: FakeApi, request: web.Request) -> web.Response:
@@ -49,6 +49,6 @@ async def test_what_a_webhook_refuses_is_left_to_the_object_itself() -> None:
     assert len(await asked(untrusted(), error(403, "Forbidden", "denied the request"))) == 2
 
 
-async def test_a_webhook_that_never_answers_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_webhook_that_never_answers_is_not_awaited_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "LAG_SECONDS", 0.3)
     assert 2 <= len(await asked(untrusted())) <= 4

@@ -108,9 +108,9 @@ class Controller:
         return self._current() and not (len(queue) or queue.processing or soon)
 
     def _current(self) -> bool:
-        return all(self._told(informer) for informer in self.cache.informers)
+        return all(self._delivered(informer) for informer in self.cache.informers)
 
-    def _told(self, informer: Informer) -> bool:
+    def _delivered(self, informer: Informer) -> bool:
         path = informer.resource.path()
         return informer.store.observed >= self.api.last.get(path, 0)
 

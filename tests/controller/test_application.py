@@ -242,7 +242,7 @@ def test_flags_win_over_the_file() -> None:
     assert Configuration().elects
 
 
-def test_who_can_grant_the_keys_of_jobs_is_told_the_command() -> None:
+def test_users_who_can_grant_the_keys_of_jobs_get_the_command() -> None:
     for user, subject in (
         ("system:serviceaccount:kubeflow-system:a", "serviceaccount=kubeflow-system:a"),
         ("me", "user=me"),

@@ -21,6 +21,7 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller import reconcile
 
 KEY = ("team", "job")
 
@@ -49,13 +50,14 @@ def messages(api: FakeApi) -> list[str]:
 )
 @pytest.mark.parametrize("plural", ["configmaps", "podgroups", "jobsets"])
 async def test_a_rejection_of_any_object_is_reported_counted_and_retried(
-    api: FakeApi, plural: str, status: int, reason: str, message: str
+    api: FakeApi, plural: str, status: int, reason: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reconcile, "_RETRY_SECONDS", (0.05, 60.0))
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job(suspend=True))
     api.fault = refusing(plural, "POST", lambda: error(status, reason, message))
     async with controller(api) as process:
-        await eventually(lambda: any(message in told for told in messages(api)))
+        await eventually(lambda: any(message in each for each in messages(api)))
         await eventually(process.manager.blocked)
         [(count, _)] = process.manager.blocked().values()
         assert count == 1
@@ -150,7 +152,7 @@ async def test_reports_of_progress_are_no_work(api: FakeApi) -> None:
         assert [line for line in after if line.startswith("workqueue_adds_total")] == counted
 
 
-async def test_a_job_set_that_cannot_be_stopped_is_told_and_stopped_once_it_can(api: FakeApi) -> None:
+async def test_a_job_set_that_cannot_be_stopped_is_reported_and_stopped_once_it_can(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:

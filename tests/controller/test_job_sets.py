@@ -44,7 +44,7 @@ def stored(rendered: Body, *, digest: bool = True) -> Body:
         ({"containers": [{"name": "node", "image": "i:1"}, {"name": "more"}]}, False),
     ],
 )
-def test_what_jobset_freezes_is_told_from_what_may_change(change: Body, same: bool, digest: bool) -> None:
+def test_immutable_fields_are_distinguished_from_mutable_ones(change: Body, same: bool, digest: bool) -> None:
     assert same_immutable_fields(job_set(**change), stored(job_set(), digest=digest)) is same
 
 

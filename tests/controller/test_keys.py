@@ -166,7 +166,7 @@ async def test_a_foreign_object_is_left_unchanged_and_named(
     assert api.find("jobsets", "job", "team") is not None
 
 
-async def test_a_namespace_that_does_not_grant_its_secrets_is_told_how_to(api: FakeApi) -> None:
+async def test_a_namespace_that_does_not_grant_its_secrets_gets_the_command(api: FakeApi) -> None:
     message = (
         'secrets is forbidden: User "system:serviceaccount:kubeflow-system:trainer" cannot create resource "secrets" '
         'in API group "" in the namespace "team"'

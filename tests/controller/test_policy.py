@@ -71,8 +71,8 @@ class Decisions:
         return [each for each in self.asked if each["request"]["object"]["kind"] == kind]
 
 
-def gate(decisions: Decisions, *told: str) -> Gate:
-    return Gate(decisions, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system", reported=told)
+def gate(decisions: Decisions, *reported: str) -> Gate:
+    return Gate(decisions, PolicySettings(), ("kubeflow-system",), namespace="kubeflow-system", reported=reported)
 
 
 def messages(api: FakeApi) -> list[tuple[str, str]]:
@@ -132,7 +132,7 @@ async def test_rules_get_the_platform_the_tenant_the_namespace_the_runtime_and_t
     assert asked["request"]["user"] == {"name": "ann", "groups": ["g"], "administrator": False}
 
 
-async def test_warnings_are_told_once_and_short_and_audits_are_annotated(api: FakeApi) -> None:
+async def test_warnings_are_reported_once_and_short_and_audits_are_annotated(api: FakeApi) -> None:
     api.put(CLUSTER_RUNTIMES, runtime())
     long = {**finding("IMG-001", "warn"), "message": "x" * 400}
     decisions = Decisions(

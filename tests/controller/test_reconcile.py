@@ -339,7 +339,7 @@ async def test_a_foreign_snapshot_is_rejected(api: FakeApi) -> None:
     assert "owned by another object" in messages(api)[0]
 
 
-async def test_a_missing_runtime_is_told_and_waited_for(api: FakeApi) -> None:
+async def test_a_missing_runtime_is_reported_and_waited_for(api: FakeApi) -> None:
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
@@ -389,7 +389,7 @@ async def test_a_job_deleted_and_created_again_gets_new_objects(api: FakeApi) ->
         api.remove(TRAIN_JOBS, "team", "job")
         second = api.put(TRAIN_JOBS, train_job())
         await process.settle()
-        assert not api.of("events"), "objects that go by themselves are nobody's concern"
+        assert not api.of("events"), "objects that go by themselves need no event"
         for path, name in ((JOB_SETS, "job"), (CONFIG_MAPS, "job-runtime-snapshot")):
             api.remove(path, "team", name)
         await eventually(lambda: api.find("jobsets", "job", "team"), within=1.0)

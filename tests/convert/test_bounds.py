@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.convert.corpus import bodies_of
+from tests.convert.conversions import bodies_of
 from tests.convert.test_properties import conversion_of
 from trainyard.errors import TrainyardError
 from trainyard.render.hosts import MOST_PODS

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.jobs import claim
-from tests.convert.corpus import FOLDER, converted
+from tests.convert.conversions import FOLDER, converted
 from tests.support import LiveCluster, awaited, environment, require, trainyard
 from trainyard.api import Body
 

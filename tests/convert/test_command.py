@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from tests.convert.corpus import FOLDER, text_of
+from tests.convert.conversions import FOLDER, text_of
 from trainyard.cli.app import build
 from trainyard.errors import TrainyardError
 
@@ -95,7 +95,7 @@ def test_a_runtime_can_be_named() -> None:
     assert "lost: replicatedJobs[worker] cannot be set in a TrainJob on the runtime torch-distributed" in report
 
 
-def test_a_runtime_of_another_framework_is_told() -> None:
+def test_a_runtime_of_another_framework_is_reported() -> None:
     report = run("--runtime", "torch-distributed", INPUTS / "jax-simple.yaml")[2]
     assert "lost: the runtime torch-distributed is for torch, the job for jax" in report
 

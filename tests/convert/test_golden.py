@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.convert.corpus import FOLDER, NAMES, catalog, converted
+from tests.convert.conversions import FOLDER, NAMES, catalog, converted
 from tests.golden import assert_golden
 from trainyard.api import Body
 from trainyard.convert import KINDS, Conversion

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.convert.corpus import NAMES, bodies_of, catalog
-from tests.convert.jobs import KEEPING_COMMANDS, KINDS
+from tests.convert.conversions import NAMES, bodies_of, catalog
+from tests.convert.generated_jobs import KEEPING_COMMANDS, KINDS
 from trainyard.api import Body
 from trainyard.api.go_types import stored_form
 from trainyard.convert import Conversion, Fidelity, convert_documents
@@ -79,6 +79,7 @@ def test_no_field_of_an_input_disappears(name: str) -> None:
             assert set(unaccounted(body, conversion_of(body))) <= IDENTITY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -101,6 +102,7 @@ def test_a_job_in_a_queue_of_kueue_runs_the_pods_that_kueue_counts(name: str) ->
     assert not answer.errors, answer.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KEEPING_COMMANDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data(), runtime=st.sampled_from(("auto", "always")))
@@ -116,6 +118,7 @@ def test_the_pods_are_those_of_the_old_job(kind: str, data: st.DataObject, runti
     assert new_pods(answer) == old_pods(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())

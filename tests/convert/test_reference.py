@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from tests.convert.reference import table
+from tests.convert.field_table import table
 from trainyard.convert import KINDS
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "convert.md"

@@ -98,6 +98,6 @@ def test_a_refresh_tells_at_its_end_what_it_found() -> None:
     assert log.describe() == "2 done"
 
 
-def test_what_the_cli_printed_is_told_where_no_event_says_more() -> None:
+def test_errors_that_the_cli_printed_are_reported_without_an_event() -> None:
     output = "Previewing update (local):\nerror: could not start policy pack\nerror: could not start policy pack\n"
     assert [finding.message for finding in _printed_errors(output)] == ["could not start policy pack"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.docs.judged import of_train_job
+from tests.docs.block_faults import of_train_job
 
 __all__ = ["facts_of"]
 

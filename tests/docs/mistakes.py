@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from tests.docs.judged import of_train_job
+from tests.docs.block_faults import of_train_job
 
 __all__ = ["MISTAKES", "answers"]
 

@@ -41,10 +41,10 @@ def test_every_gang_scheduler_has_a_column_and_every_cell_a_job() -> None:
     assert {cell.job for cell in CELLS if cell.named} <= written
 
 
-def test_every_runtime_of_the_catalog_is_run_or_told_of_in_a_guide() -> None:
-    told = "".join(page.read_text() for page in PAGES)
+def test_every_runtime_of_the_catalog_is_run_or_described_in_a_guide() -> None:
+    guides = "".join(page.read_text() for page in PAGES)
     names = [runtime.name for runtime in load_catalog(data_folder("runtimes")).runtimes]
-    assert [name for name in names if f"{name}`" not in told and f"name: {name}\n" not in told] == []
+    assert [name for name in names if f"{name}`" not in guides and f"name: {name}\n" not in guides] == []
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

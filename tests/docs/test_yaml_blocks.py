@@ -1,4 +1,4 @@
-"""What the documentation shows is what the platform takes: every YAML block is parsed, and judged by its kind."""
+"""What the documentation shows is what the platform takes: every YAML block is parsed, and validated by its kind."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from tests.cluster.framework_cells import CELLS
 from tests.cluster.framework_jobs import COMPLETING, ELSEWHERE
+from tests.docs.block_faults import faults_of
 from tests.docs.blocks import Block, blocks, guide_runs, pages
-from tests.docs.judged import faults_of
 from trainyard.errors import TrainyardError
 
 BLOCKS = [block for page in pages() for block in blocks(page)]

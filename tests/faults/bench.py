@@ -307,7 +307,7 @@ async def _definitions(server: Server) -> None:
 
 
 def kubeconfig(path: Path, server: str, token_file: Path) -> Path:
-    """Write a kubeconfig that speaks as whoever the token in a file belongs to."""
+    """Write a kubeconfig with the token in a file."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

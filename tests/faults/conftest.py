@@ -68,28 +68,28 @@ def launching(control_plane: Bench, folder: Path) -> Iterator[Launch]:
 
 
 @pytest.fixture
-def launch(control_plane: Bench, tmp_path: Path, standing: Replica) -> Iterator[Launch]:
+def launch(control_plane: Bench, tmp_path: Path, unstarted: Replica) -> Iterator[Launch]:
     """Start controllers of one test; no other one acts meanwhile."""
-    standing.controller.kill()
+    unstarted.controller.kill()
     with launching(control_plane, tmp_path) as start:
         yield start
 
 
 @pytest.fixture(scope="module")
-def standing(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+def unstarted(control_plane: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
     """The controller that tests share, not started yet."""
     with launching(control_plane, tmp_path_factory.mktemp("shared")) as start:
         yield start("shared", start=False)
 
 
 @pytest.fixture
-def shared(standing: Replica, control_plane: Bench) -> Replica:
+def shared(unstarted: Replica, control_plane: Bench) -> Replica:
     """One controller for the tests of a module, where the fault is in the objects."""
-    if not standing.controller.alive:
+    if not unstarted.controller.alive:
         # A test may have made the ServiceAccount again, which ends every token of before.
-        standing.token_file.write_text(control_plane.token())
-        standing.controller.start()
-    return standing
+        unstarted.token_file.write_text(control_plane.token())
+        unstarted.controller.start()
+    return unstarted
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What happened to the objects of one namespace, as a watch told it, and the invariants that every history keeps.
+"""What happened to the objects of one namespace, as a watch delivered it, and the invariants that every history keeps.
 
 resourceVersions come from one etcd, so versions of different kinds can be compared.
 """
@@ -84,9 +84,9 @@ class History:
 
             def seen(resource: Resource = resource, stored: set[tuple[str, str]] = stored) -> bool:
                 events = list(self.events[resource.kind])
-                told = {(event.uid, event.body["metadata"]["resourceVersion"]) for event in events}
+                seen = {(event.uid, event.body["metadata"]["resourceVersion"]) for event in events}
                 ended = {event.uid for event in events if event.kind == "DELETED"}
-                return stored <= told and {event.uid for event in events} - ended == {uid for uid, _ in stored}
+                return stored <= seen and {event.uid for event in events} - ended == {uid for uid, _ in stored}
 
             awaited(f"the record of {resource}", seen, timeout=30)
 

@@ -1,6 +1,6 @@
 """A reverse proxy between one controller process and the API server, which can do what networks and servers do.
 
-It speaks plain HTTP on 127.0.0.1, which the controller accepts for loopback addresses, records every request, and
+It serves plain HTTP on 127.0.0.1, which the controller accepts for loopback addresses, records every request, and
 applies the first fault that matches: answer instead of the server, delay, hold back, lose the answer of an executed
 write, or call back once a write was executed. Whole connections can go silent without being closed.
 """
@@ -152,7 +152,7 @@ class Proxy:
             self._faults = [each for each in self._faults if each is not fault]
 
     def answering(self, match: Match, status: int, reason: str, message: str = "", **options: Any) -> Any:
-        """Have requests answered by somebody who is not the API server; ``retry_after`` and ``times`` as options."""
+        """Have requests answered by a process that is not the API server; ``retry_after`` and ``times`` as options."""
         retry_after = options.pop("retry_after", None)
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
 

@@ -209,7 +209,7 @@ class Scene:
         awaited(f"an Event of {name} with {text!r}", lambda: text in self.events(name), timeout=timeout)
 
     def foreign(self, resource: Resource, name: str = "job") -> Body:
-        """Create an object of somebody else."""
+        """Create an object of another owner."""
         return self.create(resource, {"metadata": {"name": name}, **foreign_content(resource)})
 
 

@@ -140,13 +140,13 @@ def test_an_error_of_the_server_is_no_fault_of_the_user(scene: Scene, shared: Re
     poked_and_quiet(scene, shared.proxy)
 
 
-def judged(launch: Launch, folder: Path) -> Replica:
+def without_policy_server(launch: Launch, folder: Path) -> Replica:
     """Start a controller whose policy server does not answer."""
     bundle, archive = build_bundle(), folder / "rules.tar.gz"
     bundle.write(archive)
-    policy = {"socket": str(folder / "nobody.sock"), "bundle": str(archive), "revision": bundle.revision}
+    policy = {"socket": str(folder / "missing.sock"), "bundle": str(archive), "revision": bundle.revision}
     certificate = {"secret": SERVING_SECRET, "namespace": HOME, "ipAddresses": ["127.0.0.1"]}
-    return launch("judged", configuration={"policy": policy, "certificates": [certificate]}, arguments=())
+    return launch("policies", configuration={"policy": policy, "certificates": [certificate]}, arguments=())
 
 
 def test_without_the_policy_server_jobs_stop_and_none_starts(scene: Scene, launch: Launch, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_without_the_policy_server_jobs_stop_and_none_starts(scene: Scene, launc
     first = launch("before")
     scene.running()
     first.controller.kill()
-    second = judged(launch, tmp_path)
+    second = without_policy_server(launch, tmp_path)
     scene.submit("late")
     scene.awaited_event("policy", "late", timeout=60)
     scene.change(suspend=True)

@@ -108,7 +108,7 @@ def more(answers: list[str], number: int = 20) -> None:
     awaited("further answers", lambda: len(answers) >= wanted)
 
 
-def test_a_rotation_of_the_certificate_and_of_its_authority_rejects_nobody(
+def test_a_rotation_of_the_certificate_and_of_its_authority_rejects_no_request(
     scene: Scene, launch: Launch, clock: Clock, webhooks: dict[str, Any], port: int
 ) -> None:
     api = scene.api

@@ -1,4 +1,4 @@
-"""Objects of somebody else with the name of a job's own: never taken over, never in the way of stopping."""
+"""Objects of another owner with the name of a job's own: never taken over, never in the way of stopping."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_object_that_was_there_before_is_left_alone_and_named(scene: Scene, s
 
 
 @pytest.mark.parametrize("child", ["JobSet", "PodGroup"])
-def test_an_object_that_no_watch_has_told_of_yet_is_left_alone(scene: Scene, shared: Replica, child: str) -> None:
+def test_an_object_that_no_watch_has_delivered_yet_is_left_alone(scene: Scene, shared: Replica, child: str) -> None:
     resource, name = CHILDREN[child]
     scene.runtime(gang=True)
     with shared.proxy.paused_watches("jobsets", "podgroups"):
@@ -86,7 +86,7 @@ def test_an_object_that_only_claims_to_be_ours_is_left_alone(scene: Scene, share
 
 
 def test_a_running_job_keeps_its_jobset_when_the_owner_reference_is_taken_away(scene: Scene, shared: Replica) -> None:
-    """Somebody orphaned it: it is foreign now, is not changed, and the job does not run a second time."""
+    """A user orphaned it: it is foreign now, is not changed, and the job does not run a second time."""
     scene.runtime()
     scene.running()
     scene.api.patch(JOB_SETS, "job", scene.namespace, {"metadata": {"ownerReferences": None}})

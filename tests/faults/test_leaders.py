@@ -86,7 +86,7 @@ def test_a_paused_leader_writes_nothing_when_it_goes_on(scene: Scene, launch: La
 
 
 def test_a_write_that_arrives_after_the_lead_was_lost_changes_nothing(scene: Scene, launch: Launch) -> None:
-    """The link holds the old leader's patches back until the new leader has acted on a later wish."""
+    """The link holds the old leader's patches back until the new leader has acted on a later change."""
     first, second = pair(scene, launch)
     scene.runtime()
     scene.running()
@@ -135,7 +135,7 @@ def test_a_replica_whose_watches_hang_does_not_act_on_what_it_saw(scene: Scene, 
 
 
 @exhaustive
-def test_a_leader_that_cannot_renew_ends_before_anybody_else_may_lead(scene: Scene, launch: Launch) -> None:
+def test_a_leader_that_cannot_renew_ends_before_another_may_lead(scene: Scene, launch: Launch) -> None:
     first, second = pair(scene, launch)
     scene.runtime()
     with first.proxy.answering(on("leases", method="PUT"), 500, "InternalError", "etcd is away"):

@@ -1,4 +1,4 @@
-"""No object of anybody ends the controller, keeps it from starting, or keeps it from its other work."""
+"""No object ends the controller, keeps it from starting, or keeps it from its other work."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def priority_class_deleted(scene: Scene) -> None:
 
 
 def pod_group_deleted_and_taken(scene: Scene) -> None:
-    """A PodGroup of somebody else has the job's name."""
-    awaited("the name for somebody else", lambda: taken(scene, POD_GROUPS))
+    """A PodGroup of another owner has the job's name."""
+    awaited("the name for another owner", lambda: taken(scene, POD_GROUPS))
 
 
 def taken(scene: Scene, resource: Resource) -> bool:
@@ -183,7 +183,7 @@ def test_a_stopped_job_with_active_pods_resumes_as_it_is_and_says_so(scene: Scen
     assert "image:1" in json.dumps(after["spec"])
 
 
-def test_suspend_and_resume_in_a_hurry_end_where_the_last_wish_was(scene: Scene, shared: Replica) -> None:
+def test_suspend_and_resume_in_a_hurry_end_as_the_last_change_asks(scene: Scene, shared: Replica) -> None:
     scene.runtime(gang=True)
     scene.running()
     for number in range(12):

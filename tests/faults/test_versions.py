@@ -74,7 +74,7 @@ def test_a_suspended_job_is_taken_over_and_resumes(scene: Scene, launch: Launch)
 
 
 @exhaustive
-def test_a_job_stopped_while_nobody_looked_is_stopped_at_the_start(scene: Scene, launch: Launch) -> None:
+def test_a_job_suspended_without_a_controller_is_stopped_at_the_start(scene: Scene, launch: Launch) -> None:
     replica = inherited(scene, launch)
     scene.change(suspend=True)
     replica.controller.start()
@@ -102,7 +102,7 @@ def test_a_job_of_another_controller_whose_jobset_is_gone_does_not_run_again(sce
 
 
 def test_a_job_that_loses_its_label_while_it_runs_still_stops_and_ends(scene: Scene, shared: Replica) -> None:
-    """Anybody who may edit JobSets can take the label off: the filtered watch then says that it was deleted."""
+    """Users who may edit JobSets can take the label off: the filtered watch then says that it was deleted."""
     scene.runtime(gang=True)
     scene.running()
     scene.api.patch(JOB_SETS, "job", scene.namespace, {"metadata": {"labels": {LABEL: None}}})

@@ -151,7 +151,7 @@ async def test_a_plugin_without_end_of_output_fills_no_memory(script: Plugin) ->
     assert len(str(failed.value)) < 1000
 
 
-async def test_a_plugin_cannot_ask_anybody(script: Plugin) -> None:
+async def test_a_plugin_cannot_prompt(script: Plugin) -> None:
     script.does(
         """read answer && exit 1
         (: < /dev/tty) 2>/dev/null && exit 2

@@ -183,7 +183,7 @@ async def test_a_leader_whose_connection_fell_silent_renews_over_another(api: Fa
 
 async def test_a_slow_link_is_not_a_silent_one(api: FakeApi) -> None:
     """An event or a page that takes longer than any timeout arrives, as long as something does."""
-    large = {**config_map("large"), "data": {"x": "x" * 20_000}}
+    large = {**config_map("large"), "data": {"x": "x" * 12_000}}
     async with proxied(api, timeout=0.5) as (proxy, client), following(client) as informer:
         api.put(PATH, config_map("small"))
         await eventually(lambda: len(informer.store) == 1)

@@ -93,7 +93,7 @@ def test_any_order_of_delivery_ends_with_what_the_server_holds(
             truth[name] = version
         history.append((gone, body(name, version)))
     store = Store()
-    told = 0
+    sent = 0
 
     def tell(index: int) -> None:
         gone, item = history[index]
@@ -101,16 +101,16 @@ def test_any_order_of_delivery_ends_with_what_the_server_holds(
         store.observe(index + 1)
 
     for watch, number in deliveries:
-        if watch and told < len(history):
-            tell(told)
-            told += 1
-        elif watch and told:
-            tell(number % told)
+        if watch and sent < len(history):
+            tell(sent)
+            sent += 1
+        elif watch and sent:
+            tell(number % sent)
         elif history:
             gone, item = history[number % len(history)]
             if not gone:
                 store.record_write(dict(item))
-    for index in range(told, len(history)):
+    for index in range(sent, len(history)):
         tell(index)
     held = {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in store}
     assert held == truth

@@ -1,4 +1,4 @@
-"""Kueue's manager on the smallest control plane, where it makes Workloads and nobody runs their jobs."""
+"""Kueue's manager on the smallest control plane, where it makes Workloads and no controller runs their jobs."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def test_a_job_runs_on_the_worker_and_its_status_comes_back(
 
     def mirrored() -> bool:
         here, there = ((train_job(each, "remote") or {}).get("status") or {} for each in (manager, kueue_platform))
-        alike = all(here.get(key) == there.get(key) for key in ("conditions", "jobsStatus"))
-        return alike and any(each.get("ready") for each in here.get("jobsStatus", []))
+        equal = all(here.get(key) == there.get(key) for key in ("conditions", "jobsStatus"))
+        return equal and any(each.get("ready") for each in here.get("jobsStatus", []))
 
     awaited("the status of the worker", mirrored)
     awaited("the quota to be counted", lambda: used(manager) == used(kueue_platform) == 16)

@@ -19,7 +19,7 @@ import pytest
 
 from tests.compatibility import ours, servers
 from tests.compatibility.corpus.case import Case
-from tests.kueue.cases import NAMESPACE, cases
+from tests.kueue.count_cases import NAMESPACE, cases
 from tests.kueue.manager import WORKLOADS, definitions, manager
 from trainyard.controller.resources import (
     CLUSTER_TRAINING_RUNTIMES,

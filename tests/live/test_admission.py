@@ -118,7 +118,7 @@ async def test_a_job_that_is_rejected_is_waited_for_too(fake: FakeApi) -> None:
     assert (tenant, len(reports)) == (TENANT, 1)
 
 
-async def test_the_last_rejection_is_told_in_the_end(fake: FakeApi) -> None:
+async def test_the_last_rejection_is_reported_in_the_end(fake: FakeApi) -> None:
     installed(fake)
     refusing(fake, TRANSIENT[:1] * 1000)
     with pytest.raises(TrainyardError, match=f"Tenant {TENANT} cannot submit after 0.5 s: TrainJob: .*paramKind"):

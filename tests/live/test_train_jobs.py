@@ -66,7 +66,7 @@ def test_a_quota_that_is_not_counted_yet_is_waited_for() -> None:
     assert "waiting for the first count of its namespace's quota" in asyncio.run(scenario())
 
 
-def test_any_other_refusal_is_told_at_once() -> None:
+def test_any_other_refusal_is_reported_at_once() -> None:
     async def scenario() -> None:
         async with serving(FakeApi()) as api:
             api.fault = refusing("exceeded quota: tenant", while_uncounted=False)

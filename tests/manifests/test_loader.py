@@ -167,6 +167,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON))
 def test_json_says_what_json_says(document: dict[str, Any]) -> None:
     import json

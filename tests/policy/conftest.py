@@ -1,4 +1,4 @@
-"""A control plane with the kinds that the rules judge."""
+"""A control plane with the kinds that the rules review."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ COSCHEDULING_POD_GROUP = {
 
 
 @pytest.fixture(scope="module")
-def judged(cluster: LiveCluster) -> Iterator[LiveCluster]:
-    """The bare control plane with the kinds that the rules judge."""
+def kinds(cluster: LiveCluster) -> Iterator[LiveCluster]:
+    """The bare control plane with the kinds that the rules review."""
     from trainyard.settings.versions import supported_versions
 
     upstream = [yaml.safe_load(read(component, supported_versions(component)[0], path)) for component, path in UPSTREAM]

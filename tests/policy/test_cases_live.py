@@ -1,4 +1,4 @@
-"""The proof: the policy server and a real API server judge every case as its author says."""
+"""The proof: the policy server and a real API server review every case as its author says."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _CHOSEN = re.compile(r'"(?:t[0-9a-f]{8}-[^"]*|case|elsewhere|vision)"|[0-9]{16,}
 
 
 @pytest.fixture(scope="module")
-def reports(judged: LiveCluster) -> list[EngineReport]:
-    return run_cases(program=policy_program, kubeconfig=judged.kubeconfig)
+def reports(kinds: LiveCluster) -> list[EngineReport]:
+    return run_cases(program=policy_program, kubeconfig=kinds.kubeconfig)
 
 
-def test_every_engine_judges_every_case_as_its_author_says(reports: list[EngineReport]) -> None:
+def test_every_engine_reviews_every_case_as_its_author_says(reports: list[EngineReport]) -> None:
     assert [report.engine for report in reports] == ["OPA", "API server"]
     cases = load_cases(data_folder("policies"), load_rules())
     of_the_api_server = [case for case in cases if case.rule.gate is not Gate.OPA]
-    for report, judged_cases in zip(reports, (cases, of_the_api_server), strict=True):
+    for report, reviewed_cases in zip(reports, (cases, of_the_api_server), strict=True):
         assert [line for line in report.lines() if line.startswith("    ")] == []
         assert report.faults == ()
-        assert len(report.results) == len(judged_cases)
+        assert len(report.results) == len(reviewed_cases)
 
 
 def test_every_engine_uses_the_same_words(reports: list[EngineReport]) -> None:
@@ -52,11 +52,11 @@ def test_every_engine_uses_the_same_words(reports: list[EngineReport]) -> None:
     assert compared > len(by_api_server) / 3
 
 
-def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(judged: LiveCluster, tmp_path: Path) -> None:
+def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(kinds: LiveCluster, tmp_path: Path) -> None:
     new_rule(tmp_path, "ABC-001", "some-thing", "naming")
-    command = ("policy", "test", "--kubeconfig", str(judged.kubeconfig), "--folder", str(tmp_path), "--rule", "ABC-001")
-    require(judged.trainyard(*command))
-    answer = json.loads(judged.trainyard(*command, "-o", "json").stdout)
+    command = ("policy", "test", "--kubeconfig", str(kinds.kubeconfig), "--folder", str(tmp_path), "--rule", "ABC-001")
+    require(kinds.trainyard(*command))
+    answer = json.loads(kinds.trainyard(*command, "-o", "json").stdout)
     assert [report["engine"] for report in answer["engines"]] == ["OPA", "API server"]
     assert not any(result["fault"] for report in answer["engines"] for result in report["results"])
     path = next(tmp_path.glob("*/*/cases.yaml"))
@@ -64,12 +64,12 @@ def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(judged: LiveCl
     wrong = {key: value for key, value in document["cases"][1].items() if key != "paths"}
     document["cases"].append({**wrong, "name": "wrong", "verdict": "allow"})
     path.write_text(yaml.safe_dump(document))
-    result = judged.trainyard(*command)
+    result = kinds.trainyard(*command)
     assert result.returncode == 1
     assert "expected allow, got warn" in result.stdout
 
 
-def test_nothing_is_left_behind(judged: LiveCluster) -> None:
+def test_nothing_is_left_behind(kinds: LiveCluster) -> None:
     kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings,crd"
-    names = require(judged.kubectl("get", kinds, "-o", "name"))
+    names = require(kinds.kubectl("get", kinds, "-o", "name"))
     assert "policy-test" not in names

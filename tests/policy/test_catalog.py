@@ -67,7 +67,7 @@ def test_two_catalogs_may_not_share_an_id(catalog: Path, tmp_path_factory: pytes
         load_rules(catalog, other)
 
 
-def test_a_rule_that_reads_a_tenant_policy_cannot_judge_cluster_scoped_kinds(catalog: Path) -> None:
+def test_a_rule_that_reads_a_tenant_policy_cannot_review_cluster_scoped_kinds(catalog: Path) -> None:
     match = {"group": "a.b", "version": "v1", "kind": "C", "resource": "cs", "scope": "Cluster"}
     changed(catalog, source="TenantPolicy", matches=[match])
     with pytest.raises(TrainyardError) as caught:
@@ -75,7 +75,7 @@ def test_a_rule_that_reads_a_tenant_policy_cannot_judge_cluster_scoped_kinds(cat
     assert "a TenantPolicy is namespaced" in str(caught.value)
 
 
-def test_a_rule_that_reads_parameters_cannot_judge_deletions(catalog: Path) -> None:
+def test_a_rule_that_reads_parameters_cannot_review_deletions(catalog: Path) -> None:
     match = {"group": "a.b", "version": "v1", "kind": "C", "resource": "cs", "operations": ["DELETE"]}
     changed(catalog, source="Platform", matches=[match])
     with pytest.raises(TrainyardError) as caught:

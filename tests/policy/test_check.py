@@ -1,4 +1,4 @@
-"""Judging manifests: what surrounds an object, what a TrainJob becomes, and what is said once."""
+"""Check of manifests: what surrounds an object, what a TrainJob becomes, and what is said once."""
 
 from __future__ import annotations
 
@@ -134,13 +134,13 @@ async def test_a_missing_namespace_is_default(tmp_path: Path) -> None:
     assert decisions.asked[0]["params"]["tenantPolicy"] is None
 
 
-async def test_kinds_that_no_rule_judges_are_counted_and_not_asked_about(tmp_path: Path) -> None:
+async def test_kinds_that_no_rule_reviews_are_counted_and_not_asked_about(tmp_path: Path) -> None:
     decisions = Decisions()
     report = await check(tmp_path, "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", decisions=decisions)
     assert (len(report.checked), decisions.asked) == (1, [])
 
 
-async def test_what_a_train_job_becomes_is_judged_too(tmp_path: Path) -> None:
+async def test_what_a_train_job_becomes_is_reviewed_too(tmp_path: Path) -> None:
     decisions = Decisions()
     job = train_job(runtime="{name: own, kind: TrainingRuntime}")
     report = await check(tmp_path, runtime("language"), job, decisions=decisions)
@@ -164,7 +164,7 @@ async def test_runtimes_of_the_catalog_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TrainJob", "TrainingRuntime"])
-async def test_an_object_is_judged_as_the_webhooks_store_it(tmp_path: Path, kind: str) -> None:
+async def test_an_object_is_reviewed_as_the_webhooks_store_it(tmp_path: Path, kind: str) -> None:
     decisions = Decisions()
     own = runtime().replace("image: example.com/a:1", "image: example.com/a:1, resources: {limits: {a/gpu: 1000}}")
     job = train_job(extra="  trainer: {resourcesPerNode: {limits: {a/gpu: 1000}}}\n")
@@ -173,7 +173,7 @@ async def test_an_object_is_judged_as_the_webhooks_store_it(tmp_path: Path, kind
     assert '{"a/gpu": "1k"}' in json.dumps(asked)
 
 
-async def test_admission_speaks_without_a_cluster(tmp_path: Path) -> None:
+async def test_admission_findings_need_no_cluster(tmp_path: Path) -> None:
     two = runtime("vision", kind="ClusterTrainingRuntime", spec="mlPolicy: {torch: {}, mpi: {}}")
     report = await check(
         tmp_path,

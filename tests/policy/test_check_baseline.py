@@ -58,7 +58,7 @@ def test_a_written_baseline_silences_every_error_and_keeps_what_holds(tmp_path: 
     assert apply_baseline(report, entries, "b.yaml", TODAY).findings == ()
 
 
-def test_an_expired_entry_is_written_anew() -> None:
+def test_an_expired_entry_is_written_again() -> None:
     text = baseline_text(Report((ERROR,)), [entry(expires=TODAY)], reason="again", expires=LATER, today=TODAY)
     assert [each["reason"] for each in yaml.safe_load(text)] == ["again"]
 

@@ -1,4 +1,4 @@
-"""The audit of a cluster: what is read, how it is judged, and the PolicyReports that are written."""
+"""The audit of a cluster: what is read, how it is reviewed, and the PolicyReports that are written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def audited(api: FakeApi, decisions: Decisions) -> Report:
         return await checker.check(sources, decisions)
 
 
-async def test_objects_are_judged_with_the_clusters_own_tenants() -> None:
+async def test_objects_are_reviewed_with_the_clusters_own_tenants() -> None:
     decisions = Decisions()
     report = await audited(cluster(), decisions)
     assert [(result.file, result.object) for result in report.findings] == [("cluster", "Pod vision/bad")]

@@ -68,7 +68,7 @@ def test_a_missing_parameter_is_a_denial_with_a_path_of_its_own() -> None:
         response(201, {}, warning("TEN-001 a: another rule")),
     ],
 )
-def test_an_answer_that_is_not_the_rules_is_no_judgement(answer: Response) -> None:
+def test_a_response_of_another_rule_is_no_verdict(answer: Response) -> None:
     assert _evaluation(case(), answer).verdict is None
 
 
@@ -90,7 +90,7 @@ def test_a_shape_rule_is_read_from_the_causes() -> None:
         (Evaluation(None, error="no answer"), "not evaluated: no answer"),
     ],
 )
-def test_a_judgement_is_compared_by_verdict_and_paths(evaluation: Evaluation, fault: str) -> None:
+def test_an_evaluation_is_compared_by_verdict_and_paths(evaluation: Evaluation, fault: str) -> None:
     assert compare(case("QUE-001", Verdict.DENY, "a"), evaluation).fault == fault
 
 

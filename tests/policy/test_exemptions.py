@@ -38,7 +38,7 @@ def conditions(given: PolicySettings, today: datetime.date | None = TODAY) -> It
                 yield from variable["expression"].removeprefix("variables.factsKnown").split(" && (!")[1:]
 
 
-def test_the_api_server_does_not_judge_what_is_exempt() -> None:
+def test_the_api_server_does_not_review_what_is_exempt() -> None:
     given = settings({}, {"kind": "Job"}, {"kind": "Pod", "name": "a"})
     here = 'request.?namespace.orValue("") == "vision"'
     assert list(conditions(given)) == [
@@ -66,7 +66,7 @@ def test_the_policies_of_a_day_are_the_same_all_day() -> None:
     )
 
 
-def test_the_policy_server_is_told_until_when() -> None:
+def test_the_policy_server_gets_the_expiry() -> None:
     given = settings({"kind": "Pod"})
     document = document_of(Review("CREATE", {}), AdmissionContext(given, (), NOW))
     assert document["exemptions"] == [

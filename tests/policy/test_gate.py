@@ -1,4 +1,4 @@
-"""The ruling about an object and what is made of it, by a real policy server with the shipped rules."""
+"""The decision about an object and what is made of it, by a real policy server with the shipped rules."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_without_the_tenant_policy_nothing_is_made(address: OpaAddress) -> None:
     assert ("QUE-002", "parameters") in {(finding.rule, finding.path) for finding in denials}
 
 
-def test_a_request_that_cannot_be_judged_is_denied_under_its_own_id(address: OpaAddress) -> None:
+def test_a_request_that_cannot_be_reviewed_is_denied_under_its_own_id(address: OpaAddress) -> None:
     (finding,) = asyncio.run(ruled(address, platform="no object")).denials
     assert finding.rule == NO_DECISION
 

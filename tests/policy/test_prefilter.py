@@ -101,11 +101,11 @@ def test_what_was_there_before_counts() -> None:
 
 
 @pytest.mark.parametrize("subject", [None, {}, {"kind": 5}, {"apiVersion": "v1", "kind": "Endpoints"}])
-def test_what_no_rule_judges_mutes_none(subject: Any) -> None:
+def test_what_no_rule_reviews_mutes_none(subject: Any) -> None:
     assert Prefilter(RULES, {}).excluded(request(object=subject), None) == {}
 
 
-def test_what_the_faster_library_cannot_write_is_judged() -> None:
+def test_what_the_faster_library_cannot_write_is_reviewed() -> None:
     prefilter = Prefilter([rule for rule in RULES if rule.id == "ESC-001"], {})
     for odd in (2**70, "\ud800"):
         with pytest.raises(TypeError):

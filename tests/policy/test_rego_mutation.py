@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.policy.rego.documents import POLICIES, rego_files
-from tests.policy.rego.judging import MutantJudge, Outcome
+from tests.policy.rego.mutant_runner import MutantRunner, Outcome
 from tests.policy.rego.mutants import Mutant, mutants_of
 
 EQUIVALENT = Path(__file__).parent / "rego" / "equivalent.yaml"
@@ -116,8 +116,8 @@ def test_a_case_notices_every_mutant(tmp_path: Path) -> None:
     chosen = mutants()
     if not EVERYTHING:
         chosen = sample([mutant for mutant in chosen if mutant.key not in known])
-    with MutantJudge(program_path("opa"), tmp_path) as judge:
-        outcome = judge.judge(chosen)
+    with MutantRunner(program_path("opa"), tmp_path) as runner:
+        outcome = runner.run(chosen)
     report(outcome)
     alive = [mutant for mutant in outcome.alive if mutant.key not in known]
     assert alive == [], f"no case notices {len(alive)} changes:\n" + "\n".join(map(str, alive))

@@ -42,7 +42,7 @@ def distorted(document: dict[str, Any], chance: random.Random) -> dict[str, Any]
     return document
 
 
-def test_objects_of_any_shape_are_judged() -> None:
+def test_objects_of_any_shape_are_reviewed() -> None:
     chance = random.Random(SEED)
     known = [document for documents in case_documents().values() for _, document in documents]
     asked = [distorted(chance.choice(known), chance) for _ in range(REQUESTS)]

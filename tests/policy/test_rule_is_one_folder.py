@@ -12,6 +12,8 @@ import yaml
 from tests.extended_tree import extended, run
 from tests.policy.decisions import STACK
 
+pytestmark = pytest.mark.slow
+
 TABLE = {
     "rule.yaml": """
 id: ABC-002

@@ -96,17 +96,17 @@ def test_a_rule_has_allowed_and_refused_cases(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_a_rule_has_a_case_of_every_kind_it_judges(rule: Rule) -> None:
-    judged = {
+def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: Rule) -> None:
+    reviewed = {
         (subject["apiVersion"], subject["kind"])
         for case in of(rule, *Verdict)
         if (subject := case.content.object or case.content.old_object)
     }
-    assert judged == {(match.api_version, match.kind) for match in rule.matches}
+    assert reviewed == {(match.api_version, match.kind) for match in rule.matches}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_a_rule_has_a_refused_case_of_every_operation_it_judges(rule: Rule) -> None:
+def test_a_rule_has_a_refused_case_of_every_operation_it_reviews(rule: Rule) -> None:
     refused = {case.operation for case in of(rule, Verdict.DENY, Verdict.WARN)}
     assert refused == {operation for match in rule.matches for operation in match.operations}
 

@@ -88,7 +88,7 @@ def test_a_rule_for_labelled_namespaces_binds_tenants_only() -> None:
     assert "paramRef" not in spec
 
 
-def test_what_is_being_deleted_is_never_judged() -> None:
+def test_what_is_being_deleted_is_never_reviewed() -> None:
     for spec in policies(objects()).values():
         assert "not-being-deleted" in [condition["name"] for condition in spec["matchConditions"]]
 

@@ -36,7 +36,7 @@ TENANT = {
 }  # fmt: skip
 
 
-Judge = Callable[..., list[Report]]
+ReviewStack = Callable[..., list[Report]]
 
 
 def pod_group(queue: Any, namespace: Any = "vision", **spec: Any) -> dict[str, Any]:
@@ -80,15 +80,15 @@ def _decided(pack: PolicyPack, review: Review) -> Decision:
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
-    """Judge a platform's stack with more objects in it, by one rule and without a policy server."""
+def review(monkeypatch: pytest.MonkeyPatch) -> ReviewStack:
+    """Review a platform's stack with more objects in it, by one rule and without a policy server."""
     monkeypatch.setattr(PolicyPack, "_decisions", foreign_queues)
 
-    def judged(*bodies: dict[str, Any], platform: bool = True, **options: Any) -> list[Report]:
+    def reviewed(*bodies: dict[str, Any], platform: bool = True, **options: Any) -> list[Report]:
         around = [resource(PLATFORM), resource(TENANT)] if platform else []
         return PolicyPack(no_program, **options).evaluate([*around, *map(resource, bodies)])
 
-    return judged
+    return reviewed
 
 
 def test_protocol_values_become_plain_data() -> None:
@@ -113,56 +113,56 @@ def test_an_unknown_item_keeps_its_place_in_a_list() -> None:
     assert "field" not in substituted(body, SUBSTITUTES[1])
 
 
-def test_a_violation_fails_the_preview(judge: Judge) -> None:
-    (report,) = judge(pod_group("language"))
+def test_a_violation_fails_the_preview(review: ReviewStack) -> None:
+    (report,) = review(pod_group("language"))
     assert (report.policy, report.mandatory, report.undecided) == ("QUE-002", True, False)
     assert report.urn.endswith("PodGroup::group")
     assert report.message == "spec.queue: queue language is foreign. Fix: use your own"
 
 
-def test_a_rule_that_warns_advises(judge: Judge) -> None:
-    (report,) = judge(pod_group("language"), states={"QUE-002": PolicyState.WARN})
+def test_a_rule_that_warns_advises(review: ReviewStack) -> None:
+    (report,) = review(pod_group("language"), states={"QUE-002": PolicyState.WARN})
     assert (report.mandatory, report.undecided) == (False, False)
 
 
-def test_an_unknown_value_is_undecided(judge: Judge) -> None:
-    (report,) = judge(pod_group(UNKNOWN))
+def test_an_unknown_value_is_undecided(review: ReviewStack) -> None:
+    (report,) = review(pod_group(UNKNOWN))
     assert (report.mandatory, report.undecided) == (False, True)
     assert report.message.startswith("undecided until the stack is up: spec.queue: ")
 
 
-def test_a_violation_beside_an_unknown_value_is_still_one(judge: Judge) -> None:
-    (report,) = judge(pod_group("language", minMember=UNKNOWN, list=["a", UNKNOWN]))
+def test_a_violation_beside_an_unknown_value_is_still_one(review: ReviewStack) -> None:
+    (report,) = review(pod_group("language", minMember=UNKNOWN, list=["a", UNKNOWN]))
     assert (report.mandatory, report.undecided) == (True, False)
 
 
-def test_an_unknown_namespace_decides_nothing(judge: Judge) -> None:
-    (report,) = judge(pod_group("language", namespace=UNKNOWN))
+def test_an_unknown_namespace_decides_nothing(review: ReviewStack) -> None:
+    (report,) = review(pod_group("language", namespace=UNKNOWN))
     assert (report.mandatory, report.undecided) == (False, True)
 
 
-def test_unknown_limits_of_a_tenant_decide_nothing(judge: Judge) -> None:
-    (report,) = judge({**TENANT, "spec": {"queues": [UNKNOWN]}}, pod_group("language"))
+def test_unknown_limits_of_a_tenant_decide_nothing(review: ReviewStack) -> None:
+    (report,) = review({**TENANT, "spec": {"queues": [UNKNOWN]}}, pod_group("language"))
     assert (report.policy, report.mandatory, report.undecided) == ("QUE-002", False, True)
 
 
 def test_a_namespace_without_limits_is_refused_where_the_platform_is_declared(
-    judge: Judge,
+    review: ReviewStack,
 ) -> None:
-    (report,) = judge(pod_group("vision", namespace="elsewhere"))
+    (report,) = review(pod_group("vision", namespace="elsewhere"))
     assert report.mandatory
-    (report,) = judge(pod_group("vision", namespace="elsewhere"), platform=False)
+    (report,) = review(pod_group("vision", namespace="elsewhere"), platform=False)
     assert (report.mandatory, report.undecided) == (False, True)
 
 
-def test_exempt_namespaces_come_from_platform_settings_and_pack(judge: Judge) -> None:
-    assert judge(pod_group("language", namespace="kube-system")) == []
+def test_exempt_namespaces_come_from_platform_settings_and_pack(review: ReviewStack) -> None:
+    assert review(pod_group("language", namespace="kube-system")) == []
     settings = parse_stack({"cluster": {"provider": "embedded"}, "policies": {"exemptNamespaces": ["ops"]}}, source="x")
-    assert judge(pod_group("language", namespace="ops"), settings=settings) == []
-    assert judge(pod_group("language", namespace="volcano-system"), settings=settings) == []
+    assert review(pod_group("language", namespace="ops"), settings=settings) == []
+    assert review(pod_group("language", namespace="volcano-system"), settings=settings) == []
 
 
-def test_a_patch_is_judged_by_what_it_says(judge: Judge) -> None:
+def test_a_patch_is_reviewed_by_what_it_says(review: ReviewStack) -> None:
     pack = PolicyPack(no_program)
     around = [resource(PLATFORM), resource(TENANT)]
     (report,) = pack.evaluate([*around, resource(pod_group("language"), "Patch")])
@@ -170,20 +170,20 @@ def test_a_patch_is_judged_by_what_it_says(judge: Judge) -> None:
     assert pack.evaluate([*around, resource({**pod_group("x"), "spec": {}}, "Patch")]) == []
 
 
-def test_objects_in_lists_are_judged(judge: Judge) -> None:
+def test_objects_in_lists_are_reviewed(review: ReviewStack) -> None:
     body = {**pod_group("x"), "kind": "PodGroupList", "items": [pod_group("vision"), pod_group("language")]}
-    (report,) = judge(body)
+    (report,) = review(body)
     assert report.message.startswith("items[1].spec.queue: ")
 
 
-def test_secrets_are_judged_and_not_printed(judge: Judge) -> None:
-    (report,) = judge(pod_group(SECRET))
+def test_secrets_are_reviewed_and_not_printed(review: ReviewStack) -> None:
+    (report,) = review(pod_group(SECRET))
     assert report.mandatory
     assert "[secret]" in report.message
     assert "hush" not in report.message
 
 
-def test_what_nobody_sees_is_listed(judge: Judge) -> None:
+def test_resources_without_a_review_are_listed(review: ReviewStack) -> None:
     release = Resource("urn::release", "kubernetes:helm.sh/v3:Release", Properties({"chart": "x"}))
     nameless = Resource("urn::object", "kubernetes:x:Y", Properties({"apiVersion": NOT_KNOWN, "kind": "Y"}))
     reports = PolicyPack(no_program).evaluate(

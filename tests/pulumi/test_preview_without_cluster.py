@@ -1,4 +1,4 @@
-"""The stacks' preview as the CI kit runs it: no cluster, no state, the admission rules judged."""
+"""The stacks' preview as the CI kit runs it: no cluster, no state, the admission rules reviewed."""
 
 from __future__ import annotations
 

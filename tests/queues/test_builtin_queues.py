@@ -38,9 +38,9 @@ def test_unsupported_fields_of_builtin_queues_are_findings(queues: dict[str, Any
 
 def test_builtin_queues_are_patched_in_set_fields_and_not_owned() -> None:
     default = {"weight": 1, "capability": {"gpu": 8}, "reclaimable": False, "state": "closed"}
-    proved = prove_queues(stack({**OWNED, "default": default, "root": {"capability": "50%"}}))
-    assert [each["metadata"]["name"] for each in proved.own] == ["team"]
-    assert {each["metadata"]["name"]: each["spec"] for each in proved.patches} == {
+    objects = prove_queues(stack({**OWNED, "default": default, "root": {"capability": "50%"}}))
+    assert [each["metadata"]["name"] for each in objects.own] == ["team"]
+    assert {each["metadata"]["name"]: each["spec"] for each in objects.patches} == {
         "root": {"capability": {"cpu": "384", "memory": "4Ti", GPU: "32"}},
         "default": {"weight": 1, "capability": {GPU: "8"}, "reclaimable": False},
     }

@@ -284,8 +284,8 @@ def test_states_are_reported_for_the_tenants_that_use_them() -> None:
         "retired": {"state": "retired"},
     }
     tenants = {"a": {"queues": ["closed", "open"]}, "b": {"queues": ["open", "closed"]}, "c": {"queues": ["retired"]}}
-    told = {(each.rule, each.path) for each in check_queues(stack(queues, tenants))}
-    assert told == {
+    found = {(each.rule, each.path) for each in check_queues(stack(queues, tenants))}
+    assert found == {
         ("queue-closed-used", "trainyard:tenants.a.defaultQueue"),
         ("queue-retired-used", "trainyard:tenants.c.queues"),
     }

@@ -20,7 +20,7 @@ from trainyard.queues.plan_report import as_json, as_markdown, as_text
 from trainyard.queues.queue import Queue
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
 from trainyard.queues.tree import QueueTree
-from trainyard.queues.usage import draw_occupancy, drawn_resources, occupancy
+from trainyard.queues.usage import draw_usage, drawn_resources, queue_usage
 
 GOLDEN = Path(__file__).parent / "golden"
 BEFORE = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32), capability=gpus(48)), "old": Queue()}
@@ -131,9 +131,9 @@ def test_usage_of_queues_is_drawn() -> None:
         "b": Queue("team", deserved=gpus(32)),
     }
     jobs = [job("one", "a", 24, running=True), job("two", "b", 16), job("three", "default", 4, running=True)]
-    found = occupancy(Snapshot(QueueTree(tree), units(gpus(64))), jobs, {"b": "Closing"})
+    found = queue_usage(Snapshot(QueueTree(tree), units(gpus(64))), jobs, {"b": "Closing"})
     assert drawn_resources(found) == ["nvidia.com/gpu"]
-    assert_golden(GOLDEN / "occupancy.txt", draw_occupancy(found, "nvidia.com/gpu") + "\n")
+    assert_golden(GOLDEN / "usage.txt", draw_usage(found, "nvidia.com/gpu") + "\n")
     assert json.loads(json.dumps([each.as_json() for each in found]))[0]["used"] == {"nvidia.com/gpu": "28"}
 
 

@@ -11,6 +11,8 @@ import yaml
 
 from tests.extended_tree import extended, run
 
+pytestmark = pytest.mark.slow
+
 EXTENSION = Path(__file__).with_name("extension")
 JOB_SET_SPEC = {
     "replicatedJobs": [

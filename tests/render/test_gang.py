@@ -55,7 +55,7 @@ def test_initializers_in_a_row_are_no_members() -> None:
     assert members(*jobs) == {"node"}
 
 
-def test_an_initializer_that_nobody_waits_for_is_a_member() -> None:
+def test_an_initializer_without_dependents_is_a_member() -> None:
     assert members(initializer(), trainer()) == {"dataset-initializer", "node"}
     assert gang(initializer(), trainer(), num_nodes=2)["minMember"] == 3
 

@@ -69,7 +69,7 @@ def test_a_limit_that_volcano_would_drop_is_refused(topology: Any, context: Any,
     assert (error.path, message in error.message) == ("spec.runtimeRef", True), error
 
 
-def test_a_wish_that_nobody_hears_is_warned_about() -> None:
+def test_an_ignored_soft_topology_is_warned_about() -> None:
     of = torch(volcano={"networkTopology": {"mode": "soft"}})
     answer = verdict(train_job(), of, scheduler_features=frozenset({"gang"}))
     assert answer.allowed

@@ -66,7 +66,7 @@ def test_the_queue_is_the_job_sets_then_the_train_jobs_then_the_pods_then_the_po
     assert template.get("metadata", {}).get("labels", {}).get(QUEUE) == queue
 
 
-def test_without_a_queue_the_one_that_kai_takes_is_told() -> None:
+def test_without_a_queue_the_default_of_kai_is_reported() -> None:
     assert "default-queue" in only(verdict(train_job(), gang(queue=None)).warnings).message
 
 

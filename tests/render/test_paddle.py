@@ -76,7 +76,7 @@ def test_the_port_of_the_runtime_counts() -> None:
 
 
 @pytest.mark.parametrize("name", ["ps", "server"])
-def test_servers_and_trainers_are_told_about_each_other(name: str) -> None:
+def test_servers_and_trainers_get_each_others_endpoints(name: str) -> None:
     of = paddle(servers(name, pods=2), trainer())
     job = train_job(trainer={"numNodes": 2, "numProcPerNode": 2, "image": "mine", "command": ["python"]})
     found = pods(job, of)

@@ -55,7 +55,7 @@ def test_workers_know_each_other_and_their_own_index() -> None:
     assert pod["spec"]["containers"][0]["ports"] == [{"containerPort": 2222, "protocol": "TCP"}]
 
 
-def test_every_role_is_told_which_it_is() -> None:
+def test_every_role_gets_its_task() -> None:
     jobs = (initializer(), role("evaluator"), role("ps", pods=2), role("chief"), trainer())
     found = pods(train_job(trainer={"numNodes": 2}), tensorflow(*jobs))
     cluster = {
@@ -142,5 +142,5 @@ def test_reserved_variables(name: str) -> None:
         ((trainer(), role("ps", pods=2, replicas=2)), 'replicatedJob "ps" has 2 replicas of 2 pods'),
     ],
 )
-def test_roles_that_cannot_be_told_apart(jobs: Any, message: str) -> None:
+def test_roles_that_cannot_be_distinguished(jobs: Any, message: str) -> None:
     assert only(verdict(train_job(), tensorflow(*jobs)).errors).message == message

@@ -1,4 +1,4 @@
-"""Progress reports: what training containers are told when a server takes reports, and nothing when none does."""
+"""Progress reports: variables of training containers, if a server takes reports."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def config_maps(server: StatusServer | None) -> dict[str, Body]:
     return {body["metadata"]["name"]: body for body in result.objects if body["kind"] == "ConfigMap"}
 
 
-def test_every_training_container_is_told_where_to_report() -> None:
+def test_every_training_container_gets_the_address_of_the_server() -> None:
     jobs = initializer(), trainer(containers=[container(), container("sidecar")])
     templates = pods(train_job(), torch(*jobs), status_server=SERVER)
     for entry in templates["node"]["spec"]["containers"]:
-        told = environment(entry)
-        assert told["KUBEFLOW_TRAINER_SERVER_URL"] == (
+        variables = environment(entry)
+        assert variables["KUBEFLOW_TRAINER_SERVER_URL"] == (
             f"https://kubeflow-trainer-controller-manager.kubeflow-system.svc:10443/apis/{AUDIENCE}"
         )
-        assert told["KUBEFLOW_TRAINER_SERVER_CA_CERT"] == "/var/run/secrets/kubeflow/trainer/ca.crt"
-        assert told["KUBEFLOW_TRAINER_SERVER_TOKEN"] == "/var/run/secrets/kubeflow/trainer/token"
+        assert variables["KUBEFLOW_TRAINER_SERVER_CA_CERT"] == "/var/run/secrets/kubeflow/trainer/ca.crt"
+        assert variables["KUBEFLOW_TRAINER_SERVER_TOKEN"] == "/var/run/secrets/kubeflow/trainer/token"
         assert entry["volumeMounts"] == [MOUNT]
     assert "KUBEFLOW" not in str(templates["dataset-initializer"])
 
@@ -53,7 +53,7 @@ def test_a_variable_of_the_train_job_wins() -> None:
     assert environment(node(job, torch(), status_server=SERVER))["KUBEFLOW_TRAINER_SERVER_URL"] == "https://mine"
 
 
-def test_without_a_server_nothing_is_told() -> None:
+def test_without_a_server_nothing_is_set() -> None:
     assert list(config_maps(None)) == ["job-runtime-snapshot"]
     assert "kubeflow-trainer-token" not in str(objects(train_job(), torch())["JobSet"])
 

@@ -1,4 +1,4 @@
-"""A registry on this machine that speaks as much of the OCI distribution API as resolving a tag needs."""
+"""A registry on this machine with as much of the OCI distribution API as resolving a tag needs."""
 
 from __future__ import annotations
 

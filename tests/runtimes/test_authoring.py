@@ -1,4 +1,4 @@
-"""Runtimes in Python are the same runtimes: checked, locked, installed and judged like those of a folder."""
+"""Runtimes in Python are the same runtimes: checked, locked, installed and reviewed like those of a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a catalog: files, releases, history, and a job on every version, judged by every rule."""
+"""The check of a catalog: files, releases, history, and a job on every version, reviewed by every rule."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_job_that_cannot_be_rendered_is_found(catalog: CatalogFolder) -> None:
         require_valid(rule_set(), catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}), "mine", Decisions())
 
 
-def test_what_the_rules_say_is_told_with_the_version(catalog: CatalogFolder) -> None:
+def test_violations_are_reported_with_the_version(catalog: CatalogFolder) -> None:
     body = yaml.safe_load(catalog.texts["mine/1.2.yaml"])
     body["spec"]["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": "foreign"}}
     report = checked(catalog.with_texts({"mine/1.2.yaml": yaml.safe_dump(body)}))
@@ -86,7 +86,7 @@ def test_what_the_rules_say_is_told_with_the_version(catalog: CatalogFolder) -> 
     assert any("from TrainJob on mine-1.2" in each for each in objects)
 
 
-def test_only_the_named_runtimes_are_judged(catalog: CatalogFolder) -> None:
+def test_only_the_named_runtimes_are_reviewed(catalog: CatalogFolder) -> None:
     broken = catalog.with_texts({"mine/1.1.yaml": "a: b\n"})
     assert checked(broken, read_folder(SHIPPED), names=["plain"]).findings == ()
     assert checked(broken, read_folder(SHIPPED), names=["mine"]).errors
@@ -101,7 +101,7 @@ def test_an_alias_of_a_draft_is_an_error(catalog: CatalogFolder) -> None:
     )
 
 
-def test_images_of_the_lock_that_nothing_names_are_told(catalog: CatalogFolder) -> None:
+def test_images_of_the_lock_that_nothing_names_are_reported(catalog: CatalogFolder) -> None:
     digest = "sha256:" + "0" * 64
     lock = f"images:\n  gone/gone:1: {digest}\n"
     report = checked(catalog.with_texts({"images.lock": lock}))

@@ -30,7 +30,7 @@ def run(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:
 
 
 @pytest.fixture
-def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+def not_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes_lifecycle, "_validate_release", lambda *_: None)
 
 
@@ -67,7 +67,7 @@ def test_a_runtime_is_shown(catalog: CatalogFolder, name: str, version: str) -> 
     assert f"mine-{version}:" in run("show", name, *folder)[1]
 
 
-@pytest.mark.usefixtures("unjudged")
+@pytest.mark.usefixtures("not_validated")
 def test_a_life_from_new_to_retired(tmp_path: Path) -> None:
     root = tmp_path / "ours"
     folder = ("--folder", root)

@@ -92,7 +92,7 @@ def node(spec: Body) -> Body:
         ),
     ],
 )
-def test_a_change_is_told_by_what_it_is_about(
+def test_a_change_is_reported_by_its_subject(
     name: str, change: Callable[[Body], object], expected: tuple[str, str, str, Any]
 ) -> None:
     found = {(each.aspect.value, each.where, each.what): each.after for each in compare(*changed(name, change))}
@@ -104,7 +104,7 @@ def test_equal_specs_change_nothing_whatever_their_names() -> None:
         assert compare(OBJECTS[name], OBJECTS[f"{name}-1.0"]) == []
 
 
-def test_a_runtime_that_takes_no_job_any_more_is_told() -> None:
+def test_a_runtime_that_takes_no_job_any_more_is_reported() -> None:
     before, after = changed("plain", lambda spec: node(spec).update(name="main"))
     (first, *_) = compare(before, after)
     assert (first.aspect, first.what) == (Aspect.VERDICT, "errors")

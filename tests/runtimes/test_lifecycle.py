@@ -179,7 +179,7 @@ def test_a_write_that_fails_changes_nothing(catalog: CatalogFolder, monkeypatch:
     assert not list(catalog.root.rglob(".*"))
 
 
-def test_what_somebody_else_changed_is_not_overwritten(catalog: CatalogFolder) -> None:
+def test_a_concurrent_change_is_not_overwritten(catalog: CatalogFolder) -> None:
     step: Step = release(catalog, "mine", "1.2", today=RELEASED)
     (catalog.root / "index.yaml").write_text("runtimes: {}\n")
     with pytest.raises(TrainyardError, match="was changed by another process"):

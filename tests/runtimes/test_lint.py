@@ -68,7 +68,7 @@ def test_no_shipped_runtime_has_a_finding(name: str) -> None:
         ([], False),
     ],
 )
-def test_a_command_in_one_word_is_told(command: list[str], found: bool) -> None:
+def test_a_command_in_one_word_is_reported(command: list[str], found: bool) -> None:
     runtime = copy.deepcopy(OBJECTS["plain"])
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = command
@@ -104,7 +104,7 @@ def test_processes_are_compared_with_devices(
     assert bool(said) == bool(message)
 
 
-def test_a_runtime_with_more_processes_than_devices_is_told() -> None:
+def test_a_runtime_with_more_processes_than_devices_is_reported() -> None:
     runtime = copy.deepcopy(OBJECTS["torch-distributed"])
     runtime["spec"]["mlPolicy"]["torch"]["numProcPerNode"] = 4
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
@@ -128,7 +128,7 @@ def test_a_runtime_with_more_processes_than_devices_is_told() -> None:
         (1000, {}, None),
     ],
 )
-def test_a_gang_larger_than_a_rack_is_told(nodes: int, resources: dict[str, Any], room: int | None) -> None:
+def test_a_gang_larger_than_a_rack_is_reported(nodes: int, resources: dict[str, Any], room: int | None) -> None:
     said = linted(OBJECTS["torch-distributed-gang"], numNodes=nodes, resourcesPerNode=resources)
     assert len(said) == (room is not None)
     if room is not None:
@@ -152,7 +152,7 @@ def test_only_a_limit_that_holds_counts(topology: dict[str, Any], found: bool) -
     assert bool(linted(runtime, numNodes=9, resourcesPerNode=gpus(4))) == found
 
 
-def test_a_gang_that_starts_without_its_late_members_is_told() -> None:
+def test_a_gang_that_starts_without_its_late_members_is_reported() -> None:
     runtime = copy.deepcopy(OBJECTS["paddle-ps"])
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     assert linted(runtime, numNodes=3) == []

@@ -11,6 +11,8 @@ import yaml
 from tests.extended_tree import ROOT, extended, run
 from tests.policy.decisions import STACK
 
+pytestmark = pytest.mark.slow
+
 NEW = ("--framework", "jax", "--gang", "volcano", "--owner", "us", "--summary", "Training on dunes")
 
 

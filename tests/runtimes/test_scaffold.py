@@ -27,7 +27,7 @@ FRAMEWORKS = sorted(
 
 
 def made(folder: CatalogFolder = EMPTY, **wanted: Any) -> RuntimeVersion:
-    """Return the draft that comes of a wish."""
+    """Return the draft for a request."""
     after = new_version(folder, NewRuntime(**{"name": "mine", **wanted}), KNOWN).after
     findings: list[Finding] = []
     (runtime,) = runtimes_of(after, findings)
@@ -99,7 +99,7 @@ def test_the_gang_is_chosen(wanted: dict[str, Any], policy: dict[str, Any]) -> N
         ({"name": "plain-1.0"}, "is used by runtime plain"),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused(wanted: dict[str, Any], message: str) -> None:
+def test_an_impossible_request_is_refused(wanted: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainyardError, match=message):
         made(**{"source": "plain", **OWNED, **wanted})
 

@@ -207,6 +207,6 @@ def test_a_revision_that_is_not_there_is_one_clear_error(
         folder_at(catalog.root, revision)
 
 
-def test_an_alias_that_moves_is_told(catalog: CatalogFolder) -> None:
+def test_an_alias_that_moves_is_reported(catalog: CatalogFolder) -> None:
     released = release(catalog, "mine", "1.2", today=TODAY).after
     assert compared(released, move_alias(released, "mine", "1.2").after).said == ("mine refers to 1.2 instead of 1.1",)

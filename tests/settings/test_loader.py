@@ -1,4 +1,4 @@
-"""Stack files load, and every mistake in one is told with its path, value and fix."""
+"""Stack files load, and every mistake in one is reported with its path, value and fix."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_platform_namespaces_are_always_exempt() -> None:
         ("config:\n  kubernetes:namespace: x\n", "trainyard:cluster: required setting is missing"),
     ],
 )
-def test_a_broken_file_is_told_in_one_message(tmp_path: Path, text: str, message: str) -> None:
+def test_a_broken_file_is_reported_in_one_message(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(text)
     with pytest.raises(TrainyardError) as caught:
@@ -165,7 +165,7 @@ def test_a_broken_file_is_told_in_one_message(tmp_path: Path, text: str, message
     assert str(path) in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TrainyardError, match="cannot be read"):
         load_stack(tmp_path / "none.yaml")
     binary = tmp_path / "binary.yaml"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.simulate.world import SMALL
+from tests.simulate.fake_world import SMALL
 from tests.support import in_process
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tests.golden import assert_golden
-from tests.simulate.world import Fifo, scenario
+from tests.simulate.fake_world import Fifo, scenario
 from trainyard.simulate.replay import Replay, replay
 from trainyard.simulate.replay_report import as_json, as_page, as_text
 from trainyard.simulate.replay_svg import draw

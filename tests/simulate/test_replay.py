@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulate.world import Fifo, scenario
+from tests.simulate.fake_world import Fifo, scenario
 from trainyard.simulate.replay import Replay, replay
 from trainyard.simulate.timeline import Ending, JobState
 

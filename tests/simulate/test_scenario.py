@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.simulate.world import SMALL, scenario
+from tests.simulate.fake_world import SMALL, scenario
 from trainyard.errors import TrainyardError
 from trainyard.simulate.clock import parse, shown
 from trainyard.simulate.scenario import load_scenario

@@ -1,6 +1,6 @@
-"""A model of the API server, in memory and without time: what it stores, what it answers, and what watches hear.
+"""A model of the API server, in memory and without time: what it stores, what it answers, and what watches deliver.
 
-It answers HTTP requests (method, path, query, body), so that the unmodified client speaks to it, and every answer is
+It answers HTTP requests (method, path, query, body), so that the unmodified client can use it, and every answer is
 compared with that of the real server by `tests/simulation/test_conformance.py`.
 """
 
@@ -210,7 +210,7 @@ class ApiServer:
         return 200, self._delete(call)
 
     def watch_lines(self, call: Call, after: int) -> tuple[bytes, int]:
-        """Return what a watch hears that heard everything up to a version, and up to which version it then knows all.
+        """Return what a watch delivers after a version, and the version up to which it is then complete.
 
         Raises
         ------
@@ -453,7 +453,7 @@ class ApiServer:
             return {}
         manager = call.query.get("fieldManager") or call.user or "unknown"
         before, body = (old.owners, old.body) if old is not None else ({}, None)
-        # What somebody updates and what the same name applies are two managers.
+        # What a client updates and what the same name applies are two managers.
         return owned_after_update(before, body, new, f"{manager} (update)")
 
     def _conflict(self, call: Call, text: str) -> RefusedError:
@@ -505,7 +505,7 @@ def _addressed(path: str) -> tuple[Kind | None, str, str, str]:
 
 
 def _line(call: Call, event: Event) -> bytes:
-    """Return what a watch hears of a write: its selection makes objects come and go."""
+    """Return what a watch delivers of a write: its selection makes objects come and go."""
     if call.namespace and event.last.key[0] != call.namespace:
         return b""
     before = event.old is not None and selected(event.old.body, call.query)

@@ -354,22 +354,22 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
 }
 
 
-def played(history: History, hear: Callable[[float, Event], None] | None = None) -> list[Violation]:
+def played(history: History, listener: Callable[[float, Event], None] | None = None) -> list[Violation]:
     """Play a history to its end and return the invariants that did not hold.
 
     Parameters
     ----------
     history
         What happens.
-    hear
+    listener
         Called with the virtual time and what was written, for each write.
     """
 
     async def main(loop: VirtualTimeLoop) -> list[Violation]:
         world = World(loop, history.seed, replicas=history.replicas)
         monitor = Monitor(world)
-        if hear is not None:
-            world.server.listeners.append(lambda event: hear(loop.time(), event))
+        if listener is not None:
+            world.server.listeners.append(lambda event: listener(loop.time(), event))
         player = _Player(world, monitor, history)
         with _errors_to(monitor), world.network.installed(), virtual_clocks(loop):
             for process in world.processes:

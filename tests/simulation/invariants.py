@@ -61,7 +61,7 @@ class Monitor(logging.Handler):
         self.writes: list[str] = []
         self.blocked = {"suspend": 0.0, "status": 0.0}
         self._lost: set[str] = set()
-        """JobSets that somebody else deleted before the controller could record them."""
+        """JobSets that another client deleted before the controller could record them."""
         self._ended_job_sets: set[str] = set()
         self._versions: dict[str, int] = {}
         """Version in which each JobSet was created."""
@@ -96,7 +96,7 @@ class Monitor(logging.Handler):
         if ours and event.old is not None and event.last.kind.resource in _CHILDREN:
             owner = owner_of(event.old.body)
             if owner not in self.runs:
-                self.report("foreign objects are never modified", f"{event.call}, owned by {owner or 'nobody'}")
+                self.report("foreign objects are never modified", f"{event.call}, owned by {owner or 'no owner'}")
 
     def _train_job(self, event: Event) -> None:
         uid = event.last.metadata["uid"]
@@ -245,7 +245,7 @@ class Monitor(logging.Handler):
             yield "a gang has its PodGroup", "there is none"
 
     def _occupied(self, stored: Stored) -> bool:
-        """Whether an object of somebody else has a name that the job needs."""
+        """Whether an object of another owner has a name that the job needs."""
         name, uid = stored.key[1], stored.metadata["uid"]
         needed = (
             (resources.JOB_SETS, name),

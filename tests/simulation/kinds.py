@@ -23,7 +23,7 @@ class Kind:
     counts
         Whether it has a generation.
     owned
-        Whether anybody applies it, so that the managers of its fields are kept.
+        Whether any client applies it, so that the managers of its fields are kept.
     """
 
     resource: Resource

@@ -27,7 +27,7 @@ __all__ = ["Process", "virtual_clocks"]
 
 class _NoServers(Servers):
     async def start(self, *arguments: Any, **options: Any) -> None:
-        """Nobody could connect."""
+        """No client could connect."""
 
 
 class _WithoutServers(Controller):

@@ -1,4 +1,4 @@
-"""What the model refuses and does; that the real server does the same is judged by test_conformance."""
+"""What the model refuses and does; that the real server does the same is tested by test_conformance."""
 
 from __future__ import annotations
 

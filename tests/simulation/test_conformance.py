@@ -59,7 +59,7 @@ def modeled(seed: int, operations: list[Operation]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_requests_are_answered_alike(server: servers.Server, seed: int) -> None:
+def test_random_requests_get_equal_answers(server: servers.Server, seed: int) -> None:
     operations = drawn_operations(seed)
     expected, found = asyncio.run(really(server, seed, operations)), modeled(seed, operations)
     for number, (operation, ours, theirs) in enumerate(zip(operations, found, expected, strict=True), 1):

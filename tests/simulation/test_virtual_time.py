@@ -72,7 +72,7 @@ def test_a_run_that_could_never_end_says_so() -> None:
         run_in_virtual_time(main, seed=1)
 
 
-def test_a_failure_nobody_awaits_is_kept() -> None:
+def test_a_failure_without_an_awaiter_is_kept() -> None:
     async def main(loop: VirtualTimeLoop) -> list[str]:
         loop.call_soon(lambda: 1 / 0)
         await asyncio.sleep(1)

@@ -67,7 +67,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """There is no I/O."""
 
     def _write_to_self(self) -> None:
-        """Nobody else could wake the loop."""
+        """No other thread could wake the loop."""
 
 
 def run_in_virtual_time(main: Callable[[VirtualTimeLoop], Coroutine[Any, Any, T]], *, seed: int) -> T:

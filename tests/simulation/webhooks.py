@@ -28,7 +28,7 @@ def kind_named(plural: str, group_version: str) -> Kind:
 
 
 class Webhook(Admission):
-    """A webhook of somebody else that fails closed and is sometimes away."""
+    """A webhook of another owner that fails closed and is sometimes away."""
 
     name = ""
     away = False

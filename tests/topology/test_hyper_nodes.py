@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.topology.trees import fabric, trees
+from tests.topology.fabrics import fabric, trees
 from trainyard.checks.finding import Finding, Severity
 from trainyard.topology import compile_fabric
 from trainyard.topology.hypernode_checks import check_hyper_nodes

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.topology.trees import fabric
+from tests.topology.fabrics import fabric
 from trainyard.topology import compile_fabric
 from trainyard.topology.order import NOTHING, preparation, safe_order
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from tests.golden import assert_golden
-from tests.topology.trees import fabric, trees
+from tests.topology.fabrics import fabric, trees
 from trainyard.settings import load_stack
 from trainyard.settings.fabric import FabricSettings
 from trainyard.topology import compile_fabric

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden import assert_golden
-from tests.topology.trees import fabric, trees
+from tests.topology.fabrics import fabric, trees
 from trainyard.checks.finding import Severity
 from trainyard.errors import TrainyardError
 from trainyard.reference.fabric_rules import with_rules

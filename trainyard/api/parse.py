@@ -42,7 +42,7 @@ def parse(model: type[_Model], body: Body) -> _Model:
     Raises
     ------
     TrainyardError
-        If the object does not match its schema; ``problems`` lists every finding.
+        If the object does not match its schema; ``findings`` lists every finding.
     """
     try:
         return model.from_body(body)

@@ -14,7 +14,7 @@ from trainyard.errors import TrainyardError
 
 if TYPE_CHECKING:
     from trainyard.live.queues import LiveQueues
-    from trainyard.queues.usage import Occupancy
+    from trainyard.queues.usage import QueueUsage
 
 __all__ = ["register"]
 
@@ -37,26 +37,26 @@ def _show(
     context: Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.")] = None,
 ) -> None:
     """Show the queue tree with guarantee, deserved share, usage, borrowed and pending amounts."""
-    from trainyard.queues.usage import draw_occupancy, drawn_resources
+    from trainyard.queues.usage import draw_usage, drawn_resources
 
     found = _of_file(file) if file is not None else _of_cluster(stack, kubeconfig, context)
     if output is Output.JSON:
         typer.echo(json.dumps({"queues": [each.as_json() for each in found]}, indent=2))
     else:
         names = resource or drawn_resources(found)
-        typer.echo("\n\n".join(draw_occupancy(found, name) for name in names))
+        typer.echo("\n\n".join(draw_usage(found, name) for name in names))
 
 
-def _of_file(file: str) -> list[Occupancy]:
+def _of_file(file: str) -> list[QueueUsage]:
     from trainyard.queues.snapshot import snapshot_of_file
-    from trainyard.queues.usage import occupancy
+    from trainyard.queues.usage import queue_usage
 
-    return occupancy(snapshot_of_file(text_of(file), file), [], {})
+    return queue_usage(snapshot_of_file(text_of(file), file), [], {})
 
 
-def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> list[Occupancy]:
+def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> list[QueueUsage]:
     from trainyard.live.queues import read_shares
-    from trainyard.queues.usage import occupancy
+    from trainyard.queues.usage import queue_usage
 
     async def read() -> LiveQueues:
         async with client_of(kubeconfig, context, None if kubeconfig else settings_of(stack), stack) as client:
@@ -65,4 +65,4 @@ def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> lis
     live = asyncio.run(read())
     if not live.queues:
         raise TrainyardError("The cluster has no queues", fix="install the platform with `trainyard up`")
-    return occupancy(live.snapshot, live.jobs, live.states)
+    return queue_usage(live.snapshot, live.jobs, live.states)

@@ -35,8 +35,8 @@ def _check(
     from trainyard.scheduler import check_stack, lint
 
     text = file.read()
-    problems = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
-    findings = [replace(finding, file=file.name) for finding in problems]
+    found = check_stack(load_stack(Path(file.name))) if _STACK.search(text) else lint(text)
+    findings = [replace(finding, file=file.name) for finding in found]
     answer(findings, output, tool="trainyard scheduler check", keys=_KEYS, files=[file.name])
 
 

@@ -179,9 +179,9 @@ class Executor:
         """Check the objects to be created against the policies."""
         if self._policies is None:
             return
-        ruling = await self._policies.review("CREATE", job, runtime=inputs.runtime, rendered=objects)
-        if ruling.denials:
-            raise RejectedError(ruling.denials, POLICY_DENIED)
+        decision = await self._policies.review("CREATE", job, runtime=inputs.runtime, rendered=objects)
+        if decision.denials:
+            raise RejectedError(decision.denials, POLICY_DENIED)
 
     async def _put(self, observed: Observed, inputs: Inputs, body: Object, *, first: bool) -> list[str]:
         job = observed.train_job

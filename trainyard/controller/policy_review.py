@@ -49,7 +49,7 @@ class Policies:
         rendered: Iterable[Object] = (),
         user: Mapping[str, Any] | None = None,
     ) -> GateDecision:
-        """Return the ruling on an object.
+        """Return the decision on an object.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ def policy_gate(configuration: Configuration, client: OpaClient | None) -> Gate 
     )
 
 
-def message_of(problem: Finding) -> str:
+def message_of(finding: Finding) -> str:
     """Return the message of a finding, prefixed with the rule id."""
-    text = str(problem)
-    return text if problem.rule is None or problem.rule in text else f"{problem.rule} {text}"
+    text = str(finding)
+    return text if finding.rule is None or finding.rule in text else f"{finding.rule} {text}"

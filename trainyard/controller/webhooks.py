@@ -123,13 +123,13 @@ class Admission:
         runtime: Runtime | None = None,
         rendered: Iterable[Object] = (),
     ) -> Response:
-        """Return the response for an object: the validation result and, if valid, the policy ruling."""
+        """Return the response for an object: the validation result and, if valid, the policy decision."""
         old, kind = request.get("oldObject"), body["kind"]
-        ruling = GateDecision()
+        decision = GateDecision()
         if self._policies is not None and verdict.allowed and _concerns_policies(body, old):
             if runtime is None and kind == TRAIN_JOB:
                 runtime = await self._valid_runtime(body)
-            ruling = await self._policies.review(
+            decision = await self._policies.review(
                 "CREATE" if old is None else "UPDATE",
                 body,
                 old=old,
@@ -137,7 +137,7 @@ class Admission:
                 rendered=rendered,
                 user=request.get("userInfo") or {},
             )
-        return _response(kind, body, verdict, ruling)
+        return _response(kind, body, verdict, decision)
 
     async def _runtime_for_defaults(self, body: Object, request: Request) -> Runtime | None:
         """Return the runtime if defaulting depends on it."""
@@ -249,14 +249,14 @@ async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Req
         return {"allowed": False, "status": {"code": 500, "reason": "InternalError", "message": text}}
 
 
-def _response(kind: str, body: Object, verdict: Verdict, ruling: GateDecision) -> Response:
+def _response(kind: str, body: Object, verdict: Verdict, decision: GateDecision) -> Response:
     response: Response = {"allowed": True}
-    denials = (*verdict.errors, *ruling.denials)
+    denials = (*verdict.errors, *decision.denials)
     if denials:
         response = _denied(403, f"{kind} {body['metadata'].get('name') or ''}".strip(), denials)
-    response |= _warnings((*verdict.warnings, *ruling.warnings))
-    if ruling.audits:
-        response["auditAnnotations"] = {"violations": "; ".join(message_of(finding) for finding in ruling.audits)}
+    response |= _warnings((*verdict.warnings, *decision.warnings))
+    if decision.audits:
+        response["auditAnnotations"] = {"violations": "; ".join(message_of(finding) for finding in decision.audits)}
     return response
 
 

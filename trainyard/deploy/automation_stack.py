@@ -87,7 +87,7 @@ class _Events(events_pb2_grpc.EventsServicer):
 
 
 def is_unchanged(event: str) -> bool:
-    """Return whether an event is about an unchanged resource, judging by its first characters."""
+    """Return whether an event is about an unchanged resource, from its first characters."""
     head = event[:_HEAD]
     return '"op":"same"' in head and ('"resourcePreEvent"' in head or '"resOutputsEvent"' in head)
 

@@ -64,7 +64,7 @@ class EventLog:
                 self._diagnostic(event.diagnostic_event)
             elif policy := getattr(event, "policy_event", None):
                 (self.refusals if policy.enforcement_level == "mandatory" else self.advice).append(
-                    _policy_problem(policy)
+                    _policy_finding(policy)
                 )
             elif event.summary_event:
                 self.counts = self._earlier + Counter(
@@ -156,7 +156,7 @@ def component_of(urn: str) -> str:
     return parents[-1].rpartition(":")[2] if parents else ""
 
 
-def _policy_problem(event: Any) -> Finding:
+def _policy_finding(event: Any) -> Finding:
     text, _, fix = _MARKUP.sub("", event.message).partition("\n")[2].strip().rpartition(". Fix: ")
     resource = resource_of(event.resource_urn) if event.resource_urn else ""
     message, fix = (text, fix) if text else (fix, "")

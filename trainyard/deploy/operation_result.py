@@ -100,7 +100,7 @@ class Result:
                 if change.component == component:
                     fields = f"  {', '.join(change.fields)}" if change.fields else ""
                     found.append(f"  {signs.get(change.operation, '?')} {change.resource}{fields}")
-        found += ["Policies", *(f"  ! {problem}" for problem in self.advice)] if self.advice else []
+        found += ["Policies", *(f"  ! {finding}" for finding in self.advice)] if self.advice else []
         return [*found, *(as_text(self.queues).splitlines() if self.queues else [])]
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Result:
             "counts": dict(self.counts),
             "changes": [change.as_json() for change in self.changes],
             "seconds": round(self.seconds, 1),
-            "advice": [problem.as_json() for problem in self.advice],
+            "advice": [finding.as_json() for finding in self.advice],
             "queues": as_json(self.queues) if self.queues else None,
         }
 

@@ -210,10 +210,10 @@ def _translate_errors(operation: str, stack: str, events: EventLog, program: Pro
     except CommandError as error:
         if program.error is not None:
             raise program.error from error
-        problems = [_with_fix(problem) for problem in events.findings or _printed_errors(str(error))]
+        findings = [_with_fix(finding) for finding in events.findings or _printed_errors(str(error))]
         raise TrainyardError(
-            f"{operation} of stack {stack} failed" + (f" at {len(problems)} resources" if len(problems) > 1 else ""),
-            findings=problems,
+            f"{operation} of stack {stack} failed" + (f" at {len(findings)} resources" if len(findings) > 1 else ""),
+            findings=findings,
             fix=f"correct this and run the command again, which continues from here (Pulumi's output: {log})",
         ) from error
 
@@ -224,12 +224,12 @@ def _printed_errors(output: str) -> list[Finding]:
     return [Finding("", message) for message in dict.fromkeys(found)]
 
 
-def _with_fix(problem: Finding) -> Finding:
+def _with_fix(finding: Finding) -> Finding:
     deployments = ((name, program.deployment) for name, program in HOST_PROGRAMS.items() if program.deployment)
-    process = next((name for name, deployment in deployments if problem.path.endswith(f"/{deployment}")), None)
-    if process is None or problem.fix:
-        return problem
-    return Finding(problem.path, problem.message, f"see `trainyard cluster logs {process}`")
+    process = next((name for name, deployment in deployments if finding.path.endswith(f"/{deployment}")), None)
+    if process is None or finding.fix:
+        return finding
+    return Finding(finding.path, finding.message, f"see `trainyard cluster logs {process}`")
 
 
 def _require_unprotected(stack: Stack, name: str) -> None:

@@ -2,7 +2,7 @@
 
 ``trainyard policy texts`` derives them from the Rego of the shipped rules and writes them to
 ``policies/lib/required-texts.json``. An entry is valid for the Rego that it was derived from: after a change, the rule
-is evaluated for every request until the file is written anew. The same holds for the rules of other folders.
+is evaluated for every request until the file is written again. The same holds for the rules of other folders.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ from trainyard.queues.queue import DEFAULT, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
 from trainyard.queues.snapshot import Snapshot
 
-__all__ = ["Occupancy", "draw_occupancy", "drawn_resources", "occupancy"]
+__all__ = ["QueueUsage", "draw_usage", "drawn_resources", "queue_usage"]
 
 _WIDTH = 32
 _LEGEND = "█ used of its share  ▓ borrowed  ▒ guaranteed, free  ░ deserved, free  · may be borrowed"
 
 
 @dataclass(frozen=True)
-class Occupancy:
+class QueueUsage:
     """Usage of one queue, including its child queues.
 
     Parameters
@@ -67,7 +67,7 @@ class Occupancy:
         return {**own, **amounts, "running": self.running, "waiting": self.waiting}
 
 
-def occupancy(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]) -> list[Occupancy]:
+def queue_usage(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]) -> list[QueueUsage]:
     """Return the usage of each queue, parents before children.
 
     Parameters
@@ -87,11 +87,11 @@ def occupancy(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]
         for name in (ROOT, *above, *([job.queue] if job.queue != ROOT else [])):
             inside[name].append(job)
 
-    def of(name: str, depth: int) -> Iterator[Occupancy]:
+    def of(name: str, depth: int) -> Iterator[QueueUsage]:
         queue = tree.queues.get(name, tree.root)
         running = [job for job in inside[name] if job.running]
         waiting = [job for job in inside[name] if not job.running]
-        yield Occupancy(
+        yield QueueUsage(
             queue=name,
             parent="" if name == ROOT else queue.parent,
             depth=depth,
@@ -111,13 +111,13 @@ def occupancy(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]
     return list(of(ROOT, 0))
 
 
-def drawn_resources(found: Sequence[Occupancy]) -> list[str]:
+def drawn_resources(found: Sequence[QueueUsage]) -> list[str]:
     """Return the resources to draw: devices, or cpu if there are none."""
     named = {name for each in found for amounts in (each.deserved, each.limit, each.used) for name in amounts}
     return sorted(name for name in named if "/" in name) or ["cpu"]
 
 
-def draw_occupancy(found: Sequence[Occupancy], resource: str) -> str:
+def draw_usage(found: Sequence[QueueUsage], resource: str) -> str:
     """Return the tree with a bar for each queue; the full width is the limit of root.
 
     Parameters
@@ -135,11 +135,11 @@ def draw_occupancy(found: Sequence[Occupancy], resource: str) -> str:
     return "\n".join(lines)
 
 
-def _name(each: Occupancy) -> str:
+def _name(each: QueueUsage) -> str:
     return "  " * each.depth + each.queue
 
 
-def _bar(each: Occupancy, resource: str, whole: int) -> str:
+def _bar(each: QueueUsage, resource: str, whole: int) -> str:
     deserved, used = each.deserved.get(resource, 0), each.used.get(resource, 0)
     edges = (
         ("█", min(used, deserved)),
@@ -154,7 +154,7 @@ def _bar(each: Occupancy, resource: str, whole: int) -> str:
     return f"{bar:{_WIDTH}}"
 
 
-def _words(each: Occupancy, resource: str) -> str:
+def _words(each: QueueUsage, resource: str) -> str:
     def amount(kind: Amounts) -> str:
         return text(resource, kind.get(resource, 0))
 

@@ -31,6 +31,7 @@ from trainyard.render.pod_resources import Amounts, pod_requests
 from trainyard.render.pod_set import LAUNCHER, PodSet
 from trainyard.render.resolved_job import ResolvedJob
 from trainyard.render.runtime_admission import runtime_errors
+from trainyard.render.runtime_cache import once_per_runtime
 from trainyard.render.template import template_of
 
 __all__ = [
@@ -127,8 +128,9 @@ def check_kueue(job: ResolvedJob) -> Iterator[Finding]:
     """Yield errors and warnings of a job that Kueue manages: pods that it would count in another way."""
     if job.kueue_queue is None:
         return
+    spec = stored(job.spec)
     for path, fix in IGNORED.items():
-        if stored(job.spec).get(path.removeprefix("spec.")):
+        if spec.get(path.removeprefix("spec.")):
             yield Finding.warning(path, "is unknown to Kueue, which counts and places the pods without it", fix)
     errors = (*_charge_errors(job, job.runtime), *_placement_errors(job))
     if not errors and job.context.from_snapshot:
@@ -196,7 +198,9 @@ def _counts(jobs: list[Body], spec: TrainJobSpec, runtime: Runtime) -> list[int]
     return counts
 
 
+@once_per_runtime
 def _policy(runtime: Runtime) -> Body:
+    """Return the mlPolicy of a runtime; must not be modified."""
     policy = runtime.spec.ml_policy if runtime.spec else None
     return stored(policy) if policy is not None else {}
 

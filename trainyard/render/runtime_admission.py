@@ -29,8 +29,6 @@ from trainyard.render.template import Template, template_of
 __all__ = [
     "admission_warnings",
     "deprecation",
-    "gate_errors",
-    "gate_warnings",
     "runtime_errors",
     "runtime_warnings",
     "step_errors",
@@ -58,13 +56,14 @@ def validate_runtime(
     job_set_gates
         Feature gates of JobSet that are declared as enabled.
     """
-    known = {*runtime_errors(old), *gate_errors(old, job_set_gates)} if old else set()
-    found = (*runtime_errors(runtime), *gate_errors(runtime, job_set_gates))
+    gated = _gate_findings(runtime, job_set_gates)
+    known = {*runtime_errors(old), *_gate_findings(old, job_set_gates)} if old else set()
+    found = (*runtime_errors(runtime), *(each for each in gated if each.severity is Severity.ERROR))
     errors = tuple(error for error in found if error not in known)
     if (runtime.metadata.labels or {}).get(WEBHOOK_VALIDATION_LABEL) == WEBHOOK_VALIDATION_DISABLED:
         return Verdict((), (*admission_warnings(runtime), *(_ignored(error) for error in errors)))
-    warnings = (*admission_warnings(runtime), *runtime_warnings(runtime), *gate_warnings(runtime, job_set_gates))
-    return Verdict(errors, warnings)
+    warnings = (each for each in gated if each.severity is Severity.WARNING)
+    return Verdict(errors, (*admission_warnings(runtime), *runtime_warnings(runtime), *warnings))
 
 
 def _ignored(error: Finding) -> Finding:
@@ -97,19 +96,9 @@ def runtime_errors(runtime: Runtime) -> tuple[Finding, ...]:
     return (*found, *template_errors(template.spec, _SPEC))
 
 
-def gate_errors(runtime: Runtime, job_set_gates: frozenset[str]) -> tuple[Finding, ...]:
-    """Return the errors of fields whose feature gate of JobSet is declared, with field paths in the runtime."""
-    return tuple(found for found in _gated(runtime, job_set_gates) if found.severity is Severity.ERROR)
-
-
-def gate_warnings(runtime: Runtime, job_set_gates: frozenset[str]) -> tuple[Finding, ...]:
-    """Return warnings about fields whose feature gate of JobSet is not declared, with field paths in the runtime."""
-    return tuple(found for found in _gated(runtime, job_set_gates) if found.severity is Severity.WARNING)
-
-
-def _gated(runtime: Runtime, job_set_gates: frozenset[str]) -> Iterator[Finding]:
-    if not runtime_errors(runtime):
-        yield from gate_findings(template_of(runtime).spec, _SPEC, job_set_gates)
+def _gate_findings(runtime: Runtime, job_set_gates: frozenset[str]) -> tuple[Finding, ...]:
+    """Return the findings of fields that require feature gates of JobSet, with field paths in the runtime."""
+    return () if runtime_errors(runtime) else tuple(gate_findings(template_of(runtime).spec, _SPEC, job_set_gates))
 
 
 @once_per_runtime

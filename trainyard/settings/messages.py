@@ -49,8 +49,8 @@ def findings_of(
     entries = error.errors()
     places = {entry["loc"][:length] for entry in entries for length in range(len(entry["loc"]))}
     # Pydantic also reports a list as too short if its only item is invalid.
-    told = (entry for entry in entries if entry["type"] != "too_short" or entry["loc"] not in places)
-    return [problem for entry in told for problem in _problems(entry, model, f"{namespace}:".lstrip(":"))]
+    listed = (entry for entry in entries if entry["type"] != "too_short" or entry["loc"] not in places)
+    return [finding for entry in listed for finding in _findings_of_entry(entry, model, f"{namespace}:".lstrip(":"))]
 
 
 def member_type(annotation: Any, key: object) -> Any:
@@ -86,11 +86,11 @@ def _candidates(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _problems(entry: Any, model: type[BaseModel], prefix: str) -> Iterator[Finding]:
+def _findings_of_entry(entry: Any, model: type[BaseModel], prefix: str) -> Iterator[Finding]:
     kind = entry["type"]
     if kind == "references":
-        for problem in entry["ctx"]["problems"]:
-            yield Finding(f"{prefix}{problem.path}", problem.message, problem.fix, problem.rule)
+        for finding in entry["ctx"]["findings"]:
+            yield Finding(f"{prefix}{finding.path}", finding.message, finding.fix, finding.rule)
         return
     location = _location(entry["loc"], model)
     path = _path(location, prefix)

@@ -68,7 +68,7 @@ class StackSettings(SettingsModel):
         ]
         findings += [finding for section in SECTIONS.values() for finding in section.check(self)]
         if findings:
-            raise PydanticCustomError("references", "references do not resolve", {"problems": findings})
+            raise PydanticCustomError("references", "references do not resolve", {"findings": findings})
         return self
 
     def _tenant_findings(self, tenant: str) -> Iterator[Finding]:

@@ -68,9 +68,9 @@ def stack_settings(document: object, *, source: str) -> StackSettings:
     if not isinstance(config, dict):
         fix = f"add config: with keys such as {CONFIG_NAMESPACE}:cluster"
         raise TrainyardError(f"{source} has no config section", fix=fix)
-    problems = [problem for key in config if (problem := _foreign_key(str(key))) is not None]
-    if problems:
-        raise TrainyardError(f"The settings in {source} are invalid", findings=problems)
+    findings = [finding for key in config if (finding := _foreign_key(str(key))) is not None]
+    if findings:
+        raise TrainyardError(f"The settings in {source} are invalid", findings=findings)
     prefix = f"{CONFIG_NAMESPACE}:"
     values = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
     return parse_stack(values, source=source)

@@ -1,4 +1,4 @@
-"""A provider of clusters that nobody has: one file makes it known everywhere."""
+"""A cluster provider of the test: one file makes it known everywhere."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Case:
     updates
         Changes of the TrainJob, one after the other.
     runtime_update
-        JSON merge patch of the runtime, judged after its creation.
+        JSON merge patch of the runtime, reviewed after its creation.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Random runtimes and TrainJobs: every part of the API in combinations nobody thought of, the same on every run."""
+"""Random runtimes and TrainJobs: every part of the API in random combinations, the same on every run."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from tests.compatibility import ours
+from tests.compatibility.compared_case import DENIED, FAILED, MADE, REJECTED, Scene, containers, parallelism, pod
 from tests.compatibility.corpus.case import ANCESTOR, QUEUE, Body
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import DENIED, FAILED, MADE, REJECTED, Scene, containers, parallelism, pod
 from trainyard.api import Runtime
 from trainyard.api.constants import WEBHOOK_VALIDATION_LABEL
 from trainyard.checks.finding import Finding

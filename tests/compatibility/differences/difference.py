@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.compatibility.scene import Scene
+from tests.compatibility.compared_case import Scene
 from trainyard.checks.finding import Finding
 
 
@@ -34,7 +34,7 @@ class Difference:
     upstream, ours, reason
         The columns of the page.
     update, runtime_update
-        Tell whether it explains that a change of the TrainJob (by its number) or of the runtime is judged differently.
+        Tell whether it explains that a change of the TrainJob (by its number) or of the runtime is decided differently.
     incomparable
         Tells of two sets of objects that they cannot be made the same.
     objects

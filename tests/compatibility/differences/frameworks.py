@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.compatibility.compared_case import NOTHING, Scene, containers, main_container, parallelism, pod
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.devices import cores, gpus, parts
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import NOTHING, Scene, containers, main_container, parallelism, pod
 
 _FLUX_DEFAULTS = {
     "FLUX_VIEW_IMAGE": "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",

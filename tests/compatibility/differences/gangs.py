@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from tests.compatibility.compared_case import Scene, parallelism, pod
 from tests.compatibility.corpus.case import QUEUE, Body
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import Scene, parallelism, pod
 from trainyard import quantity
 
 _GROUP = "scheduling.k8s.io/group-name"

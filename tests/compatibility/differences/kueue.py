@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.compatibility.compared_case import Scene, main_container, parallelism
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import Scene, main_container, parallelism
 from trainyard.checks.finding import Finding
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 
-from tests.compatibility.compare import canonical
+from tests.compatibility.compared_case import Scene, labelled, main_container, parallelism, pod
 from tests.compatibility.corpus.case import ANCESTOR, Body
 from tests.compatibility.differences.difference import Area, Difference
 from tests.compatibility.differences.rendering import add_claims, merge_resources
-from tests.compatibility.scene import Scene, labelled, main_container, parallelism, pod
+from tests.compatibility.object_differences import canonical
 
 _INITIALIZERS = ("dataset-initializer", "model-initializer")
 

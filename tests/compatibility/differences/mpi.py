@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tests.compatibility.compare import amounts, canonical
+from tests.compatibility.compared_case import Scene, containers, main_container, parallelism, pod
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.devices import gpus
 from tests.compatibility.differences.difference import Area, Difference
 from tests.compatibility.differences.rendering import add_claims
-from tests.compatibility.scene import Scene, containers, main_container, parallelism, pod
+from tests.compatibility.object_differences import amounts, canonical
 
 _OPEN_MPI = {
     "OMPI_MCA_orte_default_hostfile": "PRTE_MCA_prte_default_hostfile",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import re
 
-from tests.compatibility.compare import amounts, canonical
+from tests.compatibility.compared_case import Scene, containers, labelled, main_container, pod
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences.difference import Area, Difference
-from tests.compatibility.scene import Scene, containers, labelled, main_container, pod
+from tests.compatibility.object_differences import amounts, canonical
 
 INJECTED = {
     "torch": ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),

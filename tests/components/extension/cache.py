@@ -1,4 +1,4 @@
-"""A component that nobody has: one file, with its settings, makes it known everywhere."""
+"""A component of the test: one file, with its settings, makes it known everywhere."""
 
 from __future__ import annotations
 

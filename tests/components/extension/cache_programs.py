@@ -1,4 +1,4 @@
-"""Host program of a component that nobody has."""
+"""Host program of a component of the test."""
 
 from __future__ import annotations
 

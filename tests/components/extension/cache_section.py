@@ -1,4 +1,4 @@
-"""Settings of a component that nobody has."""
+"""Settings of a component of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status server answers as upstream's does, and one job's flood is not everybody's."""
+"""The status server answers as upstream's does, and the flood of one job does not affect others."""
 
 from __future__ import annotations
 

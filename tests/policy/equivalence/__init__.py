@@ -1,1 +1,1 @@
-"""The proof that every gate says the same: mutated objects, judged by each of them."""
+"""The proof that every gate says the same: mutated objects, reviewed by each of them."""

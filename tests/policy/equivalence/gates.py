@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.policy.equivalence.judged import Finding, Judged
+from tests.policy.equivalence.reviewed import Finding, Reviewed
 from tests.policy.equivalence.stage import Stage
 from tests.policy.equivalence.worlds import NOW, USERS, Worlds
 from trainyard.api.constants import PLATFORM_API_VERSION
@@ -23,15 +23,15 @@ from trainyard.policy.review import AdmissionContext, Decision, Review, decision
 _BATCH = 50
 
 
-def decisions(address: OpaAddress, judged: Sequence[Judged], stage: Stage, worlds: Worlds) -> list[Decision]:
+def decisions(address: OpaAddress, reviewed: Sequence[Reviewed], stage: Stage, worlds: Worlds) -> list[Decision]:
     """Return what the policy server says about the very objects that the policies of the API server saw."""
     context = AdmissionContext(stage.settings, stage.exempt, NOW)
 
     async def answers() -> list[Decision]:
         found: list[Decision] = []
         async with OpaClient(address, timeout=60) as client:
-            for start in range(0, len(judged), _BATCH):
-                reviews = [_review(each, worlds) for each in judged[start : start + _BATCH]]
+            for start in range(0, len(reviewed), _BATCH):
+                reviews = [_review(each, worlds) for each in reviewed[start : start + _BATCH]]
                 answer = await client.decide_all(documents_of(reviews, context))
                 found += [decision_of(each) for each in answer]
         return found
@@ -39,19 +39,19 @@ def decisions(address: OpaAddress, judged: Sequence[Judged], stage: Stage, world
     return asyncio.run(answers())
 
 
-def _review(judged: Judged, worlds: Worlds) -> Review:
-    subject = judged.subject
+def _review(reviewed: Reviewed, worlds: Worlds) -> Review:
+    subject = reviewed.subject
     home = worlds.homes[subject.home]
     user = USERS[subject.user]
-    clustered = not judged.namespace
+    clustered = not reviewed.namespace
     return Review(
         subject.operation,
-        judged.body,
-        judged.before,
-        namespace=judged.namespace,
+        reviewed.body,
+        reviewed.before,
+        namespace=reviewed.namespace,
         namespace_labels=_labels(subject.home, worlds) if not clustered else {},
-        user=user.name.format(home=judged.namespace),
-        groups=[group.format(home=judged.namespace) for group in user.groups],
+        user=user.name.format(home=reviewed.namespace),
+        groups=[group.format(home=reviewed.namespace) for group in user.groups],
         administrator=user.administrator,
         platform=worlds.platforms[subject.platform],
         tenant_policy=None if clustered else home.policy,
@@ -81,7 +81,7 @@ class Checked:
 
 def checked(
     program: Callable[[], Path],
-    judged: Sequence[Judged],
+    reviewed: Sequence[Reviewed],
     stage: Stage,
     worlds: Worlds,
     folder: Path,
@@ -93,8 +93,8 @@ def checked(
     ----------
     program
         Returns the ``opa`` program.
-    judged
-        Creations by somebody without rights of the platform.
+    reviewed
+        Creations by a user without rights of the platform.
     stage, worlds
         Where they live.
     folder
@@ -107,7 +107,7 @@ def checked(
         rule_set = open_rule_set(stack, None, program=program, now=NOW)
         rule_set = replace(rule_set, context=AdmissionContext(stage.settings, stage.exempt, NOW))
         for platform in worlds.platforms:
-            part = [each for each in judged if each.subject.platform == platform]
+            part = [each for each in reviewed if each.subject.platform == platform]
             if not part:
                 continue
             place = folder / platform
@@ -123,9 +123,9 @@ def checked(
     return found
 
 
-def _checked(judged: Judged, results: Mapping[str, list[Any]], shape: frozenset[str]) -> Checked:
-    kind = judged.subject.shape["kind"]
-    label = f"{kind} {judged.namespace}/{judged.name}" if judged.namespace else f"{kind} {judged.name}"
+def _checked(reviewed: Reviewed, results: Mapping[str, list[Any]], shape: frozenset[str]) -> Checked:
+    kind = reviewed.subject.shape["kind"]
+    label = f"{kind} {reviewed.namespace}/{reviewed.name}" if reviewed.namespace else f"{kind} {reviewed.name}"
     own = results.get(label, [])
     rules = [result for result in own if result.rule is not None and result.rule not in shape]
     made = [result for name, each in results.items() if name.endswith(f"(from {label})") for result in each]
@@ -139,9 +139,9 @@ def _checked(judged: Judged, results: Mapping[str, list[Any]], shape: frozenset[
     )
 
 
-def _manifest(judged: Judged) -> dict[str, Any]:
-    assert judged.sent is not None
-    return {**judged.sent, "metadata": {**judged.sent["metadata"], "namespace": judged.namespace}}
+def _manifest(reviewed: Reviewed) -> dict[str, Any]:
+    assert reviewed.sent is not None
+    return {**reviewed.sent, "metadata": {**reviewed.sent["metadata"], "namespace": reviewed.namespace}}
 
 
 def _context_objects(platform: str, stage: Stage, worlds: Worlds) -> Iterator[dict[str, Any]]:

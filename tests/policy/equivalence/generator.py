@@ -1,4 +1,4 @@
-"""Makes objects to be judged: the cases of the rules and what the runtimes become, as they are and mutated.
+"""Makes objects to be reviewed: the cases of the rules and what the runtimes become, as they are and mutated.
 
 Everything follows from the seed and the corpus: the same seed gives the same objects on every machine.
 """
@@ -44,7 +44,7 @@ class Start:
     body
         The object; its own name only where a rule reads it.
     home, platform
-        Namespace, and the Platform it is judged by.
+        Namespace, and the Platform it is reviewed by.
     """
 
     number: int
@@ -147,7 +147,7 @@ class Generator:
         }
 
     def unchanged(self) -> Iterator[Subject]:
-        """Yield every case as it is, judged by all rules and not only by its own."""
+        """Yield every case as it is, reviewed by all rules and not only by its own."""
         for number, case in enumerate(self._cases):
             home, platform = self._worlds.of_case[id(case)]
             start = self._start(case.content.old_object, home, platform)

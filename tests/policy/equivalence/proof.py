@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 
 from tests.policy.equivalence.anatomy import Body
-from tests.policy.equivalence.comparison import Comparison, Tally
 from tests.policy.equivalence.gates import checked, decisions
 from tests.policy.equivalence.generator import Generator, Subject
-from tests.policy.equivalence.judged import Judged
+from tests.policy.equivalence.reviewed import Reviewed
 from tests.policy.equivalence.stage import Stage
+from tests.policy.equivalence.verdict_comparison import Comparison, Tally
 from tests.policy.equivalence.worlds import Worlds, own_settings
 from trainyard.data import data_folder
 from trainyard.kube.blocking import Session
@@ -32,7 +32,7 @@ from trainyard.runtimes import load_catalog
 from trainyard.settings.platform import PolicySettings
 
 OWN_SHARE = 4
-"""Every fourth object is judged by the settings of a stack that sets all it can."""
+"""Every fourth object is reviewed by the settings of a stack that sets all it can."""
 
 
 _REWRITES = {
@@ -114,16 +114,16 @@ def prove(session: Session, program: Callable[[], Path], folder: Path, *, seed: 
                 return own_settings(rules, namespace("tenant"), names)
 
             stage = Stage(session, rules, worlds, run, settings, brief=name == "shipped")
-            reached, refused = comparison.count(stage.judged(part))
+            reached, refused = comparison.count(stage.reviewed(part))
             answers = dict(
                 zip((each.subject.number for each in reached), decisions(address, reached, stage, worlds), strict=True)
             )
             for each in reached:
                 comparison.policy_server(each, answers[each.subject.number])
             (folder / name).mkdir()
-            files = [each for each in (*reached, *refused) if _by_anybody(each)]
+            files = [each for each in (*reached, *refused) if _by_any_user(each)]
             results = checked(program, files, stage, worlds, folder / name, shape)
-            rewritten = [each for each in map(_defaulted, reached) if each is not None and _by_anybody(each)]
+            rewritten = [each for each in map(_defaulted, reached) if each is not None and _by_any_user(each)]
             answers |= zip(
                 (each.subject.number for each in rewritten), decisions(address, rewritten, stage, worlds), strict=True
             )
@@ -135,18 +135,18 @@ def prove(session: Session, program: Callable[[], Path], folder: Path, *, seed: 
     return comparison.tally
 
 
-def _defaulted(judged: Judged) -> Judged | None:
+def _defaulted(reviewed: Reviewed) -> Reviewed | None:
     """Return a created object as the platform's mutating webhooks store it; None: as it was sent.
 
     The API server of the proof has no webhooks.
     """
-    rewrite = _REWRITES.get(judged.subject.shape["kind"])
-    if rewrite is None or judged.body is None:
+    rewrite = _REWRITES.get(reviewed.subject.shape["kind"])
+    if rewrite is None or reviewed.body is None:
         return None
-    body = rewrite(judged.body, None)
-    return None if body == judged.body else replace(judged, body=body)
+    body = rewrite(reviewed.body, None)
+    return None if body == reviewed.body else replace(reviewed, body=body)
 
 
-def _by_anybody(judged: Judged) -> bool:
-    """Whether the check can know of the request: it judges creations by somebody without rights of the platform."""
-    return judged.subject.operation == "CREATE" and judged.subject.user == "author"
+def _by_any_user(reviewed: Reviewed) -> bool:
+    """Whether the check can know of the request: it reviews creations by a user without rights of the platform."""
+    return reviewed.subject.operation == "CREATE" and reviewed.subject.user == "author"

@@ -1,7 +1,7 @@
-"""The API server as a gate: the generated policies, judging each subject twice.
+"""The API server as a gate: the generated policies, reviewing each subject twice.
 
 Once with bindings that warn of every violation, because a denial names the first one only; once with the bindings as
-they are, because their outcome is what must hold. Both judge by policies that match only what this run has made.
+they are, because their outcome is what must hold. Both review by policies that match only what this run has made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from tests.policy.equivalence.generator import Start, Subject
-from tests.policy.equivalence.judged import Finding, Judged
+from tests.policy.equivalence.reviewed import Finding, Reviewed
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, TODAY, USERS, Home, Worlds
 from trainyard.kube import Response
 from trainyard.kube.blocking import Session, wait_for
@@ -38,8 +38,8 @@ _AT_ONCE: Final = "gracePeriodSeconds=0&propagationPolicy=Background"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
 _ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
-_JUDGING: Final = "failed expression: false"
-"""What the sentinel says once it judges."""
+_REVIEWING: Final = "failed expression: false"
+"""What the sentinel says once it reviews."""
 
 
 class Stage:
@@ -102,13 +102,13 @@ class Stage:
             and match.resource.partition("/")[2] == subject.subresource
         )
 
-    def judged(self, subjects: Sequence[Subject]) -> list[Judged]:
+    def reviewed(self, subjects: Sequence[Subject]) -> list[Reviewed]:
         """Return what the API server says about each subject, in order; what is made for them is removed again."""
         with ThreadPoolExecutor(WORKERS) as workers, ExitStack() as stack:
             stack.enter_context(self._context_objects(_accounts(subjects)))
             stack.enter_context(self._begun(subjects, workers))
             stack.enter_context(self._policies(workers))
-            return list(workers.map(self._judge, subjects))
+            return list(workers.map(self._review, subjects))
 
     @contextmanager
     def _context_objects(self, names: Iterable[str]) -> Iterator[None]:
@@ -281,7 +281,7 @@ class Stage:
 
     def _probed(self, body: Mapping[str, Any]) -> bool:
         path = f"/api/v1/namespaces/{PLATFORM_NAMESPACE}/configmaps"
-        return _JUDGING in self._session.request("POST", path, body, dry_run=True).message
+        return _REVIEWING in self._session.request("POST", path, body, dry_run=True).message
 
     def _bound(self, manifest: Mapping[str, Any], mode: str) -> Iterator[Placed]:
         spec, name = manifest["spec"], manifest["metadata"]["name"]
@@ -298,42 +298,42 @@ class Stage:
                 spec["validationActions"] = ["Warn"]
             yield f"{ADMISSION}/validatingadmissionpolicybindings", each
 
-    def _judge(self, subject: Subject) -> Judged:
-        judged = Judged(subject, "" if self.match(subject).scope == "Cluster" else self.namespace(subject.home), "")
-        answer = self._sent(judged, EXHAUSTIVE)
+    def _review(self, subject: Subject) -> Reviewed:
+        reviewed = Reviewed(subject, "" if self.match(subject).scope == "Cluster" else self.namespace(subject.home), "")
+        answer = self._sent(reviewed, EXHAUSTIVE)
         if answer is None:
-            return judged
+            return reviewed
         if not answer.ok and "ValidatingAdmissionPolicy" not in answer.message:
-            judged.refused = answer.message
-            judged.shape_rules = _shape_rules(answer)
-            return judged
+            reviewed.refused = answer.message
+            reviewed.shape_rules = _shape_rules(answer)
+            return reviewed
         if subject.operation != "DELETE":
-            judged.body = dict(answer.body)
-        judged.findings = self._read(judged, answer)
+            reviewed.body = dict(answer.body)
+        reviewed.findings = self._read(reviewed, answer)
         if not answer.ok:
-            judged.unjudged.append(answer.message)
-        before, body = judged.before, judged.body
-        answer = self._sent(judged, FAITHFUL)
-        judged.before, judged.body = before, body
+            reviewed.unevaluated.append(answer.message)
+        before, body = reviewed.before, reviewed.body
+        answer = self._sent(reviewed, FAITHFUL)
+        reviewed.before, reviewed.body = before, body
         if answer is None:
-            return judged
-        judged.warned = self._read(judged, answer)
-        judged.allowed = answer.ok
+            return reviewed
+        reviewed.warned = self._read(reviewed, answer)
+        reviewed.allowed = answer.ok
         denied = _DENIED.search(answer.message)
         if denied:
             rule, paths = findings_of(denied[2])
-            judged.denial = (rule or self._rule(denied[1]), paths)
+            reviewed.denial = (rule or self._rule(denied[1]), paths)
         elif not answer.ok:
-            judged.problem = f"refused by something else: {answer.message}"
-        return judged
+            reviewed.error = f"refused by something else: {answer.message}"
+        return reviewed
 
-    def _sent(self, judged: Judged, mode: str) -> Response | None:
-        subject = judged.subject
+    def _sent(self, reviewed: Reviewed, mode: str) -> Response | None:
+        subject = reviewed.subject
         name, before = self.name(subject), None
         if subject.start is not None:
             begun = self._starts[subject.start.number, mode]
             if isinstance(begun, str):
-                judged.problem = f"start was refused: {begun}"
+                reviewed.error = f"start was refused: {begun}"
                 return None
             name, before = begun["metadata"]["name"], begun
         body = None if subject.body is None else self._labelled(subject.body, mode, subject.platform)
@@ -348,7 +348,7 @@ class Stage:
                 _fill_in(own.get("annotations"), start.get("annotations"), before["metadata"]["annotations"])
             if before is not None and (token or not self.match(subject).built_in):
                 body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
-        judged.name, judged.sent, judged.before = name, body, before
+        reviewed.name, reviewed.sent, reviewed.before = name, body, before
         user = USERS[subject.user]
         home = self.namespace(subject.home)
         groups = (*(group.format(home=home) for group in user.groups), self._scratch.users, "system:authenticated")
@@ -361,19 +361,19 @@ class Stage:
         path += f"/{subject.subresource}" if subject.subresource else ""
         answer = self._session.request(method, path, body, dry_run=True, headers=headers)
         if answer.status in (404, 409, 429, 500, 503, 504):
-            judged.problem = f"{answer.status} {answer.message}"
+            reviewed.error = f"{answer.status} {answer.message}"
             return None
         return answer
 
-    def _read(self, judged: Judged, answer: Response) -> frozenset[Finding]:
+    def _read(self, reviewed: Reviewed, answer: Response) -> frozenset[Finding]:
         """Return the violations that the warnings name."""
         found = set()
-        lost = not self._brief and _CONTROL.search(json.dumps(answer.body if answer.ok else judged.sent))
-        judged.complete &= sum(map(len, answer.warnings)) < _WARNINGS and not lost
+        lost = not self._brief and _CONTROL.search(json.dumps(answer.body if answer.ok else reviewed.sent))
+        reviewed.complete &= sum(map(len, answer.warnings)) < _WARNINGS and not lost
         for text in (match[2] for warning in answer.warnings if (match := _WARNED.match(warning))):
             rule, paths = findings_of(text)
             if rule is None:
-                judged.unjudged.append(text)
+                reviewed.unevaluated.append(text)
             found |= {(rule, path) for path in paths if rule}
         return frozenset(found)
 

@@ -1,7 +1,7 @@
-"""The proof: the API server, the policy server and the check judge thousands of mutated objects alike.
+"""The proof: the API server, the policy server and the check have equal verdicts on thousands of mutated objects.
 
-``make test`` judges mutated objects of one seed; the cases as they are have been judged by `test_cases_live`.
-``TRAINYARD_EQUIVALENCE=NUMBER`` judges the cases and mutated objects of so many seeds.
+``make test`` reviews mutated objects of one seed; the cases as they are have been reviewed by `test_cases_live`.
+``TRAINYARD_EQUIVALENCE=NUMBER`` reviews the cases and mutated objects of so many seeds.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import os
 
 import pytest
 
-from tests.policy.equivalence.comparison import Tally
 from tests.policy.equivalence.proof import prove
+from tests.policy.equivalence.verdict_comparison import Tally
 from tests.support import LiveCluster
 from trainyard.cluster.toolchain import program_path
 from trainyard.kube.blocking import Session
@@ -29,9 +29,9 @@ LEAST = 3
 
 
 @pytest.fixture(scope="module")
-def tally(judged: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Tally:
+def tally(kinds: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Tally:
     total = Tally()
-    with Session(judged.kubeconfig) as session:
+    with Session(kinds.kubeconfig) as session:
         for seed in SEEDS:
             folder = tmp_path_factory.mktemp("equivalence")
             total.add(prove(session, lambda: program_path("opa"), folder, seed=seed, count=OBJECTS))
@@ -44,7 +44,7 @@ def test_every_gate_says_the_same(tally: Tally) -> None:
 
 
 def test_enough_objects_reach_the_policies(tally: Tally) -> None:
-    assert tally.counts["judged"] >= tally.counts["subjects"] // 2, tally.lines()
+    assert tally.counts["reviewed"] >= tally.counts["subjects"] // 2, tally.lines()
 
 
 def test_every_rule_of_the_api_server_is_broken_and_kept(tally: Tally) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pytest
+
 from tests.policy.equivalence.proof import subjects_of
 from tests.policy.equivalence.worlds import USERS
+
+pytestmark = pytest.mark.slow
 
 COUNT = 1600
 

@@ -1,4 +1,4 @@
-"""Values that have surprised somebody: for any field, and for the fields that rules read."""
+"""Values that have caused defects: for any field, and for the fields that rules read."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def rego_files() -> dict[str, str]:
 
 
 def case_documents() -> dict[str, list[tuple[Case, dict[str, Any]]]]:
-    """Return each rule's cases with the input by which the policy server judges them, by id of the rule."""
+    """Return each rule's cases with the input by which the policy server reviews them, by id of the rule."""
     world = load_world(POLICIES)
     rules = load_rules(POLICIES)
     found: dict[str, list[tuple[Case, dict[str, Any]]]] = {rule.id: [] for rule in rules}
@@ -61,7 +61,7 @@ def entry_documents() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
 
 
 def generated_documents(count: int) -> list[dict[str, Any]]:
-    """Return the input for objects of the equivalence proof: what the API server and the policy server both judge."""
+    """Return the input for objects of the equivalence proof: what the API server and the policy server both review."""
     rules = load_rules(POLICIES)
     clustered = {
         (match.api_version, match.kind) for rule in rules for match in rule.matches if match.scope == "Cluster"

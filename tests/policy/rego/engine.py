@@ -46,7 +46,7 @@ decided := answer if {
 
 decided := data.trainyard.decisions if input.requests
 
-# The findings of one package's rule for these documents, whoever they are about.
+# The findings of one package's rule for these documents of any object.
 violations := [answer |
 	name := input.package
 	some document in data.documents[input.suite]
@@ -181,7 +181,7 @@ def run(program: Path, folder: Path, *arguments: str | Path, files: Iterable[str
 
 
 def without_errors(program: Path, folder: Path, names: Iterable[str], shared: Iterable[str]) -> list[str]:
-    """Return the files that compile; a stage of the compiler speaks only when the one before it is content."""
+    """Return the files that compile; a stage of the compiler reports errors only if the one before it has none."""
     left, others = list(names), list(shared)
     while left:
         result = subprocess.run(

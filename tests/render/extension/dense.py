@@ -1,4 +1,4 @@
-"""A gang scheduler that nobody has: one file makes it known everywhere."""
+"""A gang scheduler of the test: one file makes it known everywhere."""
 
 from __future__ import annotations
 

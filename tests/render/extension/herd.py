@@ -1,4 +1,4 @@
-"""A framework that nobody has: one file makes it known everywhere."""
+"""A framework of the test: one file makes it known everywhere."""
 
 from __future__ import annotations
 

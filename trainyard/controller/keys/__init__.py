@@ -5,18 +5,14 @@ Rendering is deterministic and keys are random, so they are generated here. They
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from trainyard.discovery import declared_in
+
 __all__ = ["GENERATORS", "generate"]
 
-GENERATORS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
-    module.name: generator
-    for module in pkgutil.iter_modules(__path__)
-    if (generator := getattr(importlib.import_module(f"{__name__}.{module.name}"), "generate", None))
-}
+GENERATORS: Final[Mapping[str, Callable[[], dict[str, str]]]] = dict(declared_in(__name__, __path__, "generate"))
 """Functions that generate keys, by kind, which is the name of their module."""
 
 

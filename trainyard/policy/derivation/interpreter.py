@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from trainyard.errors import TrainyardError
-from trainyard.policy.derivation.abstract_operations import call, entries, equal, lookup
+from trainyard.policy.derivation.abstract_builtins import call
+from trainyard.policy.derivation.abstract_operations import entries, equal, lookup
 from trainyard.policy.derivation.abstract_values import (
     ANY,
     EMPTY,

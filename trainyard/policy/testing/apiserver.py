@@ -29,7 +29,7 @@ _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' de
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
 _RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
-_JUDGING = "failed expression: false"
+_ACTIVE = "failed expression: false"
 """Message of the sentinel policy once it is active."""
 _WORKERS = 4
 """Maximum requests in flight."""
@@ -233,7 +233,7 @@ class ApiServerEngine:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
         def denied() -> bool:
-            return _JUDGING in self._session.request("POST", path, body, dry_run=True).message
+            return _ACTIVE in self._session.request("POST", path, body, dry_run=True).message
 
         return denied
 

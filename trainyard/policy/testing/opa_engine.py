@@ -45,10 +45,10 @@ class OpaEngine:
     def evaluate(self, cases: Iterable[Case], world: World) -> list[Evaluation]:
         """Return one evaluation per case, in order."""
         with OpaServer(self._program, self._bundle) as address:
-            return asyncio.run(_judged(address, list(cases), world))
+            return asyncio.run(_evaluated(address, list(cases), world))
 
 
-async def _judged(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
+async def _evaluated(address: OpaAddress, cases: list[Case], world: World) -> list[Evaluation]:
     evaluations: dict[int, Evaluation] = {}
     now = datetime.datetime.now(datetime.UTC)
     async with OpaClient(address, timeout=30) as client:
@@ -102,8 +102,8 @@ def _evaluation(case: Case, decision: Decision) -> Evaluation:
         for finding in (*decision.violations, *decision.warnings)
         if finding.rule == case.rule.id
     )
-    unjudged = next((finding for finding in decision.violations if finding.rule is None), None)
-    if unjudged:
-        return Evaluation(None, error=unjudged.message)
+    undecided = next((finding for finding in decision.violations if finding.rule is None), None)
+    if undecided:
+        return Evaluation(None, error=undecided.message)
     verdict = Verdict.DENY if denied else Verdict.WARN if warned else Verdict.ALLOW
     return Evaluation(verdict, denied or warned, messages=messages)

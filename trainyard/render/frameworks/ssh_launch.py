@@ -227,8 +227,8 @@ class SshLaunched(Framework[Policy]):
 
     def _hosts(self, job: JobView) -> list[tuple[str, int]]:
         """Return the host names with their slots."""
-        slots = {pod_set.name: self._slots(job, pod_set) for pod_set in self._host_pod_sets(job)}
-        return [(name, slots[pod_set.name]) for pod_set in self._host_pod_sets(job) for name in hosts(job, pod_set)]
+        slots = ((pod_set, self._slots(job, pod_set)) for pod_set in self._host_pod_sets(job))
+        return [(name, number) for pod_set, number in slots for name in hosts(job, pod_set)]
 
     def _slot_warnings(self, job: ResolvedJob) -> Iterator[Finding]:
         """Warn about devices of a host that no process uses."""

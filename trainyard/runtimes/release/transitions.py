@@ -50,14 +50,14 @@ def transitions(
     """
     old, new = ({runtime.name: runtime for runtime in runtimes} for runtimes in (before, after))
     said: list[str] = []
-    problems: list[Finding] = []
+    findings: list[Finding] = []
     for name in sorted({*old, *new}):
         for entry in _runtime(folder, old.get(name), new.get(name), today):
             if isinstance(entry, Finding):
-                problems.append(entry)
+                findings.append(entry)
             else:
                 said.append(entry)
-    return Transitions(tuple(said), tuple(problems))
+    return Transitions(tuple(said), tuple(findings))
 
 
 def _runtime(folder: CatalogFolder, old: Runtime | None, new: Runtime | None, today: date) -> Iterator[Finding | str]:

@@ -63,9 +63,9 @@ def find_runtime(folder: CatalogFolder, name: str) -> Runtime:
     findings: list[Finding] = []
     found = {runtime.name: runtime for runtime in runtimes_of(folder, findings)}
     own = f"{folder.path(name)}/"
-    standing = [each for each in findings if each.path.startswith((str(folder.path(INDEX)), own))]
-    if standing:
-        raise TrainyardError(f"Runtime {name!r} is invalid", findings=standing)
+    own_findings = [each for each in findings if each.path.startswith((str(folder.path(INDEX)), own))]
+    if own_findings:
+        raise TrainyardError(f"Runtime {name!r} is invalid", findings=own_findings)
     named = found.get(name) or next((each for each in found.values() if name in each.also_named), None)
     if named is None:
         raise TrainyardError(

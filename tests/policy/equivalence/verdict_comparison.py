@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.policy.equivalence.anatomy import places
 from tests.policy.equivalence.gates import Checked
-from tests.policy.equivalence.judged import Finding, Judged
+from tests.policy.equivalence.reviewed import Finding, Reviewed
 from tests.policy.equivalence.worlds import Worlds
 from trainyard.policy.review import Decision
 from trainyard.policy.rules.admission_rule import Gate, Reach, Rule
@@ -27,11 +27,11 @@ class Tally:
     counts
         Subjects by what became of them.
     kinds
-        Judged subjects by kind and operation.
+        Reviewed subjects by kind and operation.
     refusals
         What refused subjects before the policies.
     violated, kept
-        Judged subjects by rule that violated it, and that it judged and let pass.
+        Reviewed subjects by rule that violated it, and that it reviewed and let pass.
     """
 
     differences: list[str] = field(default_factory=list)
@@ -41,9 +41,9 @@ class Tally:
     violated: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
 
-    def differ(self, judged: Judged, text: str) -> None:
+    def differ(self, reviewed: Reviewed, text: str) -> None:
         """Note a difference."""
-        subject = judged.subject
+        subject = reviewed.subject
         where = f"{subject.operation} {subject.shape['kind']} by {subject.user} in {subject.home}, {subject.platform}"
         self.differences.append(f"{subject.number} ({subject.origin}; {where}): {text}")
 
@@ -56,7 +56,7 @@ class Tally:
     def lines(self) -> list[str]:
         """Return the summary."""
         total = self.counts["subjects"]
-        names = ("judged", "refused earlier", "not begun", "denied", "warned", "allowed", "checked")
+        names = ("reviewed", "refused earlier", "not begun", "denied", "warned", "allowed", "checked")
         lines = [f"{total} objects: " + ", ".join(f"{self.counts[name]} {name}" for name in names)]
         lines.append("by kind: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items())))
         rules = sorted({*self.violated, *self.kept})
@@ -82,56 +82,56 @@ class Comparison:
         self._worlds = worlds
         self.tally = Tally()
 
-    def count(self, judged: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
+    def count(self, reviewed: Iterable[Reviewed]) -> tuple[list[Reviewed], list[Reviewed]]:
         """Count the subjects and return those that reached the policies and those that were refused before."""
         reached, refused = [], []
-        for each in judged:
+        for each in reviewed:
             self.tally.counts["subjects"] += 1
-            if each.problem.startswith("start was refused"):
+            if each.error.startswith("start was refused"):
                 self.tally.counts["not begun"] += 1
-            elif each.problem:
-                self.tally.differ(each, each.problem)
+            elif each.error:
+                self.tally.differ(each, each.error)
             elif each.refused:
                 refused.append(each)
                 self.tally.counts["refused earlier"] += 1
                 self.tally.refusals[each.refused.partition(":")[0]] += 1
             else:
                 reached.append(each)
-                self.tally.counts["judged"] += 1
+                self.tally.counts["reviewed"] += 1
                 self.tally.kinds[f"{each.subject.shape['kind']} {each.subject.operation}"] += 1
         return reached, refused
 
-    def policy_server(self, judged: Judged, decision: Decision) -> None:
+    def policy_server(self, reviewed: Reviewed, decision: Decision) -> None:
         """Compare the policies of the API server with the policy server, about one and the same object."""
         tally = self.tally
-        if judged.unjudged and not judged.allowed and _with_decimals(judged.sent):
+        if reviewed.unevaluated and not reviewed.allowed and _with_decimals(reviewed.sent):
             tally.counts["not evaluated for a number with decimals"] += 1
             return
-        for text in judged.unjudged:
-            tally.differ(judged, f"the API server could not evaluate a rule: {text}")
+        for text in reviewed.unevaluated:
+            tally.differ(reviewed, f"the API server could not evaluate a rule: {text}")
         seen = self._of_the_api_server((finding.rule, finding.path) for finding in decision.findings)
-        if judged.complete and judged.findings != seen:
-            tally.differ(judged, _difference("API server", judged.findings, "policy server", seen))
-        if judged.allowed != decision.allowed:
-            tally.differ(judged, f"API server allows: {judged.allowed}, policy server: {decision.allowed}")
+        if reviewed.complete and reviewed.findings != seen:
+            tally.differ(reviewed, _difference("API server", reviewed.findings, "policy server", seen))
+        if reviewed.allowed != decision.allowed:
+            tally.differ(reviewed, f"API server allows: {reviewed.allowed}, policy server: {decision.allowed}")
         violations = {(finding.rule, finding.path) for finding in decision.violations}
-        if judged.denial is not None:
-            rule, paths = judged.denial
+        if reviewed.denial is not None:
+            rule, paths = reviewed.denial
             named = {(rule, path) for path in paths}
             if rule not in {each for each, _ in violations} or not named <= violations:
-                tally.differ(judged, f"the denial names {sorted(named)}, which the policy server does not")
+                tally.differ(reviewed, f"the denial names {sorted(named)}, which the policy server does not")
         warnings = self._of_the_api_server((finding.rule, finding.path) for finding in decision.warnings)
-        if judged.complete and judged.warned != warnings:
-            tally.differ(judged, _difference("API server warns", judged.warned, "policy server", warnings))
+        if reviewed.complete and reviewed.warned != warnings:
+            tally.differ(reviewed, _difference("API server warns", reviewed.warned, "policy server", warnings))
         tally.counts["denied" if not decision.allowed else "warned" if decision.warnings else "allowed"] += 1
         broken = {rule for rule, _ in seen}
         tally.violated.update(broken)
-        tally.kept.update(rule.id for rule in self._judging(judged) if rule.id not in broken)
+        tally.kept.update(rule.id for rule in self._reviewing(reviewed) if rule.id not in broken)
 
-    def check(self, judged: Judged, decision: Decision, checked: Checked) -> None:
+    def check(self, reviewed: Reviewed, decision: Decision, checked: Checked) -> None:
         """Compare what the check says of what was sent with the decision about what came of it.
 
-        Each gate names paths in the object that it judged: what the API server filled in was not sent, and what it
+        Each gate names paths in the object that it reviewed: what the API server filled in was not sent, and what it
         dropped is not stored.
         """
         self.tally.counts["checked"] += 1
@@ -142,21 +142,23 @@ class Comparison:
         ):
             mine = {(rule, path) for rule, path in own if rule not in blind}
             theirs = {(finding.rule, finding.path) for finding in findings if finding.rule not in blind}
-            made = {each for each in theirs - mine if _only_in(each[1], judged.body, judged.sent)}
-            dropped = {each for each in mine - theirs if _lacks(each[1], judged.sent, judged.body)}
+            made = {each for each in theirs - mine if _only_in(each[1], reviewed.body, reviewed.sent)}
+            dropped = {each for each in mine - theirs if _lacks(each[1], reviewed.sent, reviewed.body)}
             self.tally.counts["about what the API server filled in"] += len(made)
             self.tally.counts["about what the API server dropped"] += len(dropped)
             if mine - dropped != theirs - made:
-                self.tally.differ(judged, f"{name}: " + _difference("check", mine - dropped, "cluster", theirs - made))
+                self.tally.differ(
+                    reviewed, f"{name}: " + _difference("check", mine - dropped, "cluster", theirs - made)
+                )
 
-    def refused(self, judged: Judged, checked: Checked) -> None:
+    def refused(self, reviewed: Reviewed, checked: Checked) -> None:
         """Compare what the check says with the rules by which a CustomResourceDefinition refuses an object."""
-        missing = judged.shape_rules - checked.rules
-        if missing and _with_decimals(judged.sent):
+        missing = reviewed.shape_rules - checked.rules
+        if missing and _with_decimals(reviewed.sent):
             self.tally.counts["refused by the schema for a number with decimals"] += 1
         elif missing:
-            self.tally.differ(judged, f"the schema refuses it by {sorted(missing)}, which the check does not name")
-        if judged.shape_rules:
+            self.tally.differ(reviewed, f"the schema refuses it by {sorted(missing)}, which the check does not name")
+        if reviewed.shape_rules:
             self.tally.counts["refused by a shape rule"] += 1
         self.tally.counts["refused by the check too" if checked.refused else "left to the schema"] += 1
 
@@ -168,8 +170,8 @@ class Comparison:
             if rule not in self._rules or self._rules[rule].gate is not Gate.OPA
         )
 
-    def _judging(self, judged: Judged) -> Sequence[Rule]:
-        subject = judged.subject
+    def _reviewing(self, reviewed: Reviewed) -> Sequence[Rule]:
+        subject = reviewed.subject
         home, shape = self._worlds.homes[subject.home], subject.shape
         return [
             rule
@@ -180,8 +182,8 @@ class Comparison:
                 and subject.operation in match.operations
                 for match in rule.matches
             )
-            and (rule.reach is Reach.EVERYWHERE or not judged.namespace or not home.exempt)
-            and (rule.reach is not Reach.LABELLED or not judged.namespace or home.labelled)
+            and (rule.reach is Reach.EVERYWHERE or not reviewed.namespace or not home.exempt)
+            and (rule.reach is not Reach.LABELLED or not reviewed.namespace or home.labelled)
         ]
 
 

@@ -1,4 +1,4 @@
-"""Judging a case: equal, equal but for the list of differences, or not."""
+"""Comparison of a case: equal, equal but for the list of differences, or not."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.compatibility import ours
-from tests.compatibility.compare import canonical, differences
+from tests.compatibility.compared_case import DENIED, MADE, REJECTED, Scene
 from tests.compatibility.corpus.case import Body
 from tests.compatibility.differences import DIFFERENCES, Difference
-from tests.compatibility.scene import DENIED, MADE, REJECTED, Scene
+from tests.compatibility.object_differences import canonical, differences
 from trainyard.checks.finding import Finding
 
 
 @dataclass
-class Judgement:
+class Comparison:
     """What comparing a case gave.
 
     Parameters
@@ -39,7 +39,7 @@ class Judgement:
         return [*self.verdicts, *self.objects]
 
 
-def judge(scene: Scene, admitted: Mapping[str, Body]) -> Judgement:
+def compare(scene: Scene, admitted: Mapping[str, Body]) -> Comparison:
     """Compare both answers.
 
     Parameters
@@ -49,10 +49,10 @@ def judge(scene: Scene, admitted: Mapping[str, Body]) -> Judgement:
     admitted
         Our objects as the API server would store them.
     """
-    result = Judgement()
-    _judge_runtime(scene, result)
-    _judge_updates(scene, result)
-    _judge_warnings(scene, result)
+    result = Comparison()
+    _compare_runtime(scene, result)
+    _compare_updates(scene, result)
+    _compare_warnings(scene, result)
     theirs, mine = scene.their_outcome, scene.my_outcome
     if theirs == DENIED and mine == REJECTED:
         if scene.their_paths != scene.my_paths:
@@ -62,11 +62,11 @@ def judge(scene: Scene, admitted: Mapping[str, Body]) -> Judgement:
         errors = scene.mine.errors if theirs != DENIED else ()
         _explain(scene, result, f"outcome: upstream {theirs}, ours {mine}", errors)
     elif theirs == MADE:
-        _judge_objects(scene, admitted, result)
+        _compare_objects(scene, admitted, result)
     return result
 
 
-def _judge_runtime(scene: Scene, result: Judgement) -> None:
+def _compare_runtime(scene: Scene, result: Comparison) -> None:
     if scene.theirs.runtime is None:
         return
     allowed, findings = scene.theirs.runtime.allowed, scene.mine.runtime
@@ -75,7 +75,7 @@ def _judge_runtime(scene: Scene, result: Judgement) -> None:
         _explain(scene, result, text, findings if scene.theirs.runtime.allowed else ())
 
 
-def _judge_updates(scene: Scene, result: Judgement) -> None:
+def _compare_updates(scene: Scene, result: Comparison) -> None:
     stored_here = scene.my_outcome != REJECTED
     pairs = zip(scene.theirs.updates, scene.mine.updates, strict=True) if stored_here else ()
     for number, (theirs, mine) in enumerate(pairs):
@@ -93,7 +93,7 @@ def _judge_updates(scene: Scene, result: Judgement) -> None:
             result.verdicts.append(f"runtime update: upstream {changed}, ours {scene.mine.runtime_update}")
 
 
-def _judge_warnings(scene: Scene, result: Judgement) -> None:
+def _compare_warnings(scene: Scene, result: Comparison) -> None:
     """Every warning of upstream's webhooks is one of ours, unless we reject the object; further ones are allowed."""
     pairs = [("runtime", scene.theirs.runtime, scene.mine.runtime_warnings)]
     if scene.my_outcome != REJECTED:
@@ -105,7 +105,7 @@ def _judge_warnings(scene: Scene, result: Judgement) -> None:
                 result.verdicts.append(f"{subject}: upstream warns {warning!r}, ours {sorted(texts)}")
 
 
-def _explain(scene: Scene, result: Judgement, text: str, errors: Sequence[Finding] = ()) -> None:
+def _explain(scene: Scene, result: Comparison, text: str, errors: Sequence[Finding] = ()) -> None:
     """Find the rows that explain a verdict: of the case, or one for each of our errors where upstream accepts it."""
     found = [entry.identifier for entry in DIFFERENCES if entry.verdict is not None and entry.verdict(scene)]
     rows = [[entry.identifier for entry in DIFFERENCES if _explains(entry, scene, error)] for error in errors]
@@ -121,10 +121,10 @@ def _explains(entry: Difference, scene: Scene, error: Finding) -> bool:
     return entry.finding is not None and entry.finding(scene, error)
 
 
-def _judge_objects(scene: Scene, admitted: Mapping[str, Body], result: Judgement) -> None:
-    apart = [entry.identifier for entry in DIFFERENCES if entry.incomparable is not None and entry.incomparable(scene)]
-    if apart:
-        result.used += apart
+def _compare_objects(scene: Scene, admitted: Mapping[str, Body], result: Comparison) -> None:
+    found = [entry.identifier for entry in DIFFERENCES if entry.incomparable is not None and entry.incomparable(scene)]
+    if found:
+        result.used += found
         return
     for entry in DIFFERENCES:
         if entry.objects is not None:
@@ -134,5 +134,5 @@ def _judge_objects(scene: Scene, admitted: Mapping[str, Body], result: Judgement
                 result.used.append(entry.identifier)
     result.rendered = True
     expected = {key: canonical(body) for key, body in scene.objects.items()}
-    found = {key: canonical(body) if "refused" not in body else body for key, body in admitted.items()}
-    result.objects += differences(expected, found)
+    stored = {key: canonical(body) if "refused" not in body else body for key, body in admitted.items()}
+    result.objects += differences(expected, stored)

@@ -14,11 +14,11 @@ from tests.policy.rego.engine import RegoServer, without_errors
 from tests.policy.rego.mutants import Mutant
 from trainyard.policy.engines.opa.bundle import build_bundle, package_name
 
-__all__ = ["MutantJudge", "Outcome"]
+__all__ = ["MutantRunner", "Outcome"]
 
 ENTRY: Final = "entry"
 _TOGETHER: Final = 300
-"""Mutants of rules that one server judges."""
+"""Mutants of rules that one server runs."""
 _ENTRY_POINT: Final = "lib/decision.rego"
 _GENERATED: Final = "generated"
 _OBJECTS: Final = 2500
@@ -36,8 +36,8 @@ class Outcome:
     alive: list[Mutant] = field(default_factory=list)
 
 
-class MutantJudge:
-    """Judges mutants for the time of a ``with`` block.
+class MutantRunner:
+    """Runs mutants for the time of a ``with`` block.
 
     Mutants of rules are asked many at once, each as a package of its own, about the cases of their rule. A mutant of
     what rules share, or of the entry point, takes the place of the original and is asked about the cases of all rules
@@ -71,7 +71,7 @@ class MutantJudge:
         self._whole = RegoServer(program, folder / "whole", self._files, everything)
         self._before: dict[str, str] = {}
 
-    def __enter__(self) -> MutantJudge:
+    def __enter__(self) -> MutantRunner:
         self._whole.__enter__()
         suites = [ENTRY, *self._documents]
         self._before = self._whole.ask("digests", suites=suites)
@@ -90,7 +90,7 @@ class MutantJudge:
     ) -> None:
         self._whole.__exit__(kind, error, trace)
 
-    def judge(self, mutants: Iterable[Mutant]) -> Outcome:
+    def run(self, mutants: Iterable[Mutant]) -> Outcome:
         """Return what becomes of mutants."""
         outcome = Outcome()
         chosen = list(mutants)

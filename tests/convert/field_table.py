@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.convert.corpus import NAMES, bodies_of, catalog
+from tests.convert.conversions import NAMES, bodies_of, catalog
 from trainyard.convert import KINDS, Conversion, Note, convert_documents
 from trainyard.convert.conversion_report import as_yaml
 

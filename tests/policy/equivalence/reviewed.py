@@ -8,18 +8,18 @@ from typing import Any
 from tests.policy.equivalence.generator import Subject
 
 Finding = tuple[str, str]
-"""Id of a rule, and the field path in the judged object."""
+"""Id of a rule, and the field path in the reviewed object."""
 
 
 @dataclass
-class Judged:
+class Reviewed:
     """What the API server said about a subject.
 
     Parameters
     ----------
     subject, namespace, name
         The subject, and where it was put.
-    problem
+    error
         Why the request could not be made; empty else.
     refused
         What refused it before any policy was asked; empty else.
@@ -27,7 +27,7 @@ class Judged:
         The object as it was sent, as the policies saw it, and the one before it.
     findings
         Every violation.
-    unjudged
+    unevaluated
         Expressions that could not be evaluated.
     allowed
         Whether the request is granted.
@@ -44,13 +44,13 @@ class Judged:
     subject: Subject
     namespace: str
     name: str
-    problem: str = ""
+    error: str = ""
     refused: str = ""
     sent: dict[str, Any] | None = None
     body: dict[str, Any] | None = None
     before: dict[str, Any] | None = None
     findings: frozenset[Finding] = frozenset()
-    unjudged: list[str] = field(default_factory=list)
+    unevaluated: list[str] = field(default_factory=list)
     allowed: bool = True
     denial: tuple[str, frozenset[str]] | None = None
     warned: frozenset[Finding] = frozenset()

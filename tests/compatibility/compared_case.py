@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.compatibility import ours, peer
-from tests.compatibility.compare import canonical
 from tests.compatibility.corpus.case import ANCESTOR, Body, Case
+from tests.compatibility.object_differences import canonical
 
 MADE, DENIED, FAILED, NOTHING, REJECTED = "made", "denied", "failed", "nothing", "rejected"
 
