@@ -31,7 +31,7 @@ _FEATURES: Final[_Rows] = {
     ),
     "Runtime: `mpi` with Intel MPI and MPICH (#1807), `tensorflow`, `paddle`, `ray`, `horovod`": (
         "render/test_mpi.py::test_every_implementation_gets_its_own_variables_and_host_file",
-        "render/test_tensorflow.py::test_every_role_is_told_which_it_is",
+        "render/test_tensorflow.py::test_every_role_gets_its_task",
         "render/test_paddle.py::test_launchers_meet_at_the_first_node_which_knows_itself_by_its_host_name",
         "render/test_ray.py::test_nodes_alone_are_the_cluster_and_the_first_is_head_and_driver",
         "render/test_horovod.py::test_horovodrun_finds_its_arguments_in_variables",
@@ -155,7 +155,7 @@ _SITUATIONS: Final[_Rows] = {
     ),
     "Hard network topology that cannot be enforced (plug-in off, tier outside the fabric)": (
         "render/test_gang_topology.py::test_a_limit_that_volcano_would_drop_is_refused",
-        "render/test_gang_topology.py::test_a_wish_that_nobody_hears_is_warned_about",
+        "render/test_gang_topology.py::test_an_ignored_soft_topology_is_warned_about",
     ),
     'A command in one element with spaces (`["torchrun train.py"]`)': (
         "render/test_admission.py::test_a_whole_command_line_in_one_element_is_warned_about",
@@ -219,7 +219,7 @@ _SITUATIONS: Final[_Rows] = {
     ),
     "Keys of MPI and Flux jobs: access to Secrets": (
         "components/test_trainer.py::test_the_controller_may_touch_secrets_by_name_or_where_a_tenant_grants_it",
-        "controller/test_keys.py::test_a_namespace_that_does_not_grant_its_secrets_is_told_how_to",
+        "controller/test_keys.py::test_a_namespace_that_does_not_grant_its_secrets_gets_the_command",
     ),
     "Watches": (
         "kube/test_silence.py::test_a_watch_is_renewed_about_every_33_seconds",

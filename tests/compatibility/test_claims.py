@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 from tests.compatibility.claims import CLAIMS, UNCHANGED
-from tests.compatibility.reference import BEGIN, END, PAGE
+from tests.compatibility.difference_table import BEGIN, END, PAGE
 from tests.support import ROOT
 
 

@@ -281,7 +281,7 @@ async def test_without_a_stack_rules_without_parameters_are_one_note(tmp_path: P
     report = await checker.check(sources, WithoutParameters())
     rules = [result.rule for result in report.findings]
     note = (
-        "not judged: QUE-001 (Platform is missing); QUE-002, TEN-001 (TenantPolicy is missing); "
+        "not evaluated: QUE-001 (Platform is missing); QUE-002, TEN-001 (TenantPolicy is missing); "
         "name a stack with --stack, or add a Platform and a TenantPolicy"
     )
     if optional:

@@ -118,7 +118,7 @@ def test_a_repository_of_runtimes_needs_no_stack(tmp_path: Path, monkeypatch: py
     shutil.copytree(RUNTIMES / "torch-distributed", tmp_path / "runtimes")
     command = ["check", "--format", "json", str(tmp_path / "runtimes")]
     answer = CliRunner().invoke(app(), command)
-    notes = [note for note in json.loads(answer.stdout)["summary"]["notes"] if note.startswith("not judged: ")]
+    notes = [note for note in json.loads(answer.stdout)["summary"]["notes"] if note.startswith("not evaluated: ")]
     assert (answer.exit_code, len(notes)) == (0, 1)
     assert "QUE-001" in notes[0]
     assert "(Platform is missing)" in notes[0]

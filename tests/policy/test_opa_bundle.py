@@ -35,7 +35,7 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
         ("tenants", "none", {"GNG-002", "OBJ-001"}),
         ("tenants", "Platform", {"GNG-002", "OBJ-001", "QUE-001", "TOP-001"}),
         ("tenants", "TenantPolicy", {"GNG-002", "OBJ-001", "QUE-002", "TEN-003"}),
-        ("tenants and labelled", "all", {"GNG-002", "OBJ-001", "QUE-001", "QUE-002", "TEN-003", "TOP-001"}),
+        ("tenants and labelled", "all", {"GNG-002", "OBJ-001", "QUE-001", "QUE-002", "TEN-003", "TEN-007", "TOP-001"}),
     ],
 )
 def test_the_index_holds_the_rules_by_whom_they_bind_and_what_they_read(

@@ -212,8 +212,10 @@ def test_completions_that_in_place_restarts_cannot_have_are_warned_about(
     path = f"{TEMPLATE}.replicatedJobs[0].template.spec.completions"
     found = [warning for warning in validate_runtime(of, job_set_gates=gates).warnings if warning.path == path]
     assert validate_runtime(of, job_set_gates=gates).allowed
-    told = [finding for finding in verdict(train_job(), of, job_set_gates=gates).warnings if path in finding.message]
-    assert len(told) == len(found) == (ignored is not None)
+    found_warnings = [
+        finding for finding in verdict(train_job(), of, job_set_gates=gates).warnings if path in finding.message
+    ]
+    assert len(found_warnings) == len(found) == (ignored is not None)
     for warning in found:
         pods = counts[0] or 1
         assert f"{ignored} differs from parallelism {pods}" in warning.message

@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from trainyard.policy.check.world import World
-    from trainyard.render.rendered_documents import RenderedTrainJob, Surroundings
+    from trainyard.render.rendered_documents import RenderedTrainJob, RuntimeSource
     from trainyard.render.submission import SentRuntime
 
 __all__ = ["register"]
@@ -50,21 +50,21 @@ def _render(
     from trainyard.render.rendered_documents import render_documents
 
     texts = {source_name(name): read_text(name) for name in files}
-    answers = render_documents(texts, _surroundings(stack, config_file))
+    answers = render_documents(texts, _runtime_source(stack, config_file))
     if output is _Format.JSON:
         typer.echo(json.dumps({"results": [answer.as_json() for answer in answers]}, indent=2))
     else:
         typer.echo(_as_yaml(answers), nl=False)
 
 
-def _surroundings(stack: str | None, config_file: Path | None) -> Surroundings:
+def _runtime_source(stack: str | None, config_file: Path | None) -> RuntimeSource:
     """Return the runtimes and the context of a stack; if none is named, only the runtimes of local and of the catalog.
 
     The stack is read when the files lack something.
     """
     from trainyard.cli.check import stack_of
     from trainyard.policy.check.world import World
-    from trainyard.render.rendered_documents import Surroundings
+    from trainyard.render.rendered_documents import RuntimeSource
 
     named = stack is not None or config_file is not None
 
@@ -79,7 +79,9 @@ def _surroundings(stack: str | None, config_file: Path | None) -> Surroundings:
     def runtime(kind: str, namespace: str, name: str) -> SentRuntime | None:
         return world().runtime(kind, namespace, name, None)
 
-    return Surroundings(runtime, lambda namespace: world().context(namespace, None)) if named else Surroundings(runtime)
+    return (
+        RuntimeSource(runtime, lambda namespace: world().context(namespace, None)) if named else RuntimeSource(runtime)
+    )
 
 
 def _as_yaml(answers: Sequence[RenderedTrainJob]) -> str:

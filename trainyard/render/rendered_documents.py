@@ -19,7 +19,7 @@ from trainyard.render.platform_facts import context_of
 from trainyard.render.result import RenderContext
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, Submission, read_runtime, submitted
 
-__all__ = ["RenderedTrainJob", "Surroundings", "render_documents"]
+__all__ = ["RenderedTrainJob", "RuntimeSource", "render_documents"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class RenderedTrainJob:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the documents leave open.
+class RuntimeSource:
+    """Runtimes and contexts that the documents do not set.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Surroundings:
     context: Callable[[str], RenderContext] = lambda _: RenderContext()
 
 
-def render_documents(texts: Mapping[str, str], surroundings: Surroundings | None = None) -> list[RenderedTrainJob]:
+def render_documents(texts: Mapping[str, str], source: RuntimeSource | None = None) -> list[RenderedTrainJob]:
     """Render all TrainJobs, sorted by namespace and name.
 
     Parameters
@@ -77,7 +77,7 @@ def render_documents(texts: Mapping[str, str], surroundings: Surroundings | None
         Platform provide context: the queue of a namespace, existing priority classes, scheduler features and the tiers
         of the fabric. Other kinds are ignored. TrainJobs that are managed by another controller have no objects, and
         only their schema is validated: their runtime may be in another cluster.
-    surroundings
+    source
         Runtimes and context that no document sets; None: there are none.
 
     Raises
@@ -85,7 +85,7 @@ def render_documents(texts: Mapping[str, str], surroundings: Surroundings | None
     TrainyardError
         A text is not YAML, or a document is not a Kubernetes object.
     """
-    cluster = _Cluster(surroundings or Surroundings())
+    cluster = _Cluster(source or RuntimeSource())
     for body in _objects(texts):
         cluster.add(body)
     return [cluster.render(*key) for key in sorted(cluster.train_jobs)]
@@ -95,7 +95,7 @@ def render_documents(texts: Mapping[str, str], surroundings: Surroundings | None
 class _Cluster:
     """Objects of the manifests, by their keys."""
 
-    surroundings: Surroundings
+    source: RuntimeSource
     train_jobs: dict[tuple[str, str], list[Body]] = field(default_factory=dict)
     runtimes: dict[tuple[str, str, str], list[Body]] = field(default_factory=dict)
     read: dict[tuple[str, str, str], SentRuntime] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class _Cluster:
     def render(self, namespace: str, name: str) -> RenderedTrainJob:
         """Render one TrainJob after applying all its documents."""
         label = f"{namespace}/{name}"
-        context = self.surroundings.context(namespace)
+        context = self.source.context(namespace)
         if queue := self.queues.get(namespace) or self.namespace_queues.get(namespace):
             context = replace(context, default_queue=queue)
         if self.priority_classes is not None:
@@ -151,7 +151,7 @@ class _Cluster:
                 found = read_runtime(sent, found.runtime if found else None, job_set_gates=gates)
             assert found is not None  # noqa: S101
             self.read[key] = found
-        return self.read.get(key) or self.surroundings.runtime(kind, namespace, name)
+        return self.read.get(key) or self.source.runtime(kind, namespace, name)
 
 
 def _runtime_findings(runtime: SentRuntime) -> Iterator[Finding]:

@@ -252,7 +252,7 @@ def _not_judged(skipped: set[tuple[str, str]]) -> Iterator[str]:
             f"{', '.join(sorted(rule for reason, rule in skipped if reason == message))} ({message})"
             for message in sorted({message for message, _ in skipped})
         ]
-        yield f"not judged: {'; '.join(reasons)}; name a stack with --stack, or add a Platform and a TenantPolicy"
+        yield f"not evaluated: {'; '.join(reasons)}; name a stack with --stack, or add a Platform and a TenantPolicy"
 
 
 def _warnings(findings: Iterable[Finding]) -> Iterator[Finding]:
