@@ -19,6 +19,8 @@ from trainyard.settings.platform import PolicyState
 RELEASED = {
     "ACC-001": "tenancy",
     "ACC-002": "tenancy",
+    "BND-001": "bounds",
+    "BND-002": "bounds",
     "ENV-001": "quality",
     "ENV-002": "quality",
     "ESC-001": "security",
@@ -29,6 +31,8 @@ RELEASED = {
     "GNG-002": "gang",
     "GNG-003": "gang",
     "GNG-004": "gang",
+    "GNG-005": "gang",
+    "GNG-006": "gang",
     "IMG-001": "quality",
     "LBL-001": "labels",
     "LBL-002": "labels",
@@ -39,6 +43,7 @@ RELEASED = {
     "MLP-003": "shape",
     "OBJ-001": "protection",
     "OBJ-002": "protection",
+    "OBJ-003": "protection",
     "PGP-001": "shape",
     "PGP-002": "shape",
     "QUE-001": "tenancy",
@@ -60,6 +65,7 @@ RELEASED = {
     "TEN-007": "tenancy",
     "TEN-008": "tenancy",
     "TEN-009": "tenancy",
+    "TEN-014": "tenancy",
     "TOP-001": "topology",
 }
 """Ids once given stay; a rule that is withdrawn keeps its line here."""
