@@ -118,7 +118,7 @@ state(id, _) := value if {
 
 # Rules to evaluate for the request, {id: package}: those with all parameters, and those whose parameters are missing.
 # The index contains them by the static properties of requests, so that no other rule is visited.
-evaluated_rules := object.remove(object.remove(matching_rules[available_parameters], excluded_rules), prefiltered) if not being_deleted
+evaluated_rules := object.remove(object.remove(matching_rules[available_parameters], excluded_rules), prefiltered)
 
 without_parameters := object.remove(object.remove(matching_rules.all, matching_rules[available_parameters]), excluded_rules) if {
 	available_parameters != "all"
@@ -148,6 +148,13 @@ excluded_rules contains id if {
 	request.operation == "UPDATE"
 	some id, _ in matching_rules.all
 	unaffected(data.trainyard.catalog[id])
+}
+
+# A rule about objects that a finalizer keeps evaluates these too.
+excluded_rules contains id if {
+	being_deleted
+	some id, _ in matching_rules.all
+	not data.trainyard.catalog[id].deleting
 }
 
 # Rules that the client's prefilter excludes for this request.

@@ -44,6 +44,7 @@ KINDS: Final = {
     "Pod": Kind("v1", "pods"),
     "PodGroup": Kind("scheduling.volcano.sh/v1beta1", "podgroups"),
     "Queue": Kind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False),
+    "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
     "HyperNode": Kind("topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False),
     "Command": Kind("bus.volcano.sh/v1alpha1", "commands"),
     "ConfigMap": Kind("v1", "configmaps"),
@@ -165,6 +166,8 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
     ),
     "queue": ("Queue", {"spec": {"weight": 1, "parent": "root"}}),
     "hyper-node": ("HyperNode", {"spec": {"tier": 1, "members": []}}),
+    "priority-class": ("PriorityClass", {"value": 5}),
+    "resource-quota": ("ResourceQuota", {"spec": {"hard": {"count/pods": "0"}}}),
     "namespace": ("Namespace", {}),
     "role-binding": (
         "RoleBinding",

@@ -22,8 +22,10 @@ GPUS = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
 ACCOUNTS = ("operator", "trainer")
 """Accounts of the namespace: one that pods may run as, and one that another program needs."""
 CARELESS = {
-    "": ["pods", "pods/ephemeralcontainers", "configmaps", "secrets", "namespaces"],
-    "scheduling.volcano.sh": ["podgroups"],
+    "": ["pods", "pods/ephemeralcontainers", "configmaps", "secrets", "namespaces", "resourcequotas"],
+    "scheduling.k8s.io": ["priorityclasses"],
+    "scheduling.volcano.sh": ["podgroups", "queues"],
+    "topology.volcano.sh": ["hypernodes"],
     "bus.volcano.sh": ["commands"],
     "trainyard.dev": ["*"],
     "admissionregistration.k8s.io": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
@@ -128,6 +130,21 @@ def test_what_is_changed_while_it_is_held_is_reviewed_when_it_resumes(
         assert stored["spec"]["suspend"] is True
     finally:
         attacked.delete(kind, called)
+
+
+def test_a_gang_that_is_going_away_does_not_change_its_queue(attacked: Cluster) -> None:
+    required(attacked.create("careless", "pod-group", "own.leaving", metadata={"finalizers": ["example.com/stay"]}))
+    path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{TENANT}/podgroups/own.leaving"
+    try:
+        required(attacked.send("careless", "DELETE", path))
+        for change in (
+            {"spec": {"queue": "research"}},
+            {"metadata": {"annotations": {"volcano.sh/preemptable": "false"}}},
+        ):
+            assert "GNG-006" in attacked.send("careless", "PATCH", path, change).message
+    finally:
+        required(attacked.send("careless", "PATCH", path, {"metadata": {"finalizers": None}}))
+    awaited("its end", lambda: attacked.object("PodGroup", "own.leaving") is None)
 
 
 def test_a_runtime_that_is_going_away_may_be_changed_but_not_used(attacked: Cluster) -> None:

@@ -16,6 +16,8 @@ UPSTREAM = (
     ("volcano", "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml"),
     ("volcano", "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml"),
     ("volcano", "config/crd/volcano/bases/bus.volcano.sh_commands.yaml"),
+    ("volcano", "config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml"),
+    ("volcano", "config/crd/volcano/bases/topology.volcano.sh_hypernodes.yaml"),
     ("jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
 )
 

@@ -23,6 +23,7 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
         assert [match["kind"] for match in entry["matches"]] == [match.kind for match in rule.matches]
         if rule.gate is Gate.ADMISSION and rule.cel is not None:
             assert (entry["unchanged"], entry["stopping"]) == (rule.cel.unchanged, rule.cel.stopping)
+            assert entry["deleting"] == rule.cel.deleting
         source = bundle.files[f"rules/{rule.id}-{rule.slug}.rego"].decode()
         assert f"package trainyard.rules.{package_name(rule.id)}\n" in source
 
@@ -32,10 +33,14 @@ def test_a_bundle_holds_every_rule_and_what_its_rule_file_says() -> None:
     [
         ("everywhere", "none", {"GNG-002", "OBJ-001"}),
         ("everywhere", "all", {"GNG-002", "OBJ-001", "QUE-001", "TOP-001"}),
-        ("tenants", "none", {"GNG-002", "OBJ-001"}),
-        ("tenants", "Platform", {"GNG-002", "OBJ-001", "QUE-001", "TOP-001"}),
-        ("tenants", "TenantPolicy", {"GNG-002", "OBJ-001", "QUE-002", "TEN-003"}),
-        ("tenants and labelled", "all", {"GNG-002", "OBJ-001", "QUE-001", "QUE-002", "TEN-003", "TEN-007", "TOP-001"}),
+        ("tenants", "none", {"GNG-002", "GNG-006", "OBJ-001"}),
+        ("tenants", "Platform", {"GNG-002", "GNG-006", "OBJ-001", "QUE-001", "TOP-001"}),
+        ("tenants", "TenantPolicy", {"GNG-002", "GNG-006", "OBJ-001", "QUE-002", "TEN-003"}),
+        (
+            "tenants and labelled",
+            "all",
+            {"GNG-002", "GNG-006", "OBJ-001", "QUE-001", "QUE-002", "TEN-003", "TEN-007", "TOP-001"},
+        ),
     ],
 )
 def test_the_index_holds_the_rules_by_whom_they_bind_and_what_they_read(

@@ -8,6 +8,7 @@ algorithm keeps both, which the API server rejects.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -99,13 +100,13 @@ def _ordered(merged: Sequence[Any], original: Sequence[Any], patch: Sequence[Any
     the original.
     """
     rank = {key: index for index, key in reversed(list(enumerate(original)))}
-    patched = list(dict.fromkeys(patch))
+    patched = deque(dict.fromkeys(patch))
     members = set(patched)
-    others = [key for key in dict.fromkeys(merged) if key not in members]
+    others = deque(key for key in dict.fromkeys(merged) if key not in members)
     result = []
     while patched and others:
         precedes = others[0] in rank and patched[0] in rank and rank[others[0]] < rank[patched[0]]
-        result.append(others.pop(0) if precedes else patched.pop(0))
+        result.append((others if precedes else patched).popleft())
     return [*result, *patched, *others]
 
 

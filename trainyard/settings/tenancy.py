@@ -130,6 +130,11 @@ class TenantSettings(SettingsModel):
     object_quota: dict[str, Quantity] = Field(
         default={
             "count/trainjobs.trainer.kubeflow.org": "200",
+            "count/pods": "20000",
+            "count/jobs.batch": "2000",
+            "count/jobsets.jobset.x-k8s.io": "500",
+            "count/jobs.batch.volcano.sh": "500",
+            "count/podgroups.scheduling.volcano.sh": "5000",
             "count/secrets": "500",
             "count/configmaps": "1000",
             "persistentvolumeclaims": "100",

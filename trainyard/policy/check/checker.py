@@ -143,7 +143,7 @@ class Checker:
         finally:
             for _, task in waiting:
                 task.cancel()
-        notes = (*sources.notes, *_not_judged(skipped))
+        notes = (*sources.notes, *_not_evaluated(skipped))
         return Report((), tuple(sorted(checked)), notes, dict(counts)).with_findings(results)
 
     async def _decisions(
@@ -245,7 +245,7 @@ def _without_parameters(decision: Decision, skipped: set[tuple[str, str]]) -> De
     return replace(decision, violations=tuple(each for each in decision.violations if each not in missing))
 
 
-def _not_judged(skipped: set[tuple[str, str]]) -> Iterator[str]:
+def _not_evaluated(skipped: set[tuple[str, str]]) -> Iterator[str]:
     """Yield one note that names the rules without parameters, by the missing object."""
     if skipped:
         reasons = [

@@ -180,6 +180,7 @@ def _entry(rule: Rule) -> dict[str, Any]:
         "source": rule.source.value,
         "unchanged": bool(cel and cel.unchanged),
         "stopping": bool(cel and cel.stopping),
+        "deleting": bool(cel and cel.deleting),
         "parameters": rule.parameter_values({}),
         "touching": _touching(rule),
         "matches": [

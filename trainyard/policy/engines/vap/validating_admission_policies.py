@@ -270,7 +270,7 @@ def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
     """Return the match conditions of requests that the rule evaluates."""
     operations = {operation for match in rule.matches for operation in match.operations}
     conditions = []
-    if operations & {"CREATE", "UPDATE"}:
+    if operations & {"CREATE", "UPDATE"} and not cel.deleting:
         conditions.append(("not-being-deleted", "object == null || !has(object.metadata.deletionTimestamp)"))
     if "UPDATE" in operations and not cel.unchanged:
         conditions.append(("changed", f'request.operation != "UPDATE" || {_changed(PARTS)}'))

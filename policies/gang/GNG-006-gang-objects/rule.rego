@@ -1,0 +1,52 @@
+package trainyard.rules.gng_006
+
+import data.trainyard.lib.quantities
+import data.trainyard.lib.request
+import data.trainyard.lib.users
+import rego.v1
+
+violation contains {"path": "metadata.ownerReferences", "message": message} if {
+	not users.is_platform("GNG-006")
+	owner := owners[0]
+	message := sprintf("user \"%v\" cannot write the PodGroup of %v \"%v\"", [request.user.name, owner.kind, owner.name])
+}
+
+violation contains {"path": "status", "message": message} if {
+	not users.is_platform("GNG-006")
+	request.operation != "DELETE"
+	request.map(request.object, "status") != request.map(old, "status")
+	message := sprintf("user \"%v\" cannot write the status of a PodGroup", [request.user.name])
+}
+
+violation contains {"path": sprintf("spec.minResources[%s]", [name]), "message": sprintf("amount \"%v\" is negative", [amount])} if {
+	request.operation != "DELETE"
+	amounts := request.map(request.spec, "minResources")
+	amounts != request.map(request.map(old, "spec"), "minResources")
+	some name, amount in amounts
+	quantities.amount(amount) < 0
+}
+
+violation contains {"path": "spec", "message": message} if {
+	not users.is_platform("GNG-006")
+	request.operation == "UPDATE"
+	request.metadata.deletionTimestamp
+	parts(request.object) != parts(old)
+	message := sprintf("user \"%v\" cannot change a PodGroup that is being deleted", [request.user.name])
+}
+
+default old := {}
+
+old := request.old_object
+
+parts(subject) := [request.map(subject, "spec"), request.map(metadata, "labels"), request.map(metadata, "annotations")] if {
+	metadata := request.map(subject, "metadata")
+}
+
+owners := [owner |
+	some subject in subjects
+	some owner in request.list(request.map(subject, "metadata"), "ownerReferences")
+	owner.controller == true
+	owner.kind in request.parameter("GNG-006", "controllers")
+]
+
+subjects := array.concat([request.object | request.operation != "DELETE"], [old | request.operation != "CREATE"])
