@@ -165,7 +165,10 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
         },
     ),
     "queue": ("Queue", {"spec": {"weight": 1, "parent": "root"}}),
-    "hyper-node": ("HyperNode", {"spec": {"tier": 1, "members": []}}),
+    "hyper-node": (
+        "HyperNode",
+        {"spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "rack-0-node-0"}}}]}},
+    ),
     "priority-class": ("PriorityClass", {"value": 5}),
     "resource-quota": ("ResourceQuota", {"spec": {"hard": {"count/pods": "0"}}}),
     "namespace": ("Namespace", {}),

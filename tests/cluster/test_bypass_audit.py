@@ -45,7 +45,7 @@ def test_an_exemption_lets_pass_what_it_names(cluster: Cluster) -> None:
             "a second rule beside it",
             "pod",
             "exempt",
-            {"pod": {**HOST, "priorityClassName": "training-urgent"}},
+            {"pod": {**HOST, "schedulerName": "volcano", "priorityClassName": "training-urgent"}},
             "TEN-003",
         ),
     ],

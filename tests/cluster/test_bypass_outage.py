@@ -83,7 +83,7 @@ def without_webhooks(platform: LiveCluster, cluster: Cluster) -> Iterator[Cluste
         ("raw", "volcano-job", {"spec": {"queue": "vision"}}, "QUE-002"),
         ("raw", "job", {"podMetadata": FOREIGN}, "QUE-002"),
         ("raw", "pod", {"metadata": FOREIGN}, "QUE-002"),
-        ("raw", "pod", {"pod": {"priorityClassName": "training-urgent"}}, "TEN-003"),
+        ("raw", "pod", {"pod": {"schedulerName": "volcano", "priorityClassName": "training-urgent"}}, "TEN-003"),
         ("raw", "volcano-job", {"pod": {"serviceAccountName": "operator"}}, "TEN-004"),
         ("raw", "job", {"pod": {"nodeName": "rack-0-0"}}, "TEN-005"),
         ("raw", "pod", {"container": {"securityContext": {"privileged": True}}}, "ESC-002"),

@@ -70,6 +70,6 @@ def test_a_new_rule_passes_its_cases_and_a_wrong_case_is_reported(kinds: LiveClu
 
 
 def test_nothing_is_left_behind(kinds: LiveCluster) -> None:
-    kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings,crd"
-    names = require(kinds.kubectl("get", kinds, "-o", "name"))
+    resources = "validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings,crd"
+    names = require(kinds.kubectl("get", resources, "-o", "name"))
     assert "policy-test" not in names
