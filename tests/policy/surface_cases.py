@@ -17,8 +17,12 @@ __all__ = ["WORLD_CHANGES", "in_the_world", "surface_cases"]
 
 Body = dict[str, Any]
 
-WORLD_CHANGES: Final = {
-    "platform": {"leafQueues": ["default", "red", "vision"]},
+WORLD_CHANGES: Final[dict[str, Body]] = {
+    "platform": {
+        "leafQueues": ["default", "red", "vision"],
+        "tiers": [{"name": "rack", "tier": 1}, {"name": "spine", "tier": 2}],
+        "schedulerFeatures": ["gang", "network-topology-aware"],
+    },
     "tenantPolicy": {"queues": ["red"], "defaultQueue": "red", "priorityClasses": ["training"]},
 }
 """The tenant of the ledger's values: the one of tests/cluster/bypass.py."""
@@ -56,6 +60,7 @@ _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
             "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"resourcesPerNode": {"limits": _GPU}}},
         },
     ),
+    "PersistentVolumeClaim": ("v1", {"metadata": {}, "spec": {}}),
     "PodGroup": ("scheduling.volcano.sh/v1beta1", {"metadata": {}, "spec": {"queue": "red", "minMember": 1}}),
 }
 _PODS: Final = {
@@ -77,9 +82,15 @@ _JOB_SPECS: Final = {
     "JobSet": "spec.replicatedJobs[0].template.spec",
     "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec",
 }
+_CLAIMS: Final = {
+    "PersistentVolumeClaim": "spec",
+    "VolcanoJob": "spec.volumes[0].volumeClaim",
+    "JobSet": "spec.volumeClaimPolicies[0].templates[0].spec",
+}
 _BELOW_PODS: Final = {
     "PodSpec": "",
     "Affinity": ".affinity",
+    "PersistentVolumeClaimSpec": ".volumes[0].ephemeral.volumeClaimTemplate.spec",
     "Volume": ".volumes[0]",
     "VolumeProjection": ".volumes[0].projected.sources[0]",
     "PodSecurityContext": ".securityContext",
@@ -88,6 +99,7 @@ _BELOW_PODS: Final = {
     "Probe": ".containers[0].livenessProbe",
     "ResourceRequirements": ".containers[0].resources",
     "SecurityContext": ".containers[0].securityContext",
+    "VolumeMount": ".containers[0].volumeMounts[0]",
 }
 
 
@@ -121,6 +133,9 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[s
 
 
 def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    if type_name == "PersistentVolumeClaimSpec":
+        for kind, claim in _CLAIMS.items():
+            yield kind, _steps(f"{claim}.{field}")
     if type_name in ("Annotations", "Labels"):
         for kind in _OBJECTS:
             yield kind, ("metadata", type_name.lower(), field)
@@ -129,6 +144,9 @@ def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, t
                 yield kind, (*_steps(pod)[:-1], "metadata", type_name.lower(), field)
         for pod in _PATCHED_PODS[:2]:
             yield "TrainJob", (*_steps(pod)[:-1], "metadata", type_name.lower(), field)
+    elif type_name == "ObjectMeta":
+        for kind, pod in (*_PODS.items(), *(("TrainJob", patched) for patched in _PATCHED_PODS[:2])):
+            yield kind, (*_steps(pod)[:-1], "metadata", field)
     elif type_name in _BELOW_PODS:
         for kind, pod in _PODS.items():
             yield kind, _steps(f"{pod}{_BELOW_PODS[type_name]}.{field}")
