@@ -13,7 +13,6 @@ from trainyard.settings.versions import KUBERNETES_VERSION
 from trainyard.upstream import module_cache
 
 SPECIFICATION: Final[dict[str, Any]] = {
-    "info": {"version": "v1.0.0"},
     "definitions": {
         "io.k8s.api.batch.v1.CronJob": {"properties": {"spec": {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}}},
         "io.k8s.api.batch.v1.Job": {},
@@ -35,7 +34,7 @@ SPECIFICATION: Final[dict[str, Any]] = {
 
 def test_fields_are_recorded_by_type() -> None:
     recorded = recorded_from(SPECIFICATION)
-    assert recorded["version"] == "v1.0.0"
+    assert recorded["version"] == f"v{KUBERNETES_VERSION}"
     assert recorded["types"]["PodSpec"] == {"containers": "Container[]", "nodeSelector": "{}", "overhead": "{}"}
     assert recorded["types"]["Container"] == {"name": ""}
 

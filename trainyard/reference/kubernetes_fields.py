@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from trainyard.settings.versions import KUBERNETES_VERSION
+
 __all__ = ["FILE", "ROOTS", "recorded_fields", "recorded_from"]
 
 FILE: Final = Path(__file__).with_suffix(".json")
@@ -64,7 +66,7 @@ def recorded_from(specification: Mapping[str, Any]) -> dict[str, Any]:
             fields = definitions[target].get("properties") if target else None
             types[name][field] = (target.rpartition(".")[2] if fields else "") + mark
             waiting += [target] if fields else []
-    return {"version": specification["info"]["version"], "types": dict(sorted(types.items()))}
+    return {"version": f"v{KUBERNETES_VERSION}", "types": dict(sorted(types.items()))}
 
 
 def _target(schema: Mapping[str, Any]) -> tuple[str, str]:
