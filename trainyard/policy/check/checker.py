@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.api import MODELS, Body, Platform, TenantPolicy, TrainJob, parse
+from trainyard.api import MODELS, Body, Platform, TenantPolicy, parse
 from trainyard.api.constants import API_VERSION, TRAIN_JOB
 from trainyard.api.verdicts import decoded, violations
 from trainyard.checks.finding import Finding, Severity
@@ -18,7 +18,7 @@ from trainyard.checks.report import Report
 from trainyard.errors import TrainyardError
 from trainyard.policy.check.sources import Manifest, Sources
 from trainyard.policy.check.train_job_check import resolved, runtime_of
-from trainyard.policy.check.world import DEFAULT_NAMESPACE, World
+from trainyard.policy.check.world import DEFAULT_NAMESPACE, World, is_runtime
 from trainyard.policy.gate import DecisionSource
 from trainyard.policy.review import (
     PLAIN_KINDS,
@@ -33,7 +33,6 @@ from trainyard.policy.review import (
 )
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.parameters import MISSING_PARAMETER
-from trainyard.render.submission import RUNTIME_MODELS
 from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings.platform import PolicyState
 
@@ -190,7 +189,7 @@ class Checker:
             if outcome.runtime:
                 runtime = outcome.runtime.body
                 depends |= {outcome.runtime.file} if outcome.runtime.file else set()
-        elif not self._live and manifest.body["apiVersion"] == API_VERSION and manifest.kind in RUNTIME_MODELS:
+        elif not self._live and is_runtime(manifest):
             body = self._world.found(manifest).body
         author: dict[str, Any] = self._controller if self._live else {"user": AUTHOR}
         common: dict[str, Any] = {"platform": platform}
@@ -276,7 +275,7 @@ def _shape(manifest: Manifest, world: World) -> Iterator[Finding]:
         for path in parsed.unknown_fields():
             message = "unknown field: the API server drops it"
             yield Finding(path, message, "remove it, or correct its name", severity=Severity.WARNING)
-    elif model is not None and model is not TrainJob:
+    elif is_runtime(manifest):
         found = world.found(manifest)
         yield from found.errors
         yield from _warnings(found.warnings)

@@ -28,7 +28,7 @@ from trainyard.runtimes.runtime_lint import DomainCapacities
 from trainyard.settings import StackSettings
 from trainyard.topology import compile_fabric
 
-__all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World"]
+__all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World", "is_runtime"]
 
 DEFAULT_NAMESPACE: Final = "default"
 _SYSTEM_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
@@ -101,7 +101,7 @@ class World:
         version, kind, file = manifest.body["apiVersion"], manifest.kind, manifest.source.path
         namespace = manifest.namespace or DEFAULT_NAMESPACE
         spec = manifest.body.get("spec")
-        if version == API_VERSION and kind in RUNTIME_MODELS:
+        if is_runtime(manifest):
             key = kind, namespace if kind == TRAINING_RUNTIME else "", manifest.name
             self._runtimes.put(key, file, manifest)
         elif version == PLATFORM_API_VERSION and kind == "TenantPolicy" and manifest.name == TENANT_POLICY_NAME:
@@ -202,6 +202,11 @@ class World:
         if self._settings is None or not self._settings.fabric.domains:
             return None
         return DomainCapacities.of(compile_fabric(self._settings.fabric))
+
+
+def is_runtime(manifest: Manifest) -> bool:
+    """Return whether a manifest is a TrainingRuntime or ClusterTrainingRuntime."""
+    return bool(manifest.body["apiVersion"] == API_VERSION and manifest.kind in RUNTIME_MODELS)
 
 
 def _parsed(spec: Body | None) -> Platform | None:
