@@ -62,14 +62,15 @@ def _runtime_source(stack: str | None, config_file: Path | None) -> RuntimeSourc
 
     The stack is read when the files lack something.
     """
-    from trainyard.cli.check import stack_of
-    from trainyard.policy.check.world import World
     from trainyard.render.rendered_documents import RuntimeSource
 
     named = stack is not None or config_file is not None
 
     @cache
     def world() -> World:
+        from trainyard.cli.check import stack_of
+        from trainyard.policy.check.world import World
+
         settings = stack_of(stack, config_file)[0]
         if settings is not None and not named:
             every = settings.runtimes.model_copy(update={"include": ("*",)})
