@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts frameworks shapes bench admission-restarts test-faults test-kueue simulate-controller mutation lock upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation test-faults test-kueue simulate-controller mutation lock upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence render-verdicts compatibility queue-verdicts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts certificate-rotation  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .
@@ -61,11 +61,17 @@ compatibility: $(READY)  ## compare verdicts and objects with Kubeflow Trainer's
 queue-verdicts: $(READY)  ## send 6,000 random sequences of queue changes to the real webhook and compare the decisions
 	@TRAINYARD_QUEUE_SEQUENCES=6000 $(BIN)/pytest -m cluster tests/queues/test_webhook_corpus.py
 
+forecasts: $(READY)  ## replay 48 random states and compare them with the forecast of `trainyard queues plan`
+	@TRAINYARD_FORECAST_STATES=48 TRAINYARD_FORECAST_SEED=100 $(BIN)/pytest -n0 -m cluster -s -k forecasts tests/cluster/test_scenarios.py
+
 bench: $(READY)  ## measure the figures in the README
 	@$(BIN)/python -m benchmarks.figures
 
 admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
 	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
+
+certificate-rotation: $(READY)  ## renew certificates for ten minutes under a request a second to each webhook; none may be rejected
+	@TRAINYARD_ROTATION_SECONDS=600 $(BIN)/pytest -m cluster tests/cluster/test_certificate_rotation.py
 
 test-faults: $(READY)  ## run the controller with all faults: rejections, kills, bad connections, odd objects
 	@TRAINYARD_FAULTS=all $(BIN)/pytest -m cluster tests/faults

@@ -12,7 +12,9 @@ from typing import Any, Final
 import pulumi
 import yaml
 
-from components.common.declaration import Declaration, WebhookServer
+from components.common.declaration import Declaration, Resources, WebhookServer
+from components.common.installation import Installation
+from components.common.job_set_definition import JOB_SET_CRD, custom_resource_definition
 from components.common.objects import Component, KubernetesObject
 from components.common.rbac import (
     cluster_role,
@@ -26,7 +28,7 @@ from components.common.target import Target
 from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 from trainyard import upstream
-from trainyard.settings.platform import JobSetSettings
+from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.versions import component_release
 
 __all__ = [
@@ -44,12 +46,11 @@ JOBSET_SECRET = "jobset-webhook-server-cert"  # noqa: S105 - a name
 JOBSET_SERVICE = "jobset-webhook-service"
 
 _NAME = "jobset-controller-manager"
-_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _ROLE = "config/components/rbac/role.yaml"
 _PROXY = "config/components/rbac/auth_proxy_role.yaml"
 _ELECTION = "config/components/rbac/leader_election_role.yaml"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
-MANIFESTS = (_CRD, _ROLE, _PROXY, _ELECTION, _WEBHOOKS)
+MANIFESTS = (JOB_SET_CRD, _ROLE, _PROXY, _ELECTION, _WEBHOOKS)
 """Upstream files that this component reads."""
 
 _CONFIG = "/etc/jobset"
@@ -127,11 +128,6 @@ class JobSet(Component):
         return [account, *bindings]
 
 
-def custom_resource_definition(version: str) -> dict[str, Any]:
-    """Return JobSet's CustomResourceDefinition without descriptions."""
-    return upstream.without_descriptions(upstream.documents("jobset", version, _CRD)[0])
-
-
 def _rules(version: str, path: str) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = upstream.documents("jobset", version, path)[0]["rules"]
     return rules
@@ -203,9 +199,14 @@ def _gates_annotation(settings: JobSetSettings) -> dict[str, str]:
     return {"trainyard.dev/feature-gates": gates} if gates else {}
 
 
+def _install(context: Installation, _needed: Resources) -> JobSet:
+    return JobSet("jobset", JobSetArgs(JobSetSettings.of(context.settings), context.target), context.options)
+
+
 COMPONENT: Final = Declaration(
     name="jobset",
     order=20,
+    install=_install,
     images={"jobset": "registry.k8s.io/jobset/jobset"},
     manifests=MANIFESTS,
     webhooks=WebhookServer(secret=JOBSET_SECRET, service=JOBSET_SERVICE, configurations=webhook_configurations),

@@ -14,7 +14,8 @@ from typing import Any, Final
 import pulumi
 import yaml
 
-from components.common.declaration import Declaration, WebhookServer
+from components.common.declaration import Declaration, Resources, WebhookServer
+from components.common.installation import Installation
 from components.common.kueue_queues import local_queues, queue_objects
 from components.common.objects import Component, KubernetesObject
 from components.common.rbac import (
@@ -308,19 +309,14 @@ def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
     )
 
 
-def _settings(stack: StackSettings) -> KueueSettings:
-    found: KueueSettings = stack.kueue  # type: ignore[attr-defined]
-    return found
-
-
-def _declare(stack: StackSettings, target: Target, opts: pulumi.ResourceOptions) -> Kueue | None:
-    settings = _settings(stack)
-    return Kueue(settings, target, opts) if settings.install is not False else None
+def _install(context: Installation, _needed: Resources) -> Kueue | None:
+    settings = KueueSettings.of(context.settings)
+    return Kueue(settings, context.target, context.options) if settings.install is not False else None
 
 
 def _tenant_objects(stack: StackSettings, tenant: str) -> list[dict[str, Any]]:
     """Return the LocalQueues of a tenant, and the permission of its groups to read them and its Workloads."""
-    settings = _settings(stack)
+    settings = KueueSettings.of(stack)
     found = local_queues(settings, tenant)
     if not found:
         return []
@@ -351,7 +347,7 @@ COMPONENT: Final = Declaration(
     namespaced_kinds={(_API, "LocalQueue"): "localqueues"},
     finalized_kinds={(_API, "Workload"): "workloads"},
     webhooks=WebhookServer(secret=_SECRET, service=_SERVICE, configurations=webhook_configurations),
-    install=_declare,
+    install=_install,
     tenant_objects=_tenant_objects,
     replaced_fields={(_API, "LocalQueue"): ("spec.clusterQueue",)},
 )

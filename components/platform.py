@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration
+from components.common.declaration import Declaration, Resources
+from components.common.installation import Installation
 from components.common.objects import Component
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE, platform_facts
 from trainyard.policy.stack_objects import platform_object
@@ -67,8 +68,15 @@ def priority_class(name: str, settings: PriorityClassSettings) -> dict[str, Any]
     }
 
 
+def _install(context: Installation, needed: Resources) -> Platform:
+    depends_on = [*needed.crds, *needed.ready]
+    return Platform("platform", context.settings, depends_on=depends_on, opts=context.options)
+
+
 COMPONENT: Final = Declaration(
     name="platform",
     order=40,
+    install=_install,
+    needs=("trainer",),
     cluster_kinds={("trainyard.dev/v1alpha1", "Platform"): "platforms"},
 )

@@ -8,7 +8,8 @@ from typing import Final
 
 import pulumi
 
-from components.common.declaration import Declaration
+from components.common.declaration import Declaration, Group, Resources
+from components.common.installation import Installation
 from components.common.objects import Component, KubernetesObject
 from trainyard.data import data_folder, project_root
 from trainyard.policy import admission_objects, load_rules
@@ -60,4 +61,14 @@ class Policies(Component):
         self.register_outputs({})
 
 
-COMPONENT: Final = Declaration(name="policies", order=50)
+def _install(context: Installation, needed: Resources) -> Policies:
+    return Policies("policies", context.settings, depends_on=needed.ready, opts=context.options)
+
+
+COMPONENT: Final = Declaration(
+    name="policies",
+    order=50,
+    install=_install,
+    needs=("platform",),
+    needs_all=Group.CONTROLLERS,
+)

@@ -7,13 +7,16 @@ from typing import Final
 
 import pulumi
 
-from components.common.declaration import Declaration
+from components.common.declaration import Declaration, Resources
+from components.common.installation import Installation
 from components.common.objects import Component, KubernetesObject, waiting_for
 from components.hooks.queues import QueueMigration, QueuePatchHook
 from trainyard.cluster import ClusterAccess
 from trainyard.queues import QueueObjects
 
 __all__ = ["COMPONENT", "Queues"]
+
+_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
 
 
 class Queues(Component):
@@ -66,8 +69,16 @@ class Queues(Component):
         self.register_outputs({})
 
 
+def _install(context: Installation, needed: Resources) -> Queues:
+    queues, access = context.queues, context.target.access
+    migration = QueueMigration(access, queues.own, context.owned(*_QUEUE))
+    return Queues("queues", queues, migration, access, depends_on=needed.ready, opts=context.options)
+
+
 COMPONENT: Final = Declaration(
     name="queues",
     order=60,
-    cluster_kinds={("scheduling.volcano.sh/v1beta1", "Queue"): "queues"},
+    install=_install,
+    needs=("volcano",),
+    cluster_kinds={_QUEUE: "queues"},
 )

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration
+from components.common.declaration import Declaration, Resources
+from components.common.installation import Installation
 from components.common.objects import Component, declare
 from components.hooks.webhooks import WebhookReadinessHook
 from trainyard.cluster import ClusterAccess
@@ -76,8 +77,15 @@ def catalog_folders(settings: RuntimeSettings) -> list[Path]:
     return [data_folder("runtimes"), *(project_root() / folder for folder in settings.folders)]
 
 
+def _install(context: Installation, needed: Resources) -> Runtimes:
+    settings, access = context.settings.runtimes, context.target.access
+    return Runtimes("runtimes", settings, access=access, depends_on=needed.ready, opts=context.options)
+
+
 COMPONENT: Final = Declaration(
     name="runtimes",
     order=80,
+    install=_install,
+    needs=("trainer", "platform"),
     cluster_kinds={("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "clustertrainingruntimes"},
 )

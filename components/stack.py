@@ -1,105 +1,44 @@
-"""Context of one stack's components: settings, cluster, provider and conventions."""
+"""Installation of one stack: settings, cluster, provider, conventions, and the components in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_kubernetes
 
-from components.common.objects import Conventions, conventions
+from components.common.declaration import Resources
+from components.common.fabric_nodes import check_fabric_nodes
+from components.common.installation import Installation
+from components.common.objects import Component, Conventions, conventions
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
 from components.common.pulumi_internals import Engine
 from components.common.target import Target
-from components.hooks.queues import QueueMigration, live_queues, reject_changes
-from components.registry import cluster_kinds, declarations, image_repositories, namespaced_kinds
+from components.hooks.queues import live_queues, reject_changes
+from components.registry import (
+    cluster_kinds,
+    declarations,
+    image_repositories,
+    installation_order,
+    namespaced_kinds,
+    needed_by,
+)
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
-from trainyard.controller.configuration import Certificate
 from trainyard.errors import TrainyardError
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.stack_checks import check_node_labels, stack_queues, unenforced_shares
 from trainyard.topology import compile_fabric
 
-__all__ = ["Others", "Stack", "open_stack", "validate_stack"]
-
-
-@dataclass(frozen=True)
-class Others:
-    """Resources of the components that the program does not name, named like those of `components.volcano.Volcano`."""
-
-    crds: Sequence[pulumi.Resource]
-    namespaces: Mapping[str, pulumi.Resource]
-    ready: Sequence[pulumi.Resource]
-
-
-@dataclass(frozen=True)
-class Stack:
-    """One stack.
-
-    Parameters
-    ----------
-    settings
-        Its settings.
-    target
-        Its target cluster.
-    options
-        Options of every component: the provider.
-    live
-        The objects that exist already; None if the cluster was not read.
-    queues
-        Its validated queues.
-    queue_migration
-        Hook that migrates the live queue tree.
-    """
-
-    settings: StackSettings
-    target: Target
-    options: pulumi.ResourceOptions
-    live: LiveObjects | None
-    queues: QueueObjects
-    queue_migration: QueueMigration
-
-    @property
-    def live_nodes(self) -> set[str] | None:
-        """Names of the cluster's nodes; None if the cluster was not read."""
-        return None if self.live is None else self.live.names("v1", "Node")
-
-    @property
-    def certificates(self) -> tuple[Certificate, ...]:
-        """Certificates that the trainer controller's leader issues for other components."""
-        return tuple(
-            issued for each in declarations().values() for issued in each.certificates(self.settings, self.target)
-        )
-
-    @property
-    def tenant_objects(self) -> dict[str, list[Mapping[str, Any]]]:
-        """Objects of the components in the namespace of each tenant, by tenant."""
-        return {
-            tenant: [body for each in declarations().values() for body in each.tenant_objects(self.settings, tenant)]
-            for tenant in self.settings.tenants
-        }
-
-    def install_others(self) -> Others:
-        """Declare the resources of the components that the program does not name."""
-        declared = (
-            each.install(self.settings, self.target, self.options) for each in declarations().values() if each.install
-        )
-        found = [each for each in declared if each is not None]
-        return Others(
-            [crd for each in found for crd in each.crds],
-            {name: namespace for each in found for name, namespace in each.namespaces.items()},
-            [resource for each in found for resource in each.ready],
-        )
+__all__ = ["install_components", "open_stack", "validate_stack"]
 
 
 @contextmanager
-def open_stack() -> Iterator[Stack]:
+def open_stack() -> Iterator[Installation]:
     """Open the stack of the current run; at the end, fail if declared objects have another owner.
 
     Raises
@@ -122,7 +61,7 @@ def open_stack() -> Iterator[Stack]:
 
 
 @contextmanager
-def _opened() -> Iterator[Stack]:
+def _opened() -> Iterator[Installation]:
     name = pulumi.get_stack()
     settings = _settings(name)
     queues = validate_stack(settings)
@@ -136,6 +75,7 @@ def _opened() -> Iterator[Stack]:
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
         _reject_removals(settings, name, access, live)
+        check_fabric_nodes(settings, live.names("v1", "Node"))
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
         reject_changes(live_queues(access), queues.all, owned)
@@ -152,9 +92,18 @@ def _opened() -> Iterator[Stack]:
     replaced = {kind: fields for each in declarations().values() for kind, fields in each.replaced_fields.items()}
     with conventions(Conventions(labels, protect=settings.protect, ownership=ownership, replaced_fields=replaced)):
         options = pulumi.ResourceOptions(provider=kubernetes)
-        yield Stack(settings, target, options, live, queues, QueueMigration(access, queues.own, owned))
+        yield Installation(name, settings, target, options, declarations(), live, queues)
     if ownership is not None:
         ownership.raise_conflicts()
+
+
+def install_components(context: Installation) -> None:
+    """Declare the resources of every component, each after those that it needs."""
+    declared, installed = context.declarations, dict[str, Component]()
+    for name in installation_order(declared):
+        needed = (installed[each] for each in needed_by(declared[name], declared) if each in installed)
+        if (component := declared[name].install(context, Resources.of(needed))) is not None:
+            installed[name] = component
 
 
 def validate_stack(settings: StackSettings) -> QueueObjects:
@@ -173,7 +122,7 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
         raise TrainyardError("A policy rejects the pods of Kueue's flavors", findings=findings)
     served = [each for each in declarations().values() if each.webhooks is not None]
     installed = [each.name for each in served if each.settings(settings).install is True]
-    if settings.trainer.install is not True and installed:
+    if TrainerSettings.of(settings).install is not True and installed:
         raise TrainyardError(
             "trainyard:trainer is existing, but this program installs other components",
             findings=[

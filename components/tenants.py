@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration
+from components.common.declaration import Declaration, Group, Resources
+from components.common.installation import Installation
 from components.common.objects import FORCED_ANNOTATION, Component, KubernetesObject
 from components.common.rbac import (
     cluster_role,
@@ -28,7 +29,7 @@ from trainyard.policy.engines.vap.facts import tenant_facts
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.stack_objects import default_queue, namespace_labels, tenant_policy
 from trainyard.settings import StackSettings
-from trainyard.settings.platform import TrainerSettings
+from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.tenancy import Role, TenantSettings
 
 __all__ = ["COMPONENT", "TENANT_LABEL", "Tenants", "role_rules"]
@@ -62,7 +63,7 @@ class Tenants(Component):
         super().__init__("tenants", name, opts)
         self.namespaces: dict[str, KubernetesObject] = {}
         for tenant, tenant_settings in settings.tenants.items():
-            self._tenant(tenant, tenant_settings, settings.trainer, depends_on)
+            self._tenant(tenant, tenant_settings, TrainerSettings.of(settings), depends_on)
             own_namespace = self.namespaces[tenant]
             for each in (objects or {}).get(tenant, ()):
                 self.child(each, depends_on=[own_namespace], deleted_with=own_namespace)
@@ -73,7 +74,7 @@ class Tenants(Component):
         self, tenant: str, settings: TenantSettings, trainer: TrainerSettings, depends_on: Sequence[pulumi.Resource]
     ) -> None:
         own_namespace = self.namespaces[tenant] = self.child(_namespace(tenant, settings), depends_on=depends_on)
-        objects = [tenant_policy(tenant, settings), _no_foreign_neighbours(tenant)]
+        objects = [tenant_policy(tenant, settings), _no_foreign_neighbors(tenant)]
         if trainer.install is True:
             controller = service_account_subject(CONTROLLER_SERVICE, trainer.namespace)
             objects.append(role_binding(KEYS_ROLE, tenant, [controller], kind="ClusterRole"))
@@ -162,10 +163,10 @@ def _quota(tenant: str, settings: TenantSettings) -> dict[str, Any]:
     }
 
 
-def _no_foreign_neighbours(tenant: str) -> dict[str, Any]:
+def _no_foreign_neighbors(tenant: str) -> dict[str, Any]:
     """Return a quota of zero pods with affinity to other namespaces: the wall behind rule TEN-010.
 
-    It also applies to the pods of controllers whose templates no rule evaluates.
+    It also applies to the pods of controllers whose templates no rule evaluates, such as those of an operator.
     """
     scope = {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
     return {
@@ -176,8 +177,15 @@ def _no_foreign_neighbours(tenant: str) -> dict[str, Any]:
     }
 
 
+def _install(context: Installation, needed: Resources) -> Tenants:
+    objects = context.tenant_objects
+    return Tenants("tenants", context.settings, objects=objects, depends_on=needed.ready, opts=context.options)
+
+
 COMPONENT: Final = Declaration(
     name="tenants",
     order=90,
+    install=_install,
+    needs_all=Group.OTHERS,
     namespaced_kinds={("trainyard.dev/v1alpha1", "TenantPolicy"): "tenantpolicies"},
 )

@@ -14,10 +14,12 @@ from typing import Any, Final
 import pulumi
 
 import trainyard
-from components.common.declaration import Declaration
+from components.common.declaration import Declaration, Group, Resources
 from components.common.flow_control import flow_schemas, priority_levels
+from components.common.installation import Installation
+from components.common.job_set_definition import custom_resource_definition
 from components.common.objects import Component, KubernetesObject
-from components.common.policy_server import PolicyServerParts
+from components.common.policy_server import PolicyServerParts, policy_server
 from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
@@ -40,7 +42,8 @@ from trainyard.controller.configuration import (
     Configuration,
 )
 from trainyard.controller.permissions import KEYS_ROLE, cluster_rules, key_rules, namespaced_rules
-from trainyard.settings.platform import TrainerSettings
+from trainyard.settings.sections.jobset import JobSetSettings
+from trainyard.settings.sections.trainer import TrainerSettings
 
 __all__ = ["COMPONENT", "DEFAULTER", "VALIDATOR", "Trainer", "TrainerArgs"]
 
@@ -230,7 +233,7 @@ def _webhook_configurations(args: TrainerArgs) -> list[dict[str, Any]]:
         _webhook(args, "validate", "trainingruntime", {}),
         _webhook(args, "validate", "trainjob", {}),
     ]
-    # A runtime in another notation harms nobody, and one that nobody validates is not stored.
+    # Defaulting only unifies the notation of runtimes; the validating webhook, which must answer, rejects invalid ones.
     notation = {"failurePolicy": "Ignore", "reinvocationPolicy": "Never"}
     mutating = [
         _webhook(args, "mutate", "trainjob", {"reinvocationPolicy": "Never"}),
@@ -290,9 +293,19 @@ def _disruption_budget(workload: Workload) -> dict[str, Any]:
     }
 
 
+def _install(context: Installation, needed: Resources) -> Trainer:
+    settings, target = context.settings, context.target
+    definition = custom_resource_definition(JobSetSettings.of(settings).version)
+    policies = policy_server(settings, target)
+    args = TrainerArgs(TrainerSettings.of(settings), target, definition, context.certificates, policies)
+    return Trainer("trainer", args, depends_on=needed.crds, namespaces=needed.namespaces, opts=context.options)
+
+
 COMPONENT: Final = Declaration(
     name="trainer",
     order=30,
+    install=_install,
+    needs_all=Group.WEBHOOK_SERVERS,
     images={
         "trainyard-controller": "localhost/trainyard-controller",
         "opa": "docker.io/openpolicyagent/opa",

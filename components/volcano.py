@@ -14,14 +14,15 @@ from typing import Any, Final
 
 import pulumi
 
-from components.common.declaration import Declaration, WebhookServer
+from components.common.declaration import Declaration, Resources, WebhookServer
+from components.common.installation import Installation
 from components.common.objects import Component, KubernetesObject
 from components.common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.common.target import Target
 from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import excluding_namespaces, with_client_configs
-from trainyard import upstream
-from trainyard.settings.platform import VolcanoSettings
+from trainyard import scheduler, upstream
+from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.versions import component_release
 
 __all__ = [
@@ -60,7 +61,10 @@ _CRDS = (
 MANIFESTS = (*_CRDS, _INSTALLER)
 """Upstream files that this component reads."""
 
-_ADDED = {"volcano-admission": ({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},)}
+_ADMISSION = "volcano-admission"
+"""Deployment of vc-webhook-manager, which reads its certificate only when it starts (its cmd/webhook-manager)."""
+
+_ADDED = {_ADMISSION: ({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},)}
 """Rules missing in upstream's roles: the webhook that the installer omits reads the queue of a PodGroup's namespace."""
 
 _CERTIFICATES = "/admission.local.config/certificates"
@@ -224,14 +228,16 @@ def _configuration_name(text: str) -> str:
 
 
 def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Workload, Workload]:
+    return _admission(args, admissions), _controllers(args), _scheduler(args)
+
+
+def _admission(args: VolcanoArgs, admissions: list[str]) -> Workload:
     settings, target = args.settings, args.target
-    elect = settings.replicas > 1
-    tag = component_release("volcano", settings.version).tag
-    admission = Workload(
-        name="volcano-admission",
+    return Workload(
+        name=_ADMISSION,
         namespace=settings.namespace,
         program="vc-webhook-manager",
-        image=target.images.reference("vc-webhook-manager", tag),
+        image=target.images.reference("vc-webhook-manager", _tag(settings)),
         command=("/vc-webhook-manager",),
         args=(
             f"--enabled-admission={','.join(sorted(admissions))}",
@@ -253,45 +259,41 @@ def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Work
         volumes=(SecretVolume(ADMISSION_SECRET, _CERTIFICATES),),
         node_selector=target.node_selector,
     )
-    controllers = Workload(
+
+
+def _controllers(args: VolcanoArgs) -> Workload:
+    settings, target = args.settings, args.target
+    return Workload(
         name="volcano-controllers",
         namespace=settings.namespace,
         program="vc-controller-manager",
-        image=target.images.reference("vc-controller-manager", tag),
+        image=target.images.reference("vc-controller-manager", _tag(settings)),
         command=("/vc-controller-manager",),
-        args=(
-            f"--leader-elect={str(elect).lower()}",
-            f"--leader-elect-resource-namespace={settings.namespace}",
-            "--enable-healthz=true",
-            "--enable-metrics=true",
-            "--logtostderr",
-            "-v=2",
-        ),
+        args=_elected(settings),
         replicas=settings.replicas,
         ports={"metrics": 8081, "health": 11251},
         readiness=_HEALTH,
         liveness=_HEALTH,
         memory=("128Mi", "4Gi"),
         env={"KUBE_POD_NAMESPACE": settings.namespace, "HELM_RELEASE_NAME": "volcano"},
-        single=not elect,
+        single=settings.replicas == 1,
         node_selector=target.node_selector,
     )
-    schedulers = Workload(
+
+
+def _scheduler(args: VolcanoArgs) -> Workload:
+    settings, target = args.settings, args.target
+    return Workload(
         name="volcano-scheduler",
         namespace=settings.namespace,
         program="vc-scheduler",
-        image=target.images.reference("vc-scheduler", tag),
+        image=target.images.reference("vc-scheduler", _tag(settings)),
         command=("/vc-scheduler",),
         args=(
             "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
             # Otherwise the scheduler replaces an unreadable configuration with the built-in one and only logs it.
             "--disable-default-scheduler-config=true",
-            f"--leader-elect={str(elect).lower()}",
-            f"--leader-elect-resource-namespace={settings.namespace}",
-            "--enable-healthz=true",
-            "--enable-metrics=true",
-            "--logtostderr",
-            "-v=2",
+            *_elected(settings),
         ),
         replicas=settings.replicas,
         ports={"metrics": 8080, "health": 11251},
@@ -301,20 +303,47 @@ def _workloads(args: VolcanoArgs, admissions: list[str]) -> tuple[Workload, Work
         memory=("256Mi", "8Gi"),
         volumes=(ConfigVolume(_configuration_name(args.scheduler_configuration), "/volcano.scheduler"),),
         env={"DEBUG_SOCKET_DIR": "/tmp/klog-socks"},  # noqa: S108 - a pod's own emptyDir
-        single=not elect,
+        single=settings.replicas == 1,
         node_selector=target.node_selector,
     )
-    return admission, controllers, schedulers
+
+
+def _tag(settings: VolcanoSettings) -> str:
+    return component_release("volcano", settings.version).tag
+
+
+def _elected(settings: VolcanoSettings) -> tuple[str, ...]:
+    """Return the arguments of a program that elects a leader among several replicas."""
+    return (
+        f"--leader-elect={str(settings.replicas > 1).lower()}",
+        f"--leader-elect-resource-namespace={settings.namespace}",
+        "--enable-healthz=true",
+        "--enable-metrics=true",
+        "--logtostderr",
+        "-v=2",
+    )
+
+
+def _install(context: Installation, _needed: Resources) -> Volcano:
+    settings = context.settings
+    args = VolcanoArgs(VolcanoSettings.of(settings), scheduler.configuration(settings), context.target)
+    return Volcano("volcano", args, context.options)
 
 
 COMPONENT: Final = Declaration(
     name="volcano",
     order=10,
+    install=_install,
     images={
         "vc-scheduler": "docker.io/volcanosh/vc-scheduler",
         "vc-controller-manager": "docker.io/volcanosh/vc-controller-manager",
         "vc-webhook-manager": "docker.io/volcanosh/vc-webhook-manager",
     },
     manifests=MANIFESTS,
-    webhooks=WebhookServer(secret=ADMISSION_SECRET, service=ADMISSION_SERVICE, configurations=webhook_configurations),
+    webhooks=WebhookServer(
+        secret=ADMISSION_SECRET,
+        service=ADMISSION_SERVICE,
+        configurations=webhook_configurations,
+        deployment=_ADMISSION,
+    ),
 )

@@ -49,6 +49,8 @@ RULE_SETS = ("trainyard/queues/rules.py", "trainyard/topology/rules.py")
 """The rule sets of two checks."""
 KEPT = {"trainyard/controller/configuration.py": {"told"}}
 """Keys of the controller's configuration, which other versions read."""
+GENERATED = ("bypass.md", "rules.md")
+"""Pages with the texts of cases and rules."""
 MIRRORED = re.compile(r"__\w+__|conftest|test_\w+")
 """Files of tests that mirror the source tree: their folders tell them apart."""
 
@@ -91,6 +93,14 @@ def test_names_and_docstrings_have_no_retired_word() -> None:
             found = {text for text in texts if RETIRED.search(text.lower())}
             faults[path.relative_to(ROOT).as_posix()] = found
     assert {name: found for name, found in faults.items() if found != KEPT.get(name, set())} == {}
+
+
+def test_the_pages_of_the_documentation_have_no_retired_word() -> None:
+    faults = {}
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        if path.name not in GENERATED:
+            faults[path.relative_to(ROOT).as_posix()] = RETIRED.findall(path.read_text().lower())
+    assert {name: found for name, found in faults.items() if found} == {}
 
 
 def _names_and_docstrings(path: Path) -> Iterator[str]:

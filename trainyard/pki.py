@@ -71,17 +71,13 @@ def issue(
         raise TypeError("the authority's key is not an elliptic-curve key")
     issuer = x509.load_pem_x509_certificate(ca.certificate)
     key = ec.generate_private_key(ec.SECP256R1())
-    names = [
-        *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations),
-        x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),
-    ]
     usages = [
         usage
         for enabled, usage in ((server, ExtendedKeyUsageOID.SERVER_AUTH), (client, ExtendedKeyUsageOID.CLIENT_AUTH))
         if enabled
     ]
     builder = (
-        _builder(x509.Name(names), issuer.subject, key.public_key(), now, lifetime)
+        _builder(_subject(common_name, organizations), issuer.subject, key.public_key(), now, lifetime)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
@@ -109,6 +105,14 @@ def renewal_due(certificate: bytes) -> datetime.datetime:
     """Return when a certificate is due for renewal: after two thirds of its lifetime (UTC)."""
     parsed = x509.load_pem_x509_certificate(certificate)
     return parsed.not_valid_before_utc + (parsed.not_valid_after_utc - parsed.not_valid_before_utc) * 2 / 3
+
+
+def _subject(common_name: str, organizations: Sequence[str]) -> x509.Name:
+    names = [
+        *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations),
+        x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),
+    ]
+    return x509.Name(names)
 
 
 def _builder(

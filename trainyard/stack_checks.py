@@ -33,6 +33,7 @@ from trainyard.queues import (
     queue_tree,
     read_manifests,
 )
+from trainyard.queues.queued_gangs import requires_domain
 from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalog
 from trainyard.scheduler import check_stack as check_scheduler
@@ -41,6 +42,7 @@ from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.kueue import KueueSettings
+from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.stack_loader import stack_settings
 from trainyard.topology.fabric_names import HOSTNAME_LABEL
 
@@ -50,14 +52,13 @@ __all__ = [
     "check_node_labels",
     "check_stack",
     "read_scheduling",
-    "smallest_gangs",
     "stack_queues",
     "stack_scheduling",
     "unenforced_shares",
 ]
 
-
-_NODE_CHOICE = "TEN-005"
+_NODE_CHOICE = {"nodeLabels", "taints"}
+"""Parameters of the rule about the nodes that tenants may choose."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def check_stack(settings: StackSettings, options: CheckOptions | None = None) ->
     """Check the queues of a stack for its scheduler, or another one, and for the runtimes of its tenants."""
     scheduling = (options or CheckOptions()).apply_to(stack_scheduling(settings))
     groups = _pod_groups(settings)
-    strict = {name for name, specs in groups.items() if any(map(_is_strict, specs))}
+    strict = {name for name, specs in groups.items() if any(map(requires_domain, specs))}
     return check_queues(settings, scheduling=scheduling, gangs=_gangs(groups), strict=strict)
 
 
@@ -170,8 +171,8 @@ def unenforced_shares(settings: StackSettings) -> list[Finding]:
 
 
 def check_node_labels(settings: StackSettings) -> list[Finding]:
-    """Return the node labels and tolerations that Kueue adds to pods and which rule TEN-005 rejects."""
-    kueue: KueueSettings = settings.kueue  # type: ignore[attr-defined]
+    """Return the node labels and tolerations that Kueue adds to pods and that a rule does not let tenants use."""
+    kueue = KueueSettings.of(settings)
     labels: dict[str, str] = {}
     taints: dict[str, str] = {}
     for name, flavor in kueue.flavors.items():
@@ -182,7 +183,7 @@ def check_node_labels(settings: StackSettings) -> list[Finding]:
         taints |= {each.key: f"flavors.{name}.tolerations[{index}]" for index, each in enumerate(flavor.tolerations)}
     if not (labels or taints) or kueue.install is False:
         return []
-    (rule,) = (each for each in load_rules(data_folder("policies")) if each.id == _NODE_CHOICE)
+    (rule,) = (each for each in load_rules(data_folder("policies")) if each.parameters.keys() >= _NODE_CHOICE)
     if settings.policies.states.get(rule.id, rule.state) in (PolicyState.OFF, PolicyState.AUDIT):
         return []
     parameters = rule.parameter_values(dict(policy_settings(settings, [rule]).parameters.get(rule.id, {})))
@@ -213,7 +214,7 @@ def stack_scheduling(settings: StackSettings) -> Scheduling:
     return Scheduling.of(
         (action.name for action in chosen.actions),
         ((plugin.name, plugin.switches) for tier in chosen.tiers for plugin in tier),
-        settings.volcano.version,
+        VolcanoSettings.of(settings).version,
     )
 
 
@@ -236,21 +237,12 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     return Scheduling.of(actions, plugins, version)
 
 
-def smallest_gangs(settings: StackSettings) -> dict[str, dict[str, str]]:
-    """Return the requests of the default gang of each installed runtime, by runtime name."""
-    return _gangs(_pod_groups(settings))
-
-
 def _gangs(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
     gangs = {
         name: {resource: str(amount) for spec in specs for resource, amount in (spec.get("minResources") or {}).items()}
         for name, specs in groups.items()
     }
     return {name: gang for name, gang in gangs.items() if gang}
-
-
-def _is_strict(spec: Mapping[str, Any]) -> bool:
-    return bool((spec.get("networkTopology") or {}).get("mode") == "hard")
 
 
 def _pod_groups(settings: StackSettings) -> dict[str, list[Mapping[str, Any]]]:

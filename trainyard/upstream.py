@@ -27,7 +27,16 @@ from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
 from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
 
-__all__ = ["SOURCE_VARIABLE", "documents", "lock_file", "module_cache", "read", "record", "without_descriptions"]
+__all__ = [
+    "SOURCE_VARIABLE",
+    "documents",
+    "lock_file",
+    "locked_files",
+    "module_cache",
+    "read",
+    "record",
+    "without_descriptions",
+]
 
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
 """Variable with a folder, or an https URL with {module}, {version} and {path}, to read upstream files from."""
@@ -73,6 +82,11 @@ def read(component: str, version: str, path: str, *, lock: Path | None = None) -
             fix=f"do not install it; find out why it changed (read from {_origin(release, path)})",
         )
     return content.decode()
+
+
+def locked_files(component: str, version: str) -> list[str]:
+    """Return the paths of the upstream files of a component, sorted."""
+    return sorted(_locked(lock_file()).get(_key(component_release(component, version)), {}))
 
 
 def documents(component: str, version: str, path: str, *, kinds: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LA
 from trainyard.policy.rules.admission_rule import PARTS, Gate, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source, rule_folders
+from trainyard.render.accelerators import ACCELERATORS
 from trainyard.settings.platform import PolicySettings, PolicyState
 
 TARGET: Final = "admission.k8s.gatekeeper.sh"
@@ -66,6 +68,8 @@ _REQUEST = (
     (" else := data.trainyard.catalog[id].parameters[name]", ""),
     ("input.request", "input.review"),
 )
+_TABLE = "data.trainyard.accelerators"
+"""Data of the bundle, which a template has as a constant."""
 _ENTRY = """package trainyard
 
 import data.lib.request
@@ -181,6 +185,9 @@ def library(source: str, folder: Path | None = None) -> list[str]:
             found[name] = _moved((folder / f"{name}.rego").read_text())
             if name == "request":
                 found[name] = _reading_reviews(found[name])
+            if _TABLE in found[name]:
+                table = json.dumps({key: asdict(patterns) for key, patterns in ACCELERATORS.items()})
+                found[name] = f"{found[name].replace(_TABLE, 'table')}\ntable := {table}\n"
             pending.append(found[name])
     return [text for _, text in sorted(found.items())]
 

@@ -4,36 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import Enum
+from typing import Any
 
 import pulumi
 
+from components.common.installation import Installation
+from components.common.objects import Component
 from components.common.target import Target
 from components.common.webhook_certificates import certificate
 from trainyard.controller.configuration import Certificate
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import InstalledSettings
+from trainyard.settings.sections import SECTIONS
 
-__all__ = ["Declaration", "Installed", "Kinds", "WebhookServer"]
+__all__ = ["Declaration", "Group", "Kinds", "Resources", "WebhookServer"]
 
 Kinds = Mapping[tuple[str, str], str]
 """Plural by API version and kind."""
 
 
-class Installed(Protocol):
-    """Resources of an installed component that others depend on."""
+class Group(Enum):
+    """Components that another one needs for what they are, not by their names."""
 
-    @property
-    def crds(self) -> Sequence[pulumi.Resource]:
-        """CustomResourceDefinitions."""
+    WEBHOOK_SERVERS = "the components with a webhook server"
+    CONTROLLERS = "the components with a section of the settings"
+    OTHERS = "all other components"
 
-    @property
-    def namespaces(self) -> Mapping[str, pulumi.Resource]:
-        """Its namespaces, by name."""
 
-    @property
-    def ready(self) -> Sequence[pulumi.Resource]:
-        """Resources that are ready when it serves."""
+@dataclass(frozen=True)
+class Resources:
+    """Resources of installed components, for one that needs them.
+
+    Parameters
+    ----------
+    crds
+        CustomResourceDefinitions.
+    namespaces
+        Namespaces of the components, by name.
+    ready
+        Resources that are ready when the components serve.
+    """
+
+    crds: Sequence[pulumi.Resource] = ()
+    namespaces: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    ready: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, components: Iterable[Component]) -> Resources:
+        """Return the resources of several components, in their order."""
+        found = list(components)
+        return cls(
+            [crd for each in found for crd in each.crds],
+            {name: namespace for each in found for name, namespace in each.namespaces.items()},
+            [resource for each in found for resource in each.ready],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +73,14 @@ class WebhookServer:
         Service of the server.
     configurations
         Returns its webhook configurations, whose caBundles the leader writes.
+    deployment
+        Its Deployment, if its pods read the certificate only when they start: the leader replaces them after a renewal.
     """
 
     secret: str
     service: str
     configurations: Callable[[Any, Target], Iterable[Mapping[str, Any]]]
+    deployment: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +92,14 @@ class Declaration:
     name
         Name of its module, and of its section of the settings if it has one.
     order
-        Position among the components; unique.
+        Position among the components; unique. It counts where no component needs the other.
+    install
+        Declares its resources, from the context and the resources of the components that it needs; returns None if it
+        is not installed.
+    needs
+        Names of the components that are installed before it.
+    needs_all
+        Further components that are installed before it.
     images
         Repository by image name.
     manifests
@@ -75,9 +110,6 @@ class Declaration:
         Kinds of objects of users with a finalizer of its controller: without it, they could not be deleted.
     webhooks
         Its webhook server, if it has one.
-    install
-        Declares its resources, for a component that the program does not name: it depends on no other component. It
-        returns None if it is not installed. None: the program instantiates it.
     tenant_objects
         Returns its objects in the namespace of a tenant.
     replaced_fields
@@ -86,15 +118,22 @@ class Declaration:
 
     name: str
     order: int
+    install: Callable[[Installation, Resources], Component | None]
+    needs: tuple[str, ...] = ()
+    needs_all: Group | None = None
     images: Mapping[str, str] = field(default_factory=dict)
     manifests: tuple[str, ...] = ()
     cluster_kinds: Kinds = field(default_factory=dict)
     namespaced_kinds: Kinds = field(default_factory=dict)
     finalized_kinds: Kinds = field(default_factory=dict)
     webhooks: WebhookServer | None = None
-    install: Callable[[StackSettings, Target, pulumi.ResourceOptions], Installed | None] | None = None
     tenant_objects: Callable[[StackSettings, str], Iterable[Mapping[str, Any]]] = lambda _settings, _tenant: ()
     replaced_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether it has a section of the settings."""
+        return self.name in SECTIONS
 
     def settings(self, settings: StackSettings) -> InstalledSettings:
         """Return its section of the settings of a stack."""
@@ -114,6 +153,7 @@ class Declaration:
             section.namespace,
             self.webhooks.service,
             target,
+            deployment=self.webhooks.deployment,
             mutating=names["MutatingWebhookConfiguration"],
             validating=names["ValidatingWebhookConfiguration"],
         )

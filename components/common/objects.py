@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pulumi
@@ -109,7 +110,17 @@ class Component(pulumi.ComponentResource):
         Name of the component in the stack.
     opts
         Must contain the provider.
+
+    Attributes
+    ----------
+    crds, namespaces, ready
+        Resources on which other components depend: CustomResourceDefinitions, its own namespaces by name, and what is
+        ready when it serves.
     """
+
+    crds: Sequence[pulumi.Resource] = ()
+    namespaces: Mapping[str, pulumi.Resource] = MappingProxyType({})
+    ready: Sequence[pulumi.Resource] = ()
 
     def __init__(self, area: str, name: str, opts: pulumi.ResourceOptions | None) -> None:
         super().__init__(f"trainyard:{area}:{type(self).__name__}", name, {}, opts)

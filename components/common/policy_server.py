@@ -24,6 +24,7 @@ from trainyard.policy.engines.vap.validating_admission_policies import rule_stat
 from trainyard.policy.stack_objects import policy_settings
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
+from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.versions import PROGRAMS
 
 __all__ = ["PolicyServerParts", "policy_server"]
@@ -66,6 +67,7 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     TrainyardError
         A rule is invalid, or the bundle does not fit into a ConfigMap.
     """
+    trainer = TrainerSettings.of(settings)
     folders = [project_root() / folder for folder in settings.policies.folders]
     rules = load_rules(data_folder("policies"), *folders)
     policies = policy_settings(settings, rules)
@@ -77,8 +79,8 @@ def policy_server(settings: StackSettings, target: Target) -> PolicyServerParts:
     name = f"trainyard-policies-{hashlib.sha256(b''.join(files.values())).hexdigest()[:12]}"
     volumes = (ConfigVolume(name, _RULES), ScratchVolume("policy-server", _RUN))
     return PolicyServerParts(
-        _config_map(name, settings.trainer.namespace, files),
-        _container(target, volumes, settings.trainer.shutdown_delay_seconds + WEBHOOK_TIMEOUT_SECONDS),
+        _config_map(name, trainer.namespace, files),
+        _container(target, volumes, trainer.shutdown_delay_seconds + WEBHOOK_TIMEOUT_SECONDS),
         volumes,
         PolicyServer(
             socket=Path(_SOCKET),

@@ -16,6 +16,7 @@ def certificate(
     service_name: str,
     target: Target,
     *,
+    deployment: str = "",
     mutating: Iterable[str] = (),
     validating: Iterable[str] = (),
 ) -> Certificate:
@@ -29,6 +30,8 @@ def certificate(
         Service of the server; its DNS names are in the certificate.
     target
         The cluster; if webhooks are called by URL, 127.0.0.1 is in the certificate too.
+    deployment
+        Deployment whose pods read the certificate only when they start; the leader replaces them after a renewal.
     mutating, validating
         Webhook configurations whose caBundle the leader writes.
     """
@@ -38,6 +41,7 @@ def certificate(
         namespace=namespace_name,
         dns_names=(host, f"{host}.cluster.local"),
         ip_addresses=() if target.access.webhook_ports is None else ("127.0.0.1",),
+        deployment=deployment,
         mutating_webhook_configurations=tuple(sorted(mutating)),
         validating_webhook_configurations=tuple(sorted(validating)),
     )

@@ -42,10 +42,32 @@ of_pod_or_job := [{"specPath": "spec", "spec": request.spec, "counts": []}] if r
 
 of_pod_or_job := [entry] if {
 	request.api_group == "batch"
+	request.kind == "Job"
 	entry := {
 		"specPath": "spec.template.spec",
 		"spec": object.get(request.spec, ["template", "spec"], {}),
 		"counts": [object.get(request.spec, "parallelism", 1)],
+	}
+}
+
+of_pod_or_job := [entry] if {
+	request.kind in request.replicated_kinds
+	entry := {
+		"specPath": "spec.template.spec",
+		"spec": object.get(request.spec, ["template", "spec"], {}),
+		"counts": [object.get(request.spec, "replicas", 1)],
+	}
+}
+
+of_pod_or_job := [entry] if {
+	request.api_group == "batch"
+	request.kind == "CronJob"
+	path := "spec.jobTemplate.spec.template"
+	entry := {
+		"path": path, "specPath": sprintf("%s.spec", [path]),
+		"metadata": object.get(request.spec, ["jobTemplate", "spec", "template", "metadata"], {}),
+		"spec": object.get(request.spec, ["jobTemplate", "spec", "template", "spec"], {}),
+		"counts": [object.get(request.spec, ["jobTemplate", "spec", "parallelism"], 1)],
 	}
 }
 
@@ -99,6 +121,7 @@ of_object := array.flatten([
 	{"path": "metadata", "metadata": request.metadata},
 	[{"path": "spec", "metadata": request.spec} | request.kind == "TrainJob"],
 	[{"path": "spec.template.metadata", "metadata": metadata} | metadata := request.spec.template.metadata],
+	[{"path": "spec.jobTemplate.metadata", "metadata": metadata} | metadata := request.spec.jobTemplate.metadata],
 ])
 
 of_patched_templates := [{"path": path, "metadata": metadata} |

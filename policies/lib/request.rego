@@ -20,11 +20,16 @@ subresource := input.request.subResource if input.request.subResource != null
 # The runtime that a TrainJob references; null or undefined if unknown.
 runtime := input.request.runtime
 
+# Kinds beside Job with a pod template at spec.template.
+replicated_kinds := ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"]
+
 namespace := input.request.namespace
 
 namespace_labels := input.request.namespaceLabels
 
 user := input.request.user
+
+options := map(input.request, "options")
 
 kind := object.kind
 

@@ -57,8 +57,3 @@ environment := array.concat(
 		is_string(variable.name)
 	],
 )
-
-# Whether a resource is an accelerator, according to the platform or to its name.
-accelerator(name) if name in request.list(request.platform, "acceleratorResources")
-
-accelerator(name) if regex.match(`/(gpu|mig-.*)$`, name)

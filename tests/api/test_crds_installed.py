@@ -367,4 +367,8 @@ RUNTIME_RULES: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
         ],
         [{"highestTierName": "rack", "highestTierAllowed": 2}],
     ),
+    ("spec.podGroupPolicy.volcano.subGroupPolicy[].networkTopology", "PGP-002: "): (
+        [{"highestTierAllowed": 2}, {"highestTierName": "rack"}],
+        [{"highestTierName": "rack", "highestTierAllowed": 2}],
+    ),
 }

@@ -36,7 +36,10 @@ def stack_settings(config: dict[str, Any]) -> None:
     exemption = {"rule": "ESC-001", "namespace": TENANT, "kind": "Pod", "name": "exempt", "expires": "2199-01-01"}
     config.setdefault("trainyard:policies", {}).update(
         reports=True,
-        parameters={"VOL-001": {"storageClasses": ["fast", "standard"], "volumes": ["{namespace}-*"]}},
+        parameters={
+            "ACC-005": {"deviceClasses": ["gpu.example.com"]},
+            "VOL-001": {"storageClasses": ["fast", "standard"], "volumes": ["{namespace}-*"]},
+        },
         exemptions=[
             {**exemption, "owner": "ann@example.com", "reason": "a test of exemptions", "expires": "2199-01-01"}
         ],
@@ -148,9 +151,10 @@ class Cluster:
         root = f"/api/v1/namespaces/{TENANT}"
         if "post" in content:
             return self.send(who, "POST", f"{root}/{content['post']}", content.get("body")), True
-        path = KINDS["JobSet"].path(TENANT)
-        before = self._names("JobSet", TENANT)
-        return self.send(who, "DELETE", path), self._names("JobSet", TENANT) == before
+        kind = content["every"]
+        before = self._names(kind, TENANT)
+        answer = self.send(who, "DELETE", KINDS[kind].path(TENANT), content.get("body"))
+        return answer, self._names(kind, TENANT) == before
 
     def make(self, attempt: Attempt) -> tuple[str, str, Response]:
         """Create what an attempt creates; return kind and name with the answer."""

@@ -40,7 +40,7 @@ KINDS: Final = {
     "JobFlow": Kind("flow.volcano.sh/v1alpha1", "jobflows"),
     "Job": Kind("batch/v1", "jobs"),
     "CronJob": Kind("batch/v1", "cronjobs"),
-    "Deployment": Kind("apps/v1", "deployments"),
+    **{name: Kind("apps/v1", f"{name.lower()}s") for name in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")},
     "Pod": Kind("v1", "pods"),
     "PodGroup": Kind("scheduling.volcano.sh/v1beta1", "podgroups"),
     "Queue": Kind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False),
@@ -50,9 +50,13 @@ KINDS: Final = {
     "ConfigMap": Kind("v1", "configmaps"),
     "Secret": Kind("v1", "secrets"),
     "PersistentVolumeClaim": Kind("v1", "persistentvolumeclaims"),
+    "ResourceClaim": Kind("resource.k8s.io/v1", "resourceclaims"),
+    "ResourceClaimTemplate": Kind("resource.k8s.io/v1", "resourceclaimtemplates"),
     "Namespace": Kind("v1", "namespaces", namespaced=False),
     "ServiceAccount": Kind("v1", "serviceaccounts"),
     "ResourceQuota": Kind("v1", "resourcequotas"),
+    "LimitRange": Kind("v1", "limitranges"),
+    "Service": Kind("v1", "services"),
     "TenantPolicy": Kind("trainyard.dev/v1alpha1", "tenantpolicies"),
     "Platform": Kind("trainyard.dev/v1alpha1", "platforms", namespaced=False),
     "Role": Kind("rbac.authorization.k8s.io/v1", "roles"),
@@ -77,8 +81,19 @@ _GANG_POD = {**POD_SPEC, "schedulerName": "volcano"}
 _TASK = {"name": "node", "replicas": 1, "template": {"spec": {**POD_SPEC}}}
 _JOB = {"parallelism": 1, "completions": 1, "template": {"spec": _GANG_POD}}
 _STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-_CRON = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": POD_SPEC}}}}
+_CRON = {"schedule": "0 3 1 1 *", "jobTemplate": {"spec": {"template": {"spec": POD_SPEC}}}}
 _LABELS = {"app": "made"}
+_SERVER = {
+    "replicas": 0,
+    "selector": {"matchLabels": _LABELS},
+    "template": {"metadata": {"labels": _LABELS}, "spec": {"containers": [{"name": "node", "image": IMAGE}]}},
+}
+"""A server that is not started yet: the attempts make no pods."""
+
+_DEVICES = {
+    "name": "gpus",
+    "exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 8},
+}
 
 GOOD: Final[Mapping[str, tuple[str, Body]]] = {
     "train-job": (
@@ -134,19 +149,15 @@ GOOD: Final[Mapping[str, tuple[str, Body]]] = {
         "PersistentVolumeClaim",
         {"spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Ti"}}}},
     ),
+    "device-claim": ("ResourceClaim", {"spec": {"devices": {"requests": [_DEVICES]}}}),
+    "device-claim-template": ("ResourceClaimTemplate", {"spec": {"spec": {"devices": {"requests": [_DEVICES]}}}}),
     "cron-job": ("CronJob", {"spec": _CRON}),
-    "deployment": (
-        "Deployment",
-        {
-            "spec": {
-                "selector": {"matchLabels": _LABELS},
-                "template": {
-                    "metadata": {"labels": _LABELS},
-                    "spec": {"containers": [{"name": "node", "image": IMAGE}]},
-                },
-            }
-        },
-    ),
+    "deployment": ("Deployment", {"spec": _SERVER}),
+    "stateful-set": ("StatefulSet", {"spec": {**_SERVER, "serviceName": "made"}}),
+    "daemon-set": ("DaemonSet", {"spec": {name: _SERVER[name] for name in ("selector", "template")}}),
+    "replica-set": ("ReplicaSet", {"spec": _SERVER}),
+    "service": ("Service", {"spec": {"selector": _LABELS, "ports": [{"port": 80}]}}),
+    "limit-range": ("LimitRange", {"spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "8Ti"}}]}}),
     "volcano-cron-job": (
         "VolcanoCronJob",
         {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"minAvailable": 1, "tasks": [_TASK]}}}},
@@ -276,7 +287,8 @@ def _pod_changes(wanted: Mapping[str, Any]) -> Body:
 
 _PODS: Final[Mapping[str, tuple[Any, ...]]] = {
     "Pod": (),
-    "Job": ("spec", "template"),
+    **dict.fromkeys(("Job", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), ("spec", "template")),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
     "VolcanoJob": ("spec", "tasks", 0, "template"),
     "JobSet": ("spec", "replicatedJobs", 0, "template", "spec", "template"),
     "TrainingRuntime": ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template"),

@@ -22,9 +22,15 @@ GPUS = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
 ACCOUNTS = ("operator", "trainer")
 """Accounts of the namespace: one that pods may run as, and one that another program needs."""
 CARELESS = {
-    "": ["pods", "pods/ephemeralcontainers", "configmaps", "secrets", "namespaces", "resourcequotas"],
+    "": [
+        *("pods", "pods/ephemeralcontainers", "pods/eviction", "pods/status", "pods/resize"),
+        *("configmaps", "secrets", "services", "namespaces", "resourcequotas", "limitranges"),
+    ],
+    "apps": ["deployments", "statefulsets", "daemonsets", "replicasets"],
+    "batch": ["cronjobs"],
+    "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
     "scheduling.k8s.io": ["priorityclasses"],
-    "scheduling.volcano.sh": ["podgroups", "queues"],
+    "scheduling.volcano.sh": ["podgroups", "queues", "queues/status"],
     "topology.volcano.sh": ["hypernodes"],
     "bus.volcano.sh": ["commands"],
     "trainyard.dev": ["*"],
@@ -59,7 +65,7 @@ def attacked(platform: LiveCluster) -> Iterator[Cluster]:
             required(cluster.create("author", "runtime", "eights", container=GPUS))
             required(cluster.create("submit", "train-job", "held"))
             required(cluster.create("raw", "job-set", "own"))
-            required(cluster.create("raw", "pod", "waiting"))
+            required(cluster.create("raw", "pod", "waiting", container={"resources": {"requests": {"cpu": "1"}}}))
             required(cluster.create("submit", "claim", "waiting", spec={"storageClassName": "fast"}))
             unbound = {"nodeSelector": {"kubernetes.io/os": "none"}}
             required(cluster.create("raw", "volcano-job", "waiting", pod=unbound, container=GPUS))
@@ -104,6 +110,9 @@ def test_the_tenant_may_stop_and_remove_what_is_its_own(attacked: Cluster) -> No
     required(attacked.send("submit", "PATCH", path, {"metadata": {"labels": {"mine": "yes"}}}))
     required(attacked.send("submit", "DELETE", path))
     awaited("its end", lambda: attacked.object("TrainJob", "passing") is None)
+    required(attacked.create("raw", "pod", "passing"))
+    required(attacked.send("raw", "DELETE", "/api/v1/namespaces/red/pods/passing", {"gracePeriodSeconds": 600}))
+    awaited("its end", lambda: attacked.object("Pod", "passing") is None)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +142,10 @@ def test_what_is_changed_while_it_is_held_is_reviewed_when_it_resumes(
 
 
 def test_a_gang_that_is_going_away_does_not_change_its_queue(attacked: Cluster) -> None:
-    required(attacked.create("careless", "pod-group", "own.leaving", metadata={"finalizers": ["example.com/stay"]}))
+    required(attacked.create("careless", "pod-group", "own.leaving"))
     path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{TENANT}/podgroups/own.leaving"
     try:
+        required(attacked.session.request("PATCH", path, {"metadata": {"finalizers": ["example.com/stay"]}}))
         required(attacked.send("careless", "DELETE", path))
         for change in (
             {"spec": {"queue": "research"}},
@@ -178,9 +188,10 @@ def test_a_runtime_that_is_going_away_may_be_changed_but_not_used(attacked: Clus
 def test_a_jobset_that_was_there_before_does_not_become_the_jobs(attacked: Cluster) -> None:
     called = "early"
     # The forged owner does not exist: without a finalizer the garbage collector may take the JobSet away first.
-    required(attacked.create("raw", "job-set", called, metadata={"finalizers": ["example.com/stay"]}))
+    required(attacked.create("raw", "job-set", called))
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{TENANT}/jobsets/{called}"
     try:
+        required(attacked.session.request("PATCH", path, {"metadata": {"finalizers": ["example.com/stay"]}}))
         job = required(attacked.create("submit", "train-job", called)).body
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": called, "uid": job["metadata"]["uid"]}
         forged = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}

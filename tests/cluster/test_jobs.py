@@ -45,6 +45,32 @@ def test_a_gang_lands_in_one_rack_and_completes(platform: LiveCluster) -> None:
     assert yaml.safe_load(snapshot["data"]["runtime"])["metadata"]["name"] == "torch-distributed-gang"
 
 
+def test_each_group_of_a_gang_lands_in_one_rack(platform: LiveCluster) -> None:
+    runtime = platform.get("clustertrainingruntime", "torch-distributed-gang")
+    runtime["metadata"] = {"name": "torch-groups", "labels": {"trainer.kubeflow.org/framework": "torch"}}
+    runtime["spec"]["podGroupPolicy"]["volcano"] = {
+        "networkTopology": {"mode": "hard", "highestTierName": "spine"},
+        "subGroupPolicy": [
+            {"name": "node", "subGroupSize": 3, "networkTopology": {"mode": "hard", "highestTierName": "rack"}}
+        ],
+    }
+    require(platform.apply(runtime))
+    require(platform.apply(train_job("groups", "vision", "torch-groups", nodes=6)))
+    group = pod_group(platform, "groups")
+    platform.condition("groups", "vision", "Complete")
+    nodes = {
+        int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]): pod["spec"]["nodeName"]
+        for pod in platform.pods("groups", "vision")
+    }
+    racks = [{rack_of(platform, nodes[rank]) for rank in ranks} for ranks in ((0, 1, 2), (3, 4, 5))]
+    assert [len(each) for each in racks] == [1, 1]
+    assert racks[0] != racks[1]
+    assert [each["networkTopology"] for each in group["spec"]["subGroupPolicy"]] == [
+        {"mode": "hard", "highestTierAllowed": 1}
+    ] * 2
+    require(platform.kubectl("delete", "clustertrainingruntime", "torch-groups"))
+
+
 def test_status_is_copied_from_the_jobset(platform: LiveCluster) -> None:
     require(platform.apply(train_job("status", "vision", "torch-distributed-gang")))
     platform.condition("status", "vision", "Complete")

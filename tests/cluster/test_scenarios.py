@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.queues.forecast_states import compare, random_state
 from tests.support import ROOT, environment, require, trainyard
+from trainyard.errors import TrainyardError
 from trainyard.progress import SilentProgress
 from trainyard.simulate.scenario import load_scenario
 from trainyard.simulate.session import Session
@@ -17,6 +20,9 @@ from trainyard.simulate.session import Session
 pytestmark = pytest.mark.cluster
 
 CLUSTER = "scenarios"
+STATES = int(os.environ.get("TRAINYARD_FORECAST_STATES", "3"))
+"""Number of random states whose forecast is compared with the scheduler."""
+FIRST_SEED = int(os.environ.get("TRAINYARD_FORECAST_SEED", "123"))
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.yaml"))
 
 
@@ -45,6 +51,25 @@ def test_a_scenario_holds(session: Session, state_home: Path, path: Path) -> Non
     unmet = [str(verdict) for verdict in replay.results if not verdict.holds]
     logs = ("cluster", "logs", "vc-scheduler", "--name", CLUSTER)
     assert unmet == [], require(trainyard(*logs, env=environment(state_home))) + "\n".join(unmet)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + STATES))
+def test_forecasts_that_are_no_estimates_come_true(session: Session, tmp_path: Path, seed: int) -> None:
+    try:
+        found = list(compare(session.replay(random_state(seed, tmp_path))))
+    except TrainyardError as error:
+        if "does not become idle" not in str(error):
+            raise
+        pytest.skip(f"state {seed} does not come to rest: {error}")
+    certain = [each for each in found if not each.expected.estimate]
+    print(
+        f"\nstate {seed}: {len(certain)} of {len(found)} forecasts certain; of the estimates,"
+        f" {sum(each.agrees for each in found if each.expected.estimate)} came true"
+    )
+    for each in found:
+        if not each.agrees:
+            print(f"  {each}")
+    assert [str(each) for each in certain if not each.agrees] == [], (tmp_path / f"state-{seed}.yaml").read_text()
 
 
 def example(folder: Path) -> Path:

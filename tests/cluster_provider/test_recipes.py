@@ -137,6 +137,12 @@ def test_other_configuration_files_are_left_alone() -> None:
     assert HOST_PROGRAMS["vc-scheduler"].configuration(CONTEXT, "x", "actions: a\n") == "actions: a\n"
 
 
+@pytest.mark.parametrize("program", ["jobset", "kueue", "trainyard-controller"])
+def test_a_configuration_file_that_is_not_yaml_is_an_error_with_its_name(program: str) -> None:
+    with pytest.raises(TrainyardError, match=r"config\.yaml"):
+        HOST_PROGRAMS[program].configuration(CONTEXT, "config.yaml", "webhook: [")
+
+
 def test_the_policy_server_and_the_controller_meet_at_the_clusters_socket() -> None:
     command = HOST_PROGRAMS["opa"].command(
         CONTEXT,

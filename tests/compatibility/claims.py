@@ -41,6 +41,10 @@ _FEATURES: Final[_Rows] = {
         "render/test_gang.py::test_every_pod_goes_to_volcano_and_only_members_name_the_group",
         "render/test_coscheduling.py::test_the_pod_group_has_members_resources_and_timeout",
     ),
+    "`podGroupPolicy.volcano.subGroupPolicy` and `minTaskMember`": (
+        "render/test_gang_subgroups.py::test_consecutive_pods_form_groups",
+        "render/test_gang_subgroups.py::test_minimums_of_replicated_jobs_become_those_of_tasks",
+    ),
     "`podGroupPolicy.kai`": (
         "render/test_kai.py::test_pods_name_scheduler_and_queue_and_no_pod_group_is_made",
         "render/test_kai.py::test_a_placement_in_no_topology_is_refused",

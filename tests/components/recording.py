@@ -224,5 +224,6 @@ def record(
         {f"trainyard:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     )
 
+    pulumi.runtime.settings._get_rpc_manager().clear()  # a run that failed leaves its own behind
     pulumi.runtime.test(program)()
     return recording

@@ -38,6 +38,14 @@ def test_the_program_installs_it_before_the_tenants(known: dict[str, Any]) -> No
     assert "Deployment/cache-system/cache" in known["before-tenants"]
 
 
+def test_it_is_installed_after_those_that_it_needs_and_before_those_that_need_it(known: dict[str, Any]) -> None:
+    assert known["order"] == [
+        *("volcano", "jobset", "kueue", "topology", "cache", "trainer", "platform", "policies", "queues", "runtimes"),
+        "tenants",
+    ]
+    assert any(name.startswith("HyperNode/") for name in known["before"])
+
+
 def test_its_settings_are_a_section_of_the_stack(known: dict[str, Any]) -> None:
     assert known["shelf"] == {"shards": 3}
     assert "## trainyard:cache" in known["page"]

@@ -14,6 +14,7 @@ from trainyard.policy.stack_objects import platform_object
 from trainyard.render import RenderContext
 from trainyard.render.platform_facts import context_of
 from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.sections.jobset import JobSetSettings
 
 BOTH = ["InPlaceRestart", "RestartJob"]
 
@@ -24,9 +25,11 @@ def stack(**jobset: Any) -> StackSettings:
 
 def test_gates_reach_the_manager_the_platform_and_rendering() -> None:
     settings = stack(featureGates=BOTH)
-    text = _configuration(settings.jobset)["data"]["controller_manager_config.yaml"]
+    text = _configuration(JobSetSettings.of(settings))["data"]["controller_manager_config.yaml"]
     assert yaml.safe_load(text)["featureGates"] == dict.fromkeys(BOTH, True)
-    assert _gates_annotation(settings.jobset) == {"trainyard.dev/feature-gates": "InPlaceRestart,RestartJob"}
+    assert _gates_annotation(JobSetSettings.of(settings)) == {
+        "trainyard.dev/feature-gates": "InPlaceRestart,RestartJob"
+    }
     platform = platform_object(settings)
     assert platform["spec"]["jobSetFeatureGates"] == BOTH
     context = context_of(Platform.from_body(platform), RenderContext())
@@ -35,12 +38,12 @@ def test_gates_reach_the_manager_the_platform_and_rendering() -> None:
 
 def test_without_gates_the_manager_is_configured_as_before() -> None:
     settings = stack()
-    assert "featureGates" not in _configuration(settings.jobset)["data"]["controller_manager_config.yaml"]
-    assert _gates_annotation(settings.jobset) == {}
+    assert "featureGates" not in _configuration(JobSetSettings.of(settings))["data"]["controller_manager_config.yaml"]
+    assert _gates_annotation(JobSetSettings.of(settings)) == {}
 
 
 def test_a_gate_that_the_version_lacks_is_an_error_where_it_is_installed() -> None:
     with pytest.raises(TrainyardError, match="RestartJob"):
         stack(version="0.11.1", featureGates=["RestartJob"])
-    assert stack(install="existing", version="0.11.1", featureGates=["RestartJob"]).jobset.feature_gates
-    assert stack(version="0.11.1", featureGates=["InPlaceRestart"]).jobset.feature_gates
+    assert JobSetSettings.of(stack(install="existing", version="0.11.1", featureGates=["RestartJob"])).feature_gates
+    assert JobSetSettings.of(stack(version="0.11.1", featureGates=["InPlaceRestart"])).feature_gates

@@ -143,14 +143,49 @@ def test_adopted_objects_are_kept_on_destroy_now_and_later(monkeypatch: pytest.M
     assert annotations["trainyard.dev/adopted"] == "true"
 
 
-def test_a_fabric_that_names_missing_nodes_stops_up_with_the_command_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = node_names()
+def existing_cluster(**fabric: Any) -> dict[str, Any]:
+    """Return the settings of a stack whose cluster exists, with a fabric of eight nodes."""
+    provider = {"provider": "existing", "context": "production"}
+    racks = [{"name": f"rack-{rack}", "nodes": 4} for rack in (0, 1)]
+    return stack_config(cluster=provider, fabric={"tierNames": ["rack"], "domains": racks, **fabric})
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_too_many_missing_nodes_stop_preview_and_up(preview: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pulumi.RunError) as caught:
-        record(stack_config(), monkeypatch, live=live(nodes=nodes[1:]))
-    assert f"the cluster has no node {nodes[0]}" in str(caught.value)
-    assert "trainyard cluster up" in str(caught.value)
+        record(existing_cluster(), monkeypatch, live=live(nodes=NODES[2:]), preview=preview)
+    message = str(caught.value)
+    assert "2 of 8 nodes of the fabric are missing in the cluster" in message
+    assert "trainyard:fabric.maxMissingNodes: 10%" in message
+    assert f"the cluster has no node {NODES[0]}" in message
+    assert "raise maxMissingNodes" in message
 
 
-def test_a_preview_only_warns_of_missing_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    recording = record(stack_config(), monkeypatch, live=live(nodes=[]), preview=True)
-    assert recording.of("HyperNode")
+@pytest.mark.parametrize("preview", [False, True])
+def test_a_node_under_repair_is_a_warning_and_its_hypernode_stays(
+    preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, **_: warnings.append(message))
+    whole = record(existing_cluster(), monkeypatch, live=live(), preview=preview)
+    assert warnings == []
+    recording = record(existing_cluster(), monkeypatch, live=live(nodes=NODES[1:]), preview=preview)
+    [warning] = warnings
+    assert "1 of 8 nodes of the fabric are missing in the cluster" in warning
+    assert f"the cluster has no node {NODES[0]}" in warning
+    racks, of_all = ({each.name: each.inputs for each in run.of("HyperNode")} for run in (recording, whole))
+    assert racks == of_all
+
+
+def test_a_number_of_missing_nodes_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert record(existing_cluster(maxMissingNodes=8), monkeypatch, live=live(nodes=[])).of("HyperNode")
+    with pytest.raises(pulumi.RunError, match="1 of 8 nodes"):
+        record(existing_cluster(maxMissingNodes=0), monkeypatch, live=live(nodes=NODES[1:]))
+
+
+def test_the_nodes_of_a_local_cluster_are_created_before_up_and_may_be_missing_in_a_preview(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(pulumi.RunError, match="trainyard cluster up"):
+        record(stack_config(), monkeypatch, live=live(nodes=[]))
+    assert record(stack_config(), monkeypatch, live=live(nodes=[]), preview=True).of("HyperNode")

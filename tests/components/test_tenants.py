@@ -90,6 +90,17 @@ def test_no_role_may_write_what_the_platform_trusts(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", list(Role))
+def test_no_role_has_what_only_rbac_protects(role: Role) -> None:
+    unprotected = {"deployments", "statefulsets", "daemonsets", "replicasets", "replicationcontrollers", "cronjobs"}
+    unprotected |= {"jobflows", "jobtemplates", "services", "limitranges", "serviceaccounts", "roles", "rolebindings"}
+    for rule in role_rules(role):
+        assert not {"*", "impersonate", "bind", "escalate"} & set(rule["verbs"])
+        if set(rule["verbs"]) - {"get", "list", "watch"}:
+            assert not unprotected & set(rule["resources"])
+            assert not any("/" in name for name in rule["resources"])
+
+
+@pytest.mark.parametrize("role", list(Role))
 def test_every_role_writes_the_inputs_of_its_jobs(role: Role) -> None:
     written = {name for rule in role_rules(role) if "create" in rule["verbs"] for name in rule["resources"]}
     assert {"configmaps", "secrets", "persistentvolumeclaims"} <= written

@@ -77,17 +77,17 @@ class Controller:
         policies = Policies(self.cache, gate) if gate is not None else None
         self.events = EventRecorder(self.client, component="trainjob_controller", clock=clock)
         self.metrics = Metrics()
-        reconciler = Reconciler(
+        self.reconciler = Reconciler(
             self.client, self.cache, self.events, policies=policies, clock=clock, record_seconds=record_seconds
         )
-        self.manager = Manager(self.cache, reconciler, self.metrics, workers=4)
+        self.manager = Manager(self.cache, self.reconciler, self.metrics, workers=4)
         self.tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         self.tasks = [asyncio.create_task(informer.run()) for informer in self.cache.informers]
         self.tasks.append(asyncio.create_task(self.events.run()))
         await self.cache.wait_settled()
-        await adopt(self.client, self.cache)
+        self.reconciler.search_by_name(await adopt(self.client, self.cache))
         self.tasks.append(asyncio.create_task(self.manager.run()))
         await eventually(lambda: self.manager.queue.enabled)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
@@ -10,6 +12,7 @@ from tests.controller.harness import (
     JOB_SETS,
     POD_GROUPS,
     TRAIN_JOBS,
+    Clock,
     change,
     conditions,
     controller,
@@ -18,6 +21,8 @@ from tests.controller.harness import (
     train_job,
 )
 from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller.adoption import adopt
+from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 
 Body = dict[str, Any]
@@ -106,13 +111,17 @@ async def test_objects_of_others_are_listed_as_metadata_and_left_alone(api: Fake
     assert any("PartialObjectMetadataList" in accept for accept in lists)
 
 
-async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: FakeApi) -> None:
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(403, "Forbidden"), (429, "TooManyRequests"), (503, "ServiceUnavailable"), (504, "Timeout")],
+)
+async def test_a_label_that_is_rejected_does_not_block_other_adoptions(api: FakeApi, status: int, reason: str) -> None:
     await made_by_another_version(api)
     api.put(TRAIN_JOBS, train_job("second"))
 
     def refuse(fake: FakeApi, request: Any) -> Any:
         if request.method == "PATCH" and request.path == JOB_SET:
-            return error(403, "Forbidden", "admission webhook says no")
+            return error(status, reason, "admission webhook says no")
         return None
 
     api.fault = refuse
@@ -199,3 +208,63 @@ async def test_a_job_set_without_the_label_is_stopped_while_creates_are_rejected
         api.put(JOB_SETS, body)
         api.put(TRAIN_JOBS, job)
         await eventually(lambda: bool((api.find("jobsets", "job", "team") or {})["spec"].get("suspend")))
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (429, "TooManyRequests"), (503, "Unavailable")])
+async def test_objects_whose_label_is_rejected_are_deleted_after_the_deadline(
+    api: FakeApi, status: int, reason: str
+) -> None:
+    """The last leader recorded the end and deleted nothing; the next one finds the objects by name."""
+    rejections: list[str] = []
+
+    def reject_delete(fake: FakeApi, request: Any) -> Any:
+        return error(500, "InternalError", "no leader") if request.method == "DELETE" else None
+
+    def reject_once(fake: FakeApi, request: Any) -> Any:
+        if request.method != "PATCH" or not request.path.endswith(("/jobsets/job", "/podgroups/job")):
+            return None
+        if request.path in rejections:
+            return None
+        rejections.append(request.path)
+        return error(status, reason, "not now")
+
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    async with controller(api, clock) as process:
+        await process.settle()
+        api.fault = reject_delete
+        clock.now += datetime.timedelta(seconds=100)
+        process.manager.queue.add(("team", "job"))
+        await eventually(lambda: conditions(api).get("Failed") == ("True", "DeadlineExceeded"))
+    for path, plural in ((JOB_SETS, "jobsets"), (POD_GROUPS, "podgroups")):
+        body = api.find(plural, "job", "team")
+        assert body is not None
+        api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
+    api.fault = reject_once
+    async with controller(api, clock) as process:
+        await eventually(lambda: not (api.of("jobsets") or api.of("podgroups")))
+        await process.settle()
+    assert len(rejections) == 2
+    assert process.reconciler._ending == {}
+
+
+async def test_a_label_that_a_webhook_takes_off_again_is_a_rejection(api: FakeApi) -> None:
+    await made_by_another_version(api)
+
+    client = api.client(patience=0)
+    cache = ClusterCache(client)
+    try:
+        for informer in cache.train_jobs, cache.job_sets:
+            await informer.refresh()
+
+        def strip(fake: FakeApi, request: Any) -> Any:
+            if request.method == "PATCH" and request.path == JOB_SET:
+                return web.json_response(fake.find("jobsets", "job", "team"))
+            return None
+
+        api.fault = strip
+        assert await adopt(client, cache) == {("team", "job")}
+        assert cache.job_sets.store.keys() == []
+    finally:
+        await client.close()

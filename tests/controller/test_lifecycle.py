@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,15 @@ from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL
 from trainyard.controller.job_sets import FROZEN_DIGEST, TTL_ANNOTATION, as_created, summary
-from trainyard.controller.lifecycle import Inputs, Observed, decide, needs_confirmation, required_build
+from trainyard.controller.lifecycle import (
+    Inputs,
+    Observed,
+    decide,
+    needs_confirmation,
+    needs_search,
+    needs_stored_job_set,
+    required_build,
+)
 from trainyard.controller.resources import POD_GROUPS
 from trainyard.controller.status import condition, finished
 from trainyard.render import RenderContext, Rendered, render
@@ -53,6 +62,7 @@ JOB_SETS: dict[str, Body | None] = {
     "suspended": {"suspend": True},
     "suspended with pods": {"suspend": True, "active": 1},
     "ended": {"ended": "Completed"},
+    "suspended and ended": {"suspend": True, "ended": "Completed", "digest": "another"},
     "leaving": {"leaving": True},
     "of upstream": {"label": False, "ttl": 60},
     "of upstream, suspended": {"label": False, "suspend": True, "digest": None},
@@ -105,6 +115,7 @@ def observed(
     confirmed: bool = False,
     gang: bool = True,
     created: str | None = None,
+    read: bool = True,
 ) -> Observed:
     job = job_of(record, end, suspend=suspend)
     state = JOB_SETS[job_set]
@@ -112,13 +123,12 @@ def observed(
     inputs = {
         "not asked": None,
         "blocked": Inputs(findings=(Finding("spec.runtimeRef", "gone"),)),
-        "rendered": Inputs(
-            parse(TrainJob, job), parse(ClusterTrainingRuntime, runtime()), context=RenderContext(), job_set=whole
-        ),
+        "rendered": Inputs(parse(TrainJob, job), parse(ClusterTrainingRuntime, runtime()), context=RenderContext()),
     }[given]
     groups = ((POD_GROUPS, {"metadata": {"name": "job", "namespace": "team", "uid": "g"}}),) if gang else ()
     kept = None if whole is None else summary(whole)
-    return Observed(job, NOW, kept, confirmed, groups, inputs, created=created)
+    stored = whole if read else None
+    return Observed(job, NOW, kept, stored, confirmed, groups, inputs, created=created)
 
 
 @cache
@@ -133,11 +143,13 @@ def combinations() -> Iterator[Observed]:
     ):
         if confirmed and JOB_SETS[job_set] is not None:
             continue
-        yield observed(record, end, job_set, given, suspend=suspend, confirmed=confirmed, gang=gang)
+        each = observed(record, end, job_set, given, suspend=suspend, confirmed=confirmed, gang=gang)
+        yield each
+        if each.job_set is not None:
+            yield replace(each, stored=None)
+            yield replace(each, record_supported=False)
         if record in ("nothing", "remake"):
-            yield observed(
-                record, end, job_set, given, suspend=suspend, confirmed=confirmed, gang=gang, created=JOB_SET_UID
-            )
+            yield replace(each, created=JOB_SET_UID)
 
 
 def test_there_are_thousands_of_combinations() -> None:
@@ -200,13 +212,42 @@ def test_a_job_set_is_deleted_only_when_a_recreation_is_due_and_no_pod_is_active
         if isinstance(action, lifecycle.Recreate):
             recorded = "remake" in ((each.train_job.get("status") or {}).get("jobSet") or {})
             assert each.job_set is not None
+            assert action.job_set is each.stored
+            assert each.job_set["spec"]["suspend"]
+            assert not condition(each.job_set, "Completed")
             counts = each.job_set["status"]["replicatedJobsStatus"]
-            assert recorded or (each.job_set["spec"]["suspend"] and not any(entry["active"] for entry in counts))
+            assert recorded or (each.record_supported and not any(entry["active"] for entry in counts))
             seen.add("remake")
         if isinstance(action, lifecycle.Finish) and action.delete_job_set:
             assert condition(each.train_job, "Failed")["reason"] == "DeadlineExceeded"  # type: ignore[index]
             seen.add("deadline")
     assert seen == {"remake", "deadline"}
+
+
+def test_the_job_set_is_read_before_it_is_resumed_or_deleted_to_be_recreated() -> None:
+    seen = 0
+    for each in everything():
+        action = decide(each)
+        if isinstance(action, lifecycle.Resume | lifecycle.Recreate):
+            assert needs_stored_job_set(replace(each, stored=None))
+            assert not needs_stored_job_set(each)
+            seen += 1
+    assert seen > 50
+
+
+def test_the_record_of_a_recreation_is_kept_only_while_its_job_set_is_suspended() -> None:
+    for each in everything():
+        record = each.desired_status.get("jobSet") or {}
+        if each.job_set is not None and record.get("remake"):
+            assert each.job_set["spec"]["suspend"]
+            assert not condition(each.job_set, "Completed")
+
+
+def test_objects_without_the_label_are_searched_only_after_the_end() -> None:
+    for each in everything():
+        if needs_search(each):
+            assert finished(each.train_job)
+            assert each.job_set is None or not each.pod_groups
 
 
 def test_nothing_is_rendered_for_a_job_that_runs_or_is_held_back() -> None:
@@ -243,7 +284,15 @@ def test_every_patch_and_delete_is_of_one_incarnation() -> None:
         (observed("recorded", job_set="suspended", given="blocked"), lifecycle.Report),
         (observed("recorded", job_set="frozen differently", given="rendered"), lifecycle.Recreate),
         (observed("recorded", job_set="frozen differently, with pods", given="rendered"), lifecycle.Resume),
+        (observed("recorded", job_set="frozen differently", given="rendered", read=False), lifecycle.Nothing),
+        (observed("recorded", job_set="suspended and ended", given="rendered"), lifecycle.Nothing),
         (observed("remake", job_set="suspended"), lifecycle.Recreate),
+        (observed("remake", job_set="suspended", suspend=True), lifecycle.Recreate),
+        (observed("remake", job_set="suspended", read=False), lifecycle.Nothing),
+        (observed("remake", job_set="ended"), lifecycle.Nothing),
+        (observed("remake", job_set="suspended and ended"), lifecycle.Nothing),
+        (observed("remake", job_set="running"), lifecycle.Nothing),
+        (observed("remake", job_set="running", suspend=True), lifecycle.Suspend),
         (observed("remake", given="rendered"), lifecycle.Create),
         (observed("recorded", given="rendered"), lifecycle.Nothing),
         (observed("nothing", given="rendered", created=JOB_SET_UID), lifecycle.Nothing),

@@ -23,7 +23,7 @@ from tests.kube.fake_api import FakeApi, eventually
 from tests.support import own_records
 from trainyard.controller.configuration import Configuration, PolicyServer
 from trainyard.controller.policy_review import policy_client
-from trainyard.controller.webhooks import VALIDATE_PREFIX
+from trainyard.controller.webhooks import MUTATE_TRAIN_JOB, VALIDATE_PREFIX
 from trainyard.errors import TrainyardError
 from trainyard.policy.engines.opa import bundle_files
 from trainyard.policy.gate import Gate
@@ -168,6 +168,53 @@ async def test_what_frees_an_object_needs_no_decision(api: FakeApi) -> None:
     async with serving(api, gate(decisions)) as server:
         for body in (unowned, deleted):
             assert (await server.review(VALIDATE, body, old))["allowed"]
+
+
+async def test_a_job_is_stopped_whatever_is_away_or_invalid(api: FakeApi) -> None:
+    """The runtime and the TrainJob were stored under bounds that no longer hold, and the policy server is away."""
+    unrendered = runtime()
+    unrendered["spec"]["mlPolicy"]["numNodes"] = 0
+    api.put(CLUSTER_RUNTIMES, unrendered)
+    decisions = Decisions()
+    decisions.away = True
+    trainers: list[dict[str, Any]] = [{}, {"numNodes": 0}, {"numNodes": 2, "command": ["a"] * 200}]
+    async with serving(api, gate(decisions)) as server:
+        for trainer in trainers:
+            for unset in (True, False):
+                old = train_job(trainer=trainer, suspend=False)
+                if unset:
+                    del old["spec"]["suspend"]
+                new = {**old, "spec": {**old["spec"], "suspend": True}}
+                if unset:  # as `kubectl apply` does
+                    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+                    new["metadata"] = {**old["metadata"], "annotations": applied}
+                mutated = await server.review(MUTATE_TRAIN_JOB, new, old)
+                assert (mutated["allowed"], mutated.get("patch")) == (True, None)
+                assert (await server.review(VALIDATE, new, old))["allowed"]
+    assert decisions.asked == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spec": {"trainer": {"numNodes": 3}}},
+        {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}},
+        {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "other"}}},
+        {"metadata": {"ownerReferences": [{"kind": "TrainJob", "controller": True}]}},
+        {"spec": {"suspend": False}},
+    ],
+    ids=["spec", "label", "annotation", "owner", "resume"],
+)
+async def test_nothing_else_passes_with_a_stop(changed: dict[str, Any], api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    decisions = Decisions()
+    decisions.away = True
+    old = train_job(suspend=changed.get("spec", {}).get("suspend") is False)
+    new = {**old, "spec": {**old["spec"], "suspend": True, **changed.get("spec", {})}}
+    new["metadata"] = {**old["metadata"], **changed.get("metadata", {})}
+    async with serving(api, gate(decisions)) as server:
+        answer = await server.review(VALIDATE, new, old)
+    assert not answer["allowed"]
 
 
 async def test_a_change_of_annotations_is_reviewed_but_nothing_is_rendered_for_it(api: FakeApi) -> None:

@@ -71,6 +71,28 @@ async def test_a_change_of_a_tenant_policy_reaches_its_namespace_only(api: FakeA
         assert api.writes == [("PATCH", f"{NAMESPACES}/vision")]
 
 
+async def test_a_new_leader_whose_watch_hangs_does_not_write_back_what_it_saw_before(api: FakeApi) -> None:
+    namespace(api, "vision")
+    policy(api, "vision", VISION)
+    async with api.client() as client:
+        policies, platforms = Informer(client, TENANT_POLICIES), Informer(client, PLATFORMS)
+        watches = [asyncio.create_task(each.run()) for each in (policies, platforms)]
+        await asyncio.gather(policies.wait_settled(), platforms.wait_settled())
+        watches[0].cancel()
+        narrowed = {**VISION, "queues": []}
+        policy(api, "vision", narrowed)
+        namespace(api, "vision", **tenant_facts(narrowed))  # by the former leader
+        namespace(api, "language")
+        policy(api, "language", VISION)
+        facts = PolicyFacts(client, policies, platforms, backoff=Backoff(0.01, 0.05))
+        leading = asyncio.create_task(facts.run())
+        await eventually(lambda: held(api, "language") == tenant_facts(VISION))
+        assert held(api, "vision") == tenant_facts(narrowed)
+        for task in (*watches, leading):
+            task.cancel()
+        await asyncio.gather(*watches, leading, return_exceptions=True)
+
+
 async def test_without_a_tenant_policy_there_are_no_facts(api: FakeApi) -> None:
     namespace(api, "vision")
     namespace(api, "stranger", **tenant_facts(VISION))

@@ -132,6 +132,26 @@ async def test_a_command_under_way_is_not_sent_twice_and_not_forgotten(api: Fake
         assert volcano.seen == ["CloseQueue vision", "OpenQueue vision"]
 
 
+async def test_a_new_leader_whose_watch_hangs_opens_no_queue_that_is_to_be_closed(api: FakeApi) -> None:
+    queue(api, "vision")
+    platform(api)
+    async with api.client() as client:
+        platforms = Informer(client, PLATFORMS)
+        watch = asyncio.create_task(platforms.run())
+        await platforms.wait_settled()
+        watch.cancel()
+        platform(api, "vision", "language")
+        queue(api, "vision", "Closed", **{CLOSED_ANNOTATION: "true"})  # by the former leader
+        queue(api, "language")
+        volcano = api.after_write = Volcano(api)
+        leading = asyncio.create_task(QueueStates(client, platforms, namespace=HOME).run())
+        await eventually(lambda: state(api, "language") == "Closed")
+        assert volcano.seen == ["CloseQueue language"]
+        for task in (watch, leading):
+            task.cancel()
+        await asyncio.gather(watch, leading, return_exceptions=True)
+
+
 async def test_without_volcano_nothing_is_asked_of_it(api: FakeApi) -> None:
     api.unserved.add("queues")
     platform(api, "vision")

@@ -89,8 +89,8 @@ async def test_killed_after_any_write_a_new_process_reaches_the_same_fixpoint(
         return kept
 
     async def life(kill_after: int | None) -> list[Any]:
-        for path, namespace, name in list(api.objects):
-            api.remove(path, namespace, name)
+        while api.objects:
+            api.remove(*next(iter(api.objects)))
         api.put(CLUSTER_RUNTIMES, runtime())
         api.put(TRAIN_JOBS, train_job(suspend=suspend))
         process = Controller(api, Clock())
@@ -386,6 +386,7 @@ async def test_a_job_deleted_and_created_again_gets_new_objects(api: FakeApi) ->
     api.put(TRAIN_JOBS, train_job())
     async with controller(api) as process:
         await process.settle()
+        api.collects = False  # a collector that is slow
         api.remove(TRAIN_JOBS, "team", "job")
         second = api.put(TRAIN_JOBS, train_job())
         await process.settle()

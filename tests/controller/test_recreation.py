@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from typing import Any
+
+import pytest
+from aiohttp import web
 
 from tests.controller.harness import (
     CLUSTER_RUNTIMES,
     JOB_SETS,
     TRAIN_JOBS,
+    Clock,
+    Controller,
     change,
     conditions,
     controller,
+    job_set_status,
     runtime,
     train_job,
 )
-from tests.kube.fake_api import FakeApi
+from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller.resources import JOB_SETS as JOB_SET_RESOURCE
+from trainyard.kube import ApiError
 
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
 PATCHES = [
@@ -81,3 +91,115 @@ async def test_a_frozen_field_that_changed_waits_while_pods_are_active(api: Fake
     assert job_set(api)["spec"]["suspend"] is False
     (event,) = api.of("events")
     assert "resumes unchanged" in event["message"]
+
+
+async def test_the_server_of_these_tests_rejects_changes_of_what_jobset_freezes(api: FakeApi) -> None:
+    async with controller(api) as process:
+        await suspended(api, process)
+        jobs = copy.deepcopy(job_set(api)["spec"]["replicatedJobs"])
+        jobs[0]["template"]["spec"]["template"]["spec"]["affinity"] = AFFINITY
+        with pytest.raises(ApiError) as caught:
+            await process.client.merge_patch(
+                JOB_SET_RESOURCE, "job", {"spec": {"replicatedJobs": jobs}}, namespace="team"
+            )
+    assert caught.value.status == 422
+    assert "spec.replicatedJobs" in caught.value.message
+
+
+def complete(api: FakeApi) -> None:
+    """End the JobSet although it is suspended: its pods exited with 0 on SIGTERM."""
+    change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Completed", "AllJobsCompleted", "done"))
+
+
+def resume_changed(api: FakeApi) -> None:
+    change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False, "runtimePatches": PATCHES})
+
+
+def recreation(api: FakeApi) -> object:
+    return (api.of("trainjobs")[0].get("status") or {}).get("jobSet", {}).get("remake")
+
+
+async def suspended(api: FakeApi, process: Controller) -> str:
+    """Start a suspended job; return the uid of its JobSet."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    await process.settle()
+    return str(job_set(api)["metadata"]["uid"])
+
+
+async def test_a_job_set_that_completed_while_its_watch_lags_is_not_recreated(api: FakeApi) -> None:
+    async with controller(api) as process:
+        first = await suspended(api, process)
+        api.freeze_watches(JOB_SETS)
+        complete(api)
+        resume_changed(api)
+        await eventually(lambda: "Complete" in conditions(api))
+        api.thaw_watches()
+        await process.settle()
+    assert (job_set(api)["metadata"]["uid"], recreation(api)) == (first, None)
+
+
+async def test_a_job_set_that_completes_before_its_deletion_is_kept(api: FakeApi) -> None:
+    def completing(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if request.method == "DELETE" and "/jobsets/" in request.path:
+            complete(api)
+        return None
+
+    async with controller(api) as process:
+        first = await suspended(api, process)
+        api.freeze_watches(JOB_SETS)
+        api.fault = completing
+        resume_changed(api)
+        await eventually(lambda: "Complete" in conditions(api))
+        api.thaw_watches()
+        await process.settle()
+    assert (job_set(api)["metadata"]["uid"], recreation(api)) == (first, None)
+
+
+async def test_the_record_of_a_recreation_does_not_hide_that_the_job_set_ended(api: FakeApi) -> None:
+    """Killed after the record; the JobSet ends; the next leader is killed at its first status write."""
+    reached = asyncio.Event()
+
+    def no_delete(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        return error(500, "InternalError", "etcdserver: leader changed") if request.method == "DELETE" else None
+
+    def no_status(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            reached.set()
+            return error(500, "InternalError", "etcdserver: leader changed")
+        return None
+
+    async with controller(api) as process:
+        first = await suspended(api, process)
+        api.fault = no_delete
+        resume_changed(api)
+        await eventually(lambda: recreation(api))
+    complete(api)
+    api.fault = no_status
+    second = Controller(api, Clock())
+    await second.start()
+    await asyncio.wait_for(reached.wait(), 5)
+    await second.kill()
+    api.fault = None
+    async with controller(api) as process:
+        await process.settle()
+    assert job_set(api)["metadata"]["uid"] == first
+    assert (conditions(api)["Complete"], recreation(api)) == (("True", "AllJobsCompleted"), None)
+
+
+async def test_the_record_of_a_recreation_is_dropped_when_the_job_set_runs(api: FakeApi) -> None:
+    """Killed after the record; another version of the controller resumes the JobSet."""
+
+    def no_delete(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        return error(500, "InternalError", "etcdserver: leader changed") if request.method == "DELETE" else None
+
+    async with controller(api) as process:
+        first = await suspended(api, process)
+        api.fault = no_delete
+        resume_changed(api)
+        await eventually(lambda: recreation(api))
+    api.fault = None
+    change(api, JOB_SETS, "jobsets", "job", spec={"suspend": False})
+    async with controller(api) as process:
+        await process.settle()
+    assert (job_set(api)["metadata"]["uid"], recreation(api)) == (first, None)

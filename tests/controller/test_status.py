@@ -120,7 +120,11 @@ def test_a_recorded_recreation_allows_one_more_job_set() -> None:
     recorded = {"jobSet": {"uid": "job-set"}}
     remade = job() | {"status": status.with_recreation(recorded, "job-set", "why")}
     assert not status.awaits_job_set(remade)
-    assert status.status_of(remade, job_set_with(), now=NOW)["jobSet"] == {"uid": "job-set", "remake": "why"}
+    held = job_set_with() | {"spec": {"suspend": True}}
+    assert status.status_of(remade, held, now=NOW)["jobSet"] == {"uid": "job-set", "remake": "why"}
+    over = held | {"status": {"conditions": [entry("Completed", "True")]}}
+    for kept in (over, job_set_with() | {"spec": {"suspend": False}}):
+        assert status.status_of(remade, kept, now=NOW)["jobSet"] == {"uid": "job-set"}, "it runs or ended"
     second = {"metadata": {"uid": "second"}, "status": {}}
     wanted = status.status_of(remade, second, now=NOW)
     assert wanted["jobSet"] == {"uid": "second"}

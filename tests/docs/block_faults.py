@@ -23,6 +23,7 @@ from trainyard.policy.check.world import World
 from trainyard.render.submission import RUNTIME_MODELS, read_runtime
 from trainyard.runtimes.runtime_lint import lint_runtime, lint_train_job
 from trainyard.settings import StackSettings
+from trainyard.settings.sections.trainer import TrainerSettings
 from trainyard.settings.stack_loader import load_stack, stack_settings
 from trainyard.simulate.scenario import load_scenario
 
@@ -40,7 +41,7 @@ def stack() -> StackSettings:
     """Return stack local with the whole catalog; progress reports, the same for all, have a page of their own."""
     settings = load_stack(_LOCAL)
     catalog = settings.runtimes.model_copy(update={"include": ["*"]})
-    trainer = settings.trainer.model_copy(update={"progress_reports": False})
+    trainer = TrainerSettings.of(settings).model_copy(update={"progress_reports": False})
     return settings.model_copy(update={"runtimes": catalog, "trainer": trainer})
 
 

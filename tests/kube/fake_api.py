@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.simulation.webhooks import immutable_changes
 from trainyard.kube import Client, Connection
 
 Body = dict[str, Any]
@@ -38,8 +39,12 @@ class FakeApi:
         self.unserved: set[str] = set()
         self.pruned: dict[str, set[str]] = {}
         """By plural, fields of the status that the CustomResourceDefinition does not know."""
+        self.collects = True
+        """Whether dependents are removed with their last owner."""
         self.compacted = 0
         self.stale_at: int | None = None
+        self.lagging: dict[str, int] = {}
+        """By path of a collection, the version after which its watches tell nothing."""
         self.port = 0
         self._uids = 0
         self._news = asyncio.Event()
@@ -68,13 +73,17 @@ class FakeApi:
         """Forget the history: watches from before are answered 410."""
         self.compacted = self.version
 
-    def freeze_watches(self) -> None:
-        """Let watches lag: they tell nothing that happens from now on; lists stay consistent."""
-        self.stale_at = self.version
+    def freeze_watches(self, path: str | None = None) -> None:
+        """Let all watches, or those of one collection, lag: they tell nothing from now on; lists stay consistent."""
+        if path is None:
+            self.stale_at = self.version
+        else:
+            self.lagging[path] = self.version
 
     def thaw_watches(self) -> None:
         """Let watches catch up."""
         self.stale_at = None
+        self.lagging.clear()
         self._news.set()
         self._news = asyncio.Event()
 
@@ -116,6 +125,15 @@ class FakeApi:
         self.last[path] = self.version
         body["metadata"]["resourceVersion"] = str(self.version)
         self._tell("DELETED", path, body)
+        if self.collects:
+            self._collect(body["metadata"]["uid"])
+
+    def _collect(self, uid: str) -> None:
+        """Remove the objects that the removed one was the last owner of, as the garbage collector does."""
+        for (path, namespace, name), body in list(self.objects.items()):
+            owners = [each["uid"] for each in body["metadata"].get("ownerReferences") or ()]
+            if owners == [uid] and (path, namespace, name) in self.objects:
+                self.remove(path, namespace, name)
 
     def _tell(self, kind: str, path: str, body: Body) -> None:
         self.log.append((self.version, kind, path, copy.deepcopy(body)))
@@ -201,6 +219,9 @@ class FakeApi:
         unchanged = new == held or (request.method == "PUT" and {**new, "metadata": 0} == {**held, "metadata": 0})
         if unchanged and not isinstance(sent, list):
             return web.json_response(held)
+        if path.endswith("/jobsets") and (wrong := sorted(immutable_changes(held["spec"], new["spec"]))):
+            said = "; ".join(f"{field}: Invalid value: field is immutable" for field in wrong)
+            return error(422, "Invalid", f'admission webhook "vjobset.kb.io" denied the request: {said}')
         return web.json_response(self.put(path, new))
 
     def _list(self, request: web.Request, path: str, namespace: str) -> web.Response:
@@ -240,6 +261,7 @@ class FakeApi:
         try:
             while not cut.done():
                 now = self.version if self.stale_at is None else self.stale_at
+                now = min(now, self.lagging.get(path, now))
                 for at, kind, where, body in self.log:
                     inside = where == path and (not namespace or body["metadata"].get("namespace", "") == namespace)
                     if version < at <= now and inside and selected(body, request):

@@ -53,6 +53,7 @@ def with_kueue(config: dict[str, Any]) -> None:
         "workloadPriorityClasses": {"ordinary": {"value": 10}, "urgent": {"value": 1000}},
         "waitForPodsReady": {"timeoutSeconds": 45, "backoffBaseSeconds": 1, "backoffLimitCount": 1},
     }
+    config["trainyard:tenants"]["vision"]["priorityClasses"] += ["ordinary", "urgent"]
     config["trainyard:queues"]["vision"] = {"parent": "research", "reclaimable": False}
     config["trainyard:policies"] = {"parameters": {"TEN-005": {"nodeLabels": HOST_LABELS}}}
     config["trainyard:runtimes"] = {"include": ["torch-distributed", "torch-distributed-gang", "mpi-openmpi"]}

@@ -33,6 +33,7 @@ _POD: Final[Body] = {
     "schedulerName": "volcano",
     "containers": [{"name": "node", "image": "example.com/train:1.2.3", "resources": {"limits": _GPU}}],
 }
+_SERVED: Final = {name: value for name, value in _POD.items() if name != "restartPolicy"}
 _QUEUE: Final = {"annotations": {"scheduling.volcano.sh/queue-name": "red"}}
 _STEP: Final = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 _JOBS: Final = [{"name": "node", "template": {"metadata": _STEP, "spec": {"template": {"spec": _POD}}}}]
@@ -50,7 +51,7 @@ _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
         "trainer.kubeflow.org/v1alpha1",
         {
             "metadata": {"labels": _LABELS},
-            "spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": _JOBS}}},
+            "spec": {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": _JOBS}}},
         },
     ),
     "TrainJob": (
@@ -60,6 +61,14 @@ _OBJECTS: Final[dict[str, tuple[str, Body]]] = {
             "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"resourcesPerNode": {"limits": _GPU}}},
         },
     ),
+    **{
+        kind: (
+            "v1" if kind == "ReplicationController" else "apps/v1",
+            {"metadata": {}, "spec": {"template": {"spec": _SERVED}}},
+        )
+        for kind in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+    },
+    "CronJob": ("batch/v1", {"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": {"spec": _POD}}}}}),
     "PersistentVolumeClaim": ("v1", {"metadata": {}, "spec": {}}),
     "PodGroup": ("scheduling.volcano.sh/v1beta1", {"metadata": {}, "spec": {"queue": "red", "minMember": 1}}),
 }
@@ -69,6 +78,8 @@ _PODS: Final = {
     "JobSet": "spec.replicatedJobs[0].template.spec.template.spec",
     "VolcanoJob": "spec.tasks[0].template.spec",
     "TrainingRuntime": "spec.template.spec.replicatedJobs[0].template.spec.template.spec",
+    **dict.fromkeys(("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"), "spec.template.spec"),
+    "CronJob": "spec.jobTemplate.spec.template.spec",
 }
 _PATCHED_PODS: Final = (
     "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec",
@@ -86,6 +97,7 @@ _CLAIMS: Final = {
     "PersistentVolumeClaim": "spec",
     "VolcanoJob": "spec.volumes[0].volumeClaim",
     "JobSet": "spec.volumeClaimPolicies[0].templates[0].spec",
+    "StatefulSet": "spec.volumeClaimTemplates[0].spec",
 }
 _BELOW_PODS: Final = {
     "PodSpec": "",
@@ -121,7 +133,10 @@ def surface_cases(ledger: Ledger, rules: Mapping[str, Rule]) -> Iterator[tuple[s
                         continue
                     body: Body = {"apiVersion": _OBJECTS[kind][0], "kind": kind.removeprefix("Volcano")}
                     body |= copy.deepcopy(_OBJECTS[kind][1])
-                    _put(body, place, value)
+                    if field.startswith("spec.mlPolicy."):
+                        body["spec"]["mlPolicy"] = {}
+                    _put(body, place, {"name": field, "value": value} if type_name == "Variables" else value)
+                    _complete(body)
                     name = f"{type_name} {field} in {kind} at {'.'.join(map(str, place))}: {value!r}"
                     cases = [
                         Case(rules[each], name, verdict, CaseContent(about=name, object=body), Path("surface"))
@@ -154,6 +169,10 @@ def _places(type_name: str, field: str, ledger: Ledger) -> Iterator[tuple[str, t
             path = f"{pod}{_BELOW_PODS[type_name]}.{field}"
             if path.replace("[0]", "[]") in ledger.fields("TrainJob").nodes:
                 yield "TrainJob", _steps(path)
+    elif type_name == "Variables":
+        for kind, pod in (*_PODS.items(), *(("TrainJob", patched) for patched in _PATCHED_PODS)):
+            yield kind, _steps(f"{pod}.containers[0].env[0]")
+        yield "TrainJob", _steps("spec.trainer.env[0]")
     elif type_name == "JobSpec":
         for kind, spec in _JOB_SPECS.items():
             yield kind, _steps(f"{spec}.{field}")
@@ -186,6 +205,51 @@ def _put(body: Any, place: tuple[str | int, ...], value: Any) -> None:
         body[last] = {**body[last], **value}
     else:
         body[last] = value
+
+
+_NAMES: Final[dict[str, Body]] = {
+    "containers": {"name": "node"},
+    "volumes": {"name": "data"},
+    "volumeMounts": {"name": "data", "mountPath": "/data"},
+    "ports": {"containerPort": 8080},
+    "runtimePatches": {"manager": "team.example.com/tuning"},
+    "podTemplateOverrides": {"targetJobs": [{"name": "node"}]},
+    "podSpecOverrides": {"targetJobs": [{"name": "node"}]},
+    "replicatedJobs": {"name": "node"},
+}
+"""What the schema requires in the items of a list beside the value."""
+
+_CLAIM: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_FIELDS: Final[dict[str, Body]] = {
+    "httpGet": {"port": 8080},
+    "tcpSocket": {"port": 8080},
+    "serviceAccountToken": {"path": "token"},
+    "volumeClaim": _CLAIM,
+}
+"""What it requires in a field."""
+
+
+def _complete(node: Any, within: str = "") -> None:
+    """Add what the schema requires beside the value, so that the API server evaluates the rules."""
+    for name, below in node.items() if isinstance(node, dict) else ():
+        for item in below if isinstance(below, list) else (below,):
+            _complete(item, name)
+            if isinstance(item, dict):
+                item.update({**(_NAMES if isinstance(below, list) else _FIELDS).get(name, {}), **item})
+    if not isinstance(node, dict):
+        return
+    if "backoffLimitPerIndex" in node:
+        node.update({"completionMode": "Indexed", "completions": 1})
+    if within == "livenessProbe" and not {"exec", "httpGet", "tcpSocket"} & node.keys():
+        node["exec"] = {"command": ["check"]}
+    if within in ("volumeClaimTemplate", "templates") or node.get("kind") == "PersistentVolumeClaim":
+        node["spec"] = {**_CLAIM, **node.get("spec", {})}
+    if within == "templates":
+        node.setdefault("metadata", {"name": "data"})
+    if within == "volumes" and "volumeClaim" in node:
+        node["mountPath"] = "/data"
+    if any("volumeMounts" in each for each in node.get("containers", ())):
+        node.setdefault("volumes", [{"name": "data", "emptyDir": {}}])
 
 
 def _evaluates(rule: Rule, body: Body) -> bool:

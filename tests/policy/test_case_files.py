@@ -127,7 +127,7 @@ def test_cases_keep_the_order_of_the_file(catalog: Path) -> None:
         ({"update": {}}, "cases[a]: the update is empty; add a change under update"),
         (
             {"delete": True, "update": {"remove": ["spec"]}},
-            "cases[a]: update and delete are mutually exclusive; keep one of them",
+            "cases[a]: update, delete and evict are mutually exclusive; keep one of them",
         ),
         ({"oldObject": POD}, "cases[a].oldObject: Extra inputs are not permitted"),
         ({"object": POD}, "cases[a]: set either base or object"),

@@ -36,7 +36,9 @@ def test_a_rule_that_finds_something_is_asked(case: Case) -> None:
     platform = spec_of(WORLD.platform, content.platform)
     if "parameters" in content.paths:
         pytest.skip("what is refused for want of parameters is refused unasked")
-    asked = request(object=content.object, oldObject=content.old_object, runtime=content.runtime)
+    asked = request(
+        object=content.object, oldObject=content.old_object, runtime=content.runtime, options=content.options
+    )
     prefilter = Prefilter([case.rule], {case.rule.id: content.parameters})
     assert prefilter.excluded(asked, platform) == {}
 

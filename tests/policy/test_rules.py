@@ -9,7 +9,7 @@ import pytest
 
 from tests.policy.shipped import CASES, POLICIES, RULES
 from trainyard.policy import Rule
-from trainyard.policy.rules.admission_rule import Gate
+from trainyard.policy.rules.admission_rule import POD_CONTROLLERS, Gate
 from trainyard.policy.rules.rule_catalog import rego_source
 from trainyard.policy.testing.case_files import shared_bases
 from trainyard.policy.testing.cases import Case, Verdict
@@ -21,6 +21,7 @@ RELEASED = {
     "ACC-002": "tenancy",
     "ACC-003": "tenancy",
     "ACC-004": "tenancy",
+    "ACC-005": "tenancy",
     "BND-001": "bounds",
     "BND-002": "bounds",
     "ENV-001": "quality",
@@ -29,6 +30,7 @@ RELEASED = {
     "ESC-002": "security",
     "ESC-003": "security",
     "ESC-004": "security",
+    "ESC-005": "security",
     "GNG-001": "gang",
     "GNG-002": "gang",
     "GNG-003": "gang",
@@ -51,6 +53,7 @@ RELEASED = {
     "QUE-001": "tenancy",
     "QUE-002": "tenancy",
     "QUE-003": "tenancy",
+    "QUE-004": "tenancy",
     "RES-001": "quality",
     "RPL-001": "shape",
     "RPL-002": "shape",
@@ -71,13 +74,19 @@ RELEASED = {
     "TEN-011": "tenancy",
     "TEN-012": "tenancy",
     "TEN-013": "tenancy",
-    "TEN-014": "tenancy",
+    "TEN-014": "withdrawn",
+    "TEN-015": "tenancy",
+    "TEN-016": "tenancy",
+    "TEN-020": "tenancy",
+    "TEN-021": "tenancy",
     "TOP-001": "topology",
     "TOP-002": "topology",
     "VOL-001": "security",
 }
 """Ids once given stay; a rule that is withdrawn keeps its line here."""
 
+
+CONTROLLERS = {(f"{group}/v1" if group else "v1", kind) for group, kind in POD_CONTROLLERS}
 
 REGO_MESSAGE = re.compile(r'(?:"message":|message :=) (?:sprintf\()?"((?:[^"\\]|\\.)*)"')
 PLACEHOLDER = re.compile(r"\{[a-zA-Z]+\}")
@@ -92,7 +101,8 @@ def ids(rule: Rule) -> str:
 
 
 def test_ids_are_stable() -> None:
-    assert {rule.id: rule.family for rule in RULES} == RELEASED
+    released = {rule_id: family for rule_id, family in RELEASED.items() if family != "withdrawn"}
+    assert {rule.id: rule.family for rule in RULES} == released
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
@@ -108,7 +118,12 @@ def test_a_rule_has_a_case_of_every_kind_it_reviews(rule: Rule) -> None:
         for case in of(rule, *Verdict)
         if (subject := case.content.object or case.content.old_object)
     }
-    assert reviewed == {(match.api_version, match.kind) for match in rule.matches}
+    # The pod templates of controllers are at one of two paths.
+    matched = {(match.api_version, match.kind) for match in rule.matches}
+    replicated = {kind for kind in matched if kind[1] != "CronJob"} & CONTROLLERS
+    assert reviewed <= matched
+    assert reviewed >= matched - replicated
+    assert bool(reviewed & replicated) == bool(replicated)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
@@ -118,11 +133,8 @@ def test_a_rule_has_a_refused_case_of_every_operation_it_reviews(rule: Rule) -> 
 
 
 @pytest.mark.parametrize("rule", RULES, ids=ids)
-def test_the_texts_are_fit_for_a_person(rule: Rule) -> None:
-    assert not rule.title.endswith(".")
-    assert not rule.fix.endswith(".")
+def test_a_fix_continues_the_message_before_it(rule: Rule) -> None:
     assert rule.fix[0].islower()
-    assert rule.description.endswith(".")
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.cel], ids=ids)
@@ -151,8 +163,7 @@ def test_every_shared_base_is_used() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_case_says_what_it_shows(case: Case) -> None:
-    assert case.content.about.endswith(".")
-    assert len(case.content.about) <= 160
+    assert 0 < len(case.content.about) <= 160
 
 
 def test_the_rule_reference_is_up_to_date() -> None:

@@ -29,7 +29,7 @@ def counted(settings: StackSettings) -> list[str]:
 
 def test_an_accelerator_of_the_stack_counts_whatever_its_name() -> None:
     default = counted(stack())
-    assert counted(stack("example.com/npu")) == [*default, "example.com/npu"]
+    assert counted(stack("example.com/card")) == [*default, "example.com/card"]
 
 
 def test_what_the_rule_counts_anyway_changes_nothing() -> None:
@@ -37,9 +37,14 @@ def test_what_the_rule_counts_anyway_changes_nothing() -> None:
     assert policy_settings(settings, RULES) is settings.policies
 
 
+def test_memory_of_an_accelerator_does_not_become_a_count() -> None:
+    parameters = policy_settings(stack("example.com/npu", "nvidia.com/gpumem"), RULES).parameters
+    assert not {"ACC-002", "TEN-012"} & parameters.keys()
+
+
 def test_a_stacks_own_list_is_added_to() -> None:
     parameters = {"ACC-002": {"resources": ["example.com/a"]}}
-    assert counted(stack("example.com/npu", parameters=parameters)) == ["example.com/a", "example.com/npu"]
+    assert counted(stack("example.com/card", parameters=parameters)) == ["example.com/a", "example.com/card"]
 
 
 def test_the_names_of_volcanos_schedulers_are_set_once() -> None:

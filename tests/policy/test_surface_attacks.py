@@ -23,6 +23,7 @@ def test_the_ledger_names_attacks_at_every_level() -> None:
     assert kinds >= {
         "batch Job", "batch.volcano.sh Job", "jobset.x-k8s.io JobSet", "v1 Pod",
         "trainer.kubeflow.org TrainJob", "trainer.kubeflow.org TrainingRuntime",
+        "apps Deployment", "apps StatefulSet", "apps ReplicaSet", "v1 ReplicationController", "batch CronJob",
     }  # fmt: skip
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.queues.amounts import units
-from trainyard.queues.forecast import Outcome, forecast
+from trainyard.queues.forecast import JobForecast, Outcome, forecast
 from trainyard.queues.queue import Queue
-from trainyard.queues.queued_gangs import Job, read_jobs
+from trainyard.queues.queued_gangs import Job, Pod, read_jobs, requires_domain
+from trainyard.queues.scheduling import Plugin, Scheduling
 from trainyard.queues.tree import QueueTree
 from trainyard.settings.tenancy import QueueState
 
@@ -104,7 +106,7 @@ def test_the_queue_that_used_least_of_its_share_is_served_first() -> None:
 
 
 def test_a_queue_of_higher_priority_is_served_before_all_others() -> None:
-    tree = {"a": Queue(deserved=gpus(64)), "b": Queue(priority=1)}
+    tree = {"a": Queue(), "b": Queue(priority=1)}
     assert outcomes(tree, [job("a1", "a", 64), job("b1", "b", 64)])["b1"] == "starts"
 
 
@@ -131,10 +133,92 @@ def test_a_job_in_no_leaf_waits(queue: str, reason: str) -> None:
     assert forecast(tree, [job("lost", queue, 1)], None).jobs["lost"].reason == reason
 
 
-def test_jobs_above_the_share_are_reclaimable() -> None:
-    running = [job("old", "a", 32, running=True), job("young", "a", 8, running=True)]
+def test_every_job_of_a_queue_above_its_share_is_reclaimable() -> None:
+    running = [job("old", "a", 32, running=True), job("young", "a", 8, running=True), job("b", "b", 8, running=True)]
     found = forecast(QueueTree(SHARED), running, units(gpus(64))).jobs
-    assert (found["old"].reclaimable, found["young"].reclaimable) == (False, True)
+    assert [found[each.name].reclaimable for each in running] == [True, True, False]
+
+
+def gang(name: str, queue: str, pods: int, placed: int = 0, **fields: Any) -> Job:
+    """Return a gang of pods that fill a node of eight GPUs each."""
+    each = units(gpus(8))
+    members = tuple(Pod(each, index < placed) for index in range(pods))
+    fields.setdefault("created", name)
+    fields.setdefault("min_member", pods)
+    request = units(gpus(8 * (placed or pods)))
+    return Job(name, queue, request, placed >= fields["min_member"], pods=members, **fields)
+
+
+def on_nodes(
+    tree: Mapping[str, Queue], jobs: list[Job], nodes: int = 8, scheduling: Scheduling | None = None
+) -> Mapping[str, JobForecast]:
+    capacity, node = units(gpus(8 * nodes)), units(gpus(8))
+    return forecast(QueueTree(tree), jobs, capacity, node=node, scheduling=scheduling).jobs
+
+
+def test_a_priority_class_that_never_preempts_reclaims_nothing() -> None:
+    found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 4, preempts=False)])
+    assert (found["old"].outcome, found["mine"].outcome) == (Outcome.RUNS, Outcome.WAITS)
+
+
+def test_pods_that_are_not_evictable_are_kept() -> None:
+    kept = Job("old", "a", units(gpus(64)), True, pods=tuple([Pod(units(gpus(8)), True, False)] * 8))
+    assert on_nodes(SHARED, [kept, gang("mine", "b", 4)])["mine"].outcome is Outcome.WAITS
+
+
+def test_an_elastic_gang_loses_only_the_pods_above_the_share() -> None:
+    found = on_nodes(SHARED, [gang("old", "a", 8, 8, min_member=1), gang("mine", "b", 4)])
+    assert (found["old"].outcome, found["old"].lost) == (Outcome.SHRINKS, 4)
+    assert found["old"].estimate == found["mine"].estimate == ""
+
+
+def test_a_gang_that_loses_a_pod_restarts_as_a_whole() -> None:
+    found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 1)])
+    assert (found["old"].outcome, found["old"].lost) == (Outcome.TAKEN, 8)
+
+
+def test_which_of_several_jobs_is_evicted_is_an_estimate() -> None:
+    found = on_nodes(SHARED, [gang("one", "a", 4, 4), gang("two", "a", 4, 4), gang("mine", "b", 4)])
+    assert found["mine"].outcome is Outcome.STARTS
+    assert "the node that it looks at first" in found["one"].estimate
+    assert "the node that it looks at first" in found["two"].estimate
+
+
+def test_free_nodes_do_not_count_for_a_gang_that_reclaims() -> None:
+    found = on_nodes(SHARED, [gang("old", "a", 5, 5, min_member=1), gang("mine", "b", 4)])
+    assert (found["old"].outcome, found["mine"].outcome) == (Outcome.RUNS, Outcome.WAITS)
+    assert "does not count free nodes" in found["mine"].reason
+
+
+def test_without_action_reclaim_nothing_is_evicted() -> None:
+    found = on_nodes(SHARED, [gang("old", "a", 8, 8), gang("mine", "b", 4)], scheduling=Scheduling(reclaim=False))
+    assert (found["old"].outcome, found["old"].reclaimable) == (Outcome.RUNS, False)
+
+
+def test_a_closed_queue_starts_nothing() -> None:
+    found = on_nodes({"a": Queue(state=QueueState.CLOSED)}, [gang("mine", "a", 1)])
+    assert (found["mine"].outcome, found["mine"].reason) == (Outcome.WAITS, "queue a is closed")
+
+
+def test_in_the_tree_the_limit_does_not_lower_a_share() -> None:
+    tree = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(48), guarantee=gpus(48))}
+    tree["c"] = Queue(reclaimable=False)
+    running = [gang("old", "a", 4, 4), gang("kept", "c", 4, 4), gang("mine", "b", 2)]
+    assert on_nodes(tree, running)["old"].outcome is Outcome.RUNS
+    flat = Scheduling(plugins=frozenset({Plugin.CAPACITY}))
+    assert on_nodes(tree, running, scheduling=flat)["old"].outcome is Outcome.TAKEN
+
+
+def test_starts_on_parts_of_nodes_are_estimates() -> None:
+    found = forecast(QueueTree(SHARED), [job("one", "a", 4)], units(gpus(64)), node=units(gpus(8))).jobs["one"]
+    assert (found.outcome, found.estimate) == (Outcome.STARTS, "totals are compared, not nodes")
+
+
+def test_preemption_within_a_queue_makes_an_estimate() -> None:
+    jobs = [gang("low", "a", 8, 8), gang("urgent", "a", 8, priority=5)]
+    assert on_nodes(SHARED, jobs)["low"].estimate == ""
+    found = on_nodes(SHARED, jobs, scheduling=Scheduling(preempt=True))
+    assert found["low"].estimate == found["urgent"].estimate != ""
 
 
 def test_jobs_are_read_from_pod_groups() -> None:
@@ -150,10 +234,59 @@ def test_jobs_are_read_from_pod_groups() -> None:
         {"kind": "PodGroup", "metadata": {"name": "over"}, "spec": {}, "status": {"phase": "Completed"}},
         {"kind": "Pod", "metadata": {"name": "none"}},
     ]
-    assert read_jobs(bodies) == [
-        Job("default/two", "default", {}, running=False),
-        Job("vision/one", "a", {"cpu": 2000, GPU: 8000}, True, 7, "2026-01-02T00:00:00Z"),
+    two, one = read_jobs(bodies)
+    assert (two.name, two.queue, two.request, two.running, two.counted) == ("default/two", "default", {}, False, False)
+    assert (one.name, one.queue, one.request, one.running) == ("vision/one", "a", {"cpu": 2000, GPU: 8000}, True)
+    assert (one.priority, one.created, one.counted) == (7, "2026-01-02T00:00:00Z", False)
+
+
+def pod(name: str, group: str, count: int, **spec: Any) -> dict[str, Any]:
+    container = {"name": "node", "resources": {"requests": gpus(count)}}
+    metadata = {"name": name, "annotations": {"scheduling.k8s.io/group-name": group}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}, "status": {}}
+
+
+def test_amounts_are_those_of_the_pods() -> None:
+    elastic = {"metadata": {"name": "elastic"}, "spec": {"minMember": 1, "minResources": gpus(8)}}
+    patient = {"metadata": {"name": "patient"}, "spec": {"minMember": 2}}
+    exempt = pod("exempt", "elastic", 8, nodeName="n3")
+    exempt["metadata"]["labels"] = {"volcano.sh/preemptable": "false"}
+    bodies = [
+        {"kind": "PodGroup", **elastic, "status": {"phase": "Running"}},
+        {"kind": "PodGroup", **patient},
+        pod("a", "elastic", 8, nodeName="n1"),
+        pod("b", "elastic", 8, nodeName="n2", priorityClassName="system-node-critical"),
+        exempt,
+        pod("c", "elastic", 8),
+        pod("d", "patient", 4, preemptionPolicy="Never"),
+        pod("e", "patient", 4, preemptionPolicy="Never", schedulingGates=[{"name": "wait"}]),
+        {**pod("f", "patient", 4), "status": {"phase": "Succeeded"}},
     ]
+    found = {each.name: each for each in read_jobs(bodies)}
+    elastic_job, patient_job = found["default/elastic"], found["default/patient"]
+    assert (elastic_job.request, elastic_job.needed, elastic_job.running) == (units(gpus(24)), 1, True)
+    assert [each.evictable for each in elastic_job.pods] == [True, False, True, False]
+    assert (len(patient_job.pods), patient_job.preempts, patient_job.counted) == (1, False, True)
+    waits = forecast(QueueTree({}), [patient_job], units(gpus(64))).jobs["default/patient"]
+    assert waits.reason == "it has 1 of the 2 pods that must run together"
+
+
+def test_a_global_default_priority_and_its_policy_count() -> None:
+    bodies = [
+        {"kind": "PriorityClass", "metadata": {"name": "usual"}, "value": 3, "globalDefault": True},
+        {"kind": "PriorityClass", "metadata": {"name": "patient"}, "value": 1, "preemptionPolicy": "Never"},
+        {"kind": "PodGroup", "metadata": {"name": "one"}, "spec": {}},
+        {"kind": "PodGroup", "metadata": {"name": "two"}, "spec": {"priorityClassName": "patient"}},
+    ]
+    assert [(each.priority, each.preempts) for each in read_jobs(bodies)] == [(3, True), (1, False)]
+
+
+def test_recorded_gangs_without_pods_are_estimates() -> None:
+    group = {"metadata": {"name": "one"}, "spec": {"minMember": 2, "minResources": gpus(16)}}
+    (found,) = read_jobs([{"kind": "PodGroup", **group, "status": {"phase": "Running", "running": 3}}])
+    assert (found.request, len(found.pods)) == (units(gpus(24)), 3)
+    (waiting,) = read_jobs([{"kind": "PodGroup", **group}])
+    assert "minResources" in on_nodes({}, [waiting])["default/one"].estimate
 
 
 @st.composite
@@ -200,3 +333,30 @@ def test_no_start_exceeds_a_limit_and_no_job_within_the_share_is_evicted(
             )
             assert tree[each.queue].reclaimable
             assert own > units(tree[each.queue].deserved)[GPU] or found.limits[each.queue][GPU] < own
+
+
+def test_parts_of_nodes_make_estimates_of_whole_nodes_too() -> None:
+    small = Job("small", "a", units(gpus(8)), True, pods=tuple([Pod(units(gpus(1)), True)] * 8), min_member=1)
+    found = on_nodes(SHARED, [small, gang("mine", "b", 7)])
+    assert (found["mine"].outcome, found["mine"].estimate) == (Outcome.STARTS, "totals are compared, not nodes")
+
+
+def test_what_is_reclaimed_goes_to_the_job_that_is_next() -> None:
+    lent = [gang(f"lent-{number}", "a", 1, 1) for number in range(8)]
+    found = on_nodes(SHARED, [*lent, gang("patient", "b", 4, created="1", preempts=False), gang("young", "b", 4)])
+    assert (found["patient"].outcome, found["young"].outcome) == (Outcome.STARTS, Outcome.WAITS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "required"),
+    [
+        ({}, False),
+        ({"networkTopology": {"mode": "soft", "highestTierAllowed": 1}}, False),
+        ({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, True),
+        ({"subGroupPolicy": [{"name": "a"}, {"name": "b", "networkTopology": {"mode": "hard"}}]}, True),
+    ],
+)
+def test_a_gang_requires_a_domain_also_for_its_subgroups(spec: dict[str, Any], required: bool) -> None:
+    group = {"metadata": {"name": "g", "namespace": "n"}, "spec": {"queue": "a", "minMember": 1, **spec}}
+    assert requires_domain(spec) == required
+    assert [found.topology for found in read_jobs([{"kind": "PodGroup", **group}])] == [required]

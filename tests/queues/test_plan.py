@@ -14,13 +14,16 @@ from tests.golden import assert_golden
 from tests.queues.test_forecast import gpus, job
 from trainyard.cli.app import build
 from trainyard.errors import TrainyardError
+from trainyard.live.queues import LiveQueues
 from trainyard.queues.amounts import units
 from trainyard.queues.plan import Effect, Plan, plan
 from trainyard.queues.plan_report import as_json, as_markdown, as_text
 from trainyard.queues.queue import Queue
+from trainyard.queues.queued_gangs import Job, Pod
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster, snapshot_of_file
 from trainyard.queues.tree import QueueTree
 from trainyard.queues.usage import draw_usage, drawn_resources, queue_usage
+from trainyard.settings.tenancy import QueueState
 
 GOLDEN = Path(__file__).parent / "golden"
 BEFORE = {"a": Queue(deserved=gpus(32)), "b": Queue(deserved=gpus(32), capability=gpus(48)), "old": Queue()}
@@ -54,7 +57,8 @@ def test_a_plan_as_json() -> None:
 def test_an_evicted_job_names_the_job_that_reclaims() -> None:
     effects = {change.job.name: change for change in changed().jobs}
     assert effects["vision/1"].effect is Effect.TAKEN
-    assert effects["vision/1"].reason == "by language/1 of b"
+    assert effects["vision/0"].reason == "by language/1 of b"
+    assert effects["vision/1"].reason == "by language/1 of b, and may start again"
     assert effects["language/1"].effect is Effect.STARTS
     assert effects["lost/0"].reason == "queue old does not exist"
 
@@ -151,8 +155,80 @@ def test_the_command_compares_files_with_recorded_jobs(tmp_path: Path) -> None:
             "queue": "a",
             "effect": "waits",
             "reason": "the limit of a is 8 nvidia.com/gpu, of which 8 are free",
+            "lost": 0,
+            "estimate": "amounts are from minResources, not from pods",
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code"), [(("plan", "old", "new"), 1), (("plan", "new", "old"), 0), (("show", "new"), 1)]
+)
+def test_a_queue_name_of_more_than_63_characters_is_found_in_every_command(
+    tmp_path: Path, command: tuple[str, ...], exit_code: int
+) -> None:
+    (tmp_path / "old").write_text(yaml.safe_dump(manifest("a")))
+    (tmp_path / "new").write_text(yaml.safe_dump_all([manifest("a" * 64), manifest("b", parent="a" * 64)]))
+    files = [str(tmp_path / name) for name in command[1:]]
+    result = CliRunner().invoke(build(), ["queues", command[0], *files])
+    assert (result.exception is not None) == bool(exit_code)
+    if exit_code:
+        assert isinstance(result.exception, TrainyardError)
+        assert "has a name of 64 characters" in str(result.exception)
+
+
+def test_a_job_that_keeps_enough_pods_shrinks() -> None:
+    each = units(gpus(8))
+    elastic = Job("vision/elastic", "a", units(gpus(64)), True, pods=tuple([Pod(each, True)] * 8), min_member=1)
+    waits = Job("language/gang", "b", units(gpus(32)), False, pods=tuple([Pod(each)] * 4))
+    trees = ({"a": Queue(deserved=gpus(32)), "b": Queue()}, {"a": Queue(deserved=gpus(32)), "b": BEFORE["b"]})
+    found = plan(*map(QueueTree, trees), jobs=[elastic, waits], capacity=units(gpus(64)), node=each)
+    assert [(change.effect, change.lost, change.estimate) for change in found.jobs] == [
+        (Effect.SHRINKS, 4, ""),
+        (Effect.STARTS, 0, ""),
+    ]
+    assert "loses pods and continues with the others: by language/gang of b; 4 of its pods" in as_text(found)
+    assert "estimates" not in as_text(found)
+
+
+def test_estimates_are_counted_and_marked() -> None:
+    assert "estimate: " in as_text(changed())
+    assert "forecasts are estimates" in as_text(changed())
+    assert "forecasts are estimates" in as_markdown(changed())
+    assert all(each["estimate"] is None or isinstance(each["estimate"], str) for each in as_json(changed())["jobs"])
+
+
+def test_a_closed_queue_of_a_cluster_is_closed() -> None:
+    closing = {**manifest("a"), "status": {"state": "Closing"}}
+    assert snapshot_of_cluster([closing], []).tree.queues["a"].state is QueueState.CLOSED
+
+
+def test_used_amounts_are_those_of_the_scheduler_or_of_pods() -> None:
+    group = {"metadata": {"name": "one"}, "spec": {"queue": "a", "minResources": gpus(64)}, "status": {}}
+    pod = {
+        "metadata": {"name": "one-0", "annotations": {"scheduling.k8s.io/group-name": "one"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "node", "resources": {"requests": gpus(4)}}]},
+    }
+    live = LiveQueues((manifest("a"),), (group,), pods=(pod,))
+    assert [each.request for each in live.jobs] == [units(gpus(4))]
+    seen = {each.queue: each for each in queue_usage(live.snapshot, live.jobs, {}, {"a": units(gpus(6))})}
+    assert (seen["a"].used, seen["a"].source) == (units(gpus(6)), "Queue.status.allocated")
+    assert (seen["root"].used, seen["root"].source) == (units(gpus(4)), "pods")
+    hidden = LiveQueues((manifest("a"),), ({**group, "status": {"phase": "Running"}},), pods=None)
+    (_, usage) = queue_usage(hidden.snapshot, hidden.jobs, {})[:2]
+    assert (usage.used, usage.source, usage.as_json()["usedFrom"]) == (units(gpus(64)), *["minResources"] * 2)
+    assert "64 used (estimate)" in draw_usage([usage], "nvidia.com/gpu")
+
+
+def test_reclaimable_amounts_are_those_of_evictable_pods_above_the_share() -> None:
+    each = units(gpus(8))
+    pods = (Pod(each, True), Pod(each, True), Pod(each, True, False))
+    tree = {"a": Queue(deserved=gpus(4)), "b": Queue(deserved=gpus(8), reclaimable=False)}
+    jobs = [Job("x", "a", units(gpus(24)), True, pods=pods), Job("y", "b", units(gpus(16)), True)]
+    found = {each.queue: each for each in queue_usage(Snapshot(QueueTree(tree)), jobs, {})}
+    assert (found["a"].reclaimable, found["b"].reclaimable) == (units(gpus(16)), {})
+    assert found["a"].as_json()["reclaimable"] == gpus(16)
+    assert "not reclaimable" in draw_usage(list(found.values()), "nvidia.com/gpu")
 
 
 def test_the_command_draws_the_queues_of_a_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.extended_tree import extended, run
+from tests.extended_tree import ROOT, extended, run
 
 pytestmark = pytest.mark.slow
 
@@ -131,6 +131,17 @@ def test_a_new_runtime_may_use_the_gang_scheduler(tree: Path) -> None:
     run(tree, "-m", "trainyard", "runtimes", "new", "dense-torch", *arguments, "--folder", str(folder))
     (version,) = folder.glob("dense-torch/*.yaml")
     assert yaml.safe_load(version.read_text())["spec"]["podGroupPolicy"] == {"dense": {}}
+
+
+def test_a_legacy_job_of_the_scheduler_becomes_a_runtime_with_it(tree: Path) -> None:
+    legacy = yaml.safe_load((ROOT / "tests/convert/inputs/pytorch-kai.yaml").read_text())
+    for role in legacy["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["schedulerName"] = "dense-scheduler"
+    file = tree / "legacy.yaml"
+    file.write_text(yaml.safe_dump(legacy))
+    converted = yaml.safe_load_all(run(tree, "-m", "trainyard", "convert", "--runtime", "always", str(file)).stdout)
+    (policy,) = (body["spec"]["podGroupPolicy"] for body in converted if body["kind"] == "TrainingRuntime")
+    assert policy == {"dense": {}}
 
 
 def test_render_tells_the_nodes_of_the_framework(tree: Path) -> None:

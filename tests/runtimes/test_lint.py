@@ -152,6 +152,17 @@ def test_only_a_limit_that_holds_counts(topology: dict[str, Any], found: bool) -
     assert bool(linted(runtime, numNodes=9, resourcesPerNode=gpus(4))) == found
 
 
+@pytest.mark.parametrize(("size", "found"), [(4, False), (8, True)])
+def test_a_group_larger_than_a_rack_is_reported(size: int, found: bool) -> None:
+    runtime = copy.deepcopy(OBJECTS["torch-distributed-gang"])
+    group = {"name": "node", "subGroupSize": size, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+    runtime["spec"]["podGroupPolicy"]["volcano"] = {"subGroupPolicy": [group]}
+    said = linted(runtime, numNodes=16, resourcesPerNode=gpus(8))
+    assert ["8 pods of replicatedJob 'node' must be in one rack; the largest can run 4" in line for line in said] == (
+        [True] * found
+    )
+
+
 def test_a_gang_that_starts_without_its_late_members_is_reported() -> None:
     runtime = copy.deepcopy(OBJECTS["paddle-ps"])
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]

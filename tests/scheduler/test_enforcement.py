@@ -111,6 +111,11 @@ def found(text: str) -> list[tuple[str | None, str]]:
             "scheduler-starving",
             "tiers[0].plugins[4].enableJobStarving",
         ),
+        (
+            argument("predicates", "predicate.CacheEnable", True),
+            "scheduler-predicate-cache",
+            "tiers[1].plugins[0].arguments[predicate.CacheEnable]",
+        ),
         (added(1, "nodegroup", enableHierarchy=False), "scheduler-affinity", "tiers[1].plugins[4].enableHierarchy"),
         (
             added(1, "nodegroup", enableHierarchy=True, arguments={"strict": False}),

@@ -10,6 +10,7 @@ import pytest
 from tests.components.recording import stack_config
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings, parse_stack
+from trainyard.settings.sections.kueue import KueueSettings
 
 SECTION: dict[str, Any] = {
     "install": True,
@@ -66,13 +67,13 @@ def dispatched(*clusters: str) -> dict[str, Any]:
 
 def test_a_stack_without_kueue_has_none_of_its_namespaces() -> None:
     settings = parsed(stack_config())
-    assert settings.kueue.install is False  # type: ignore[attr-defined]
+    assert KueueSettings.of(settings).install is False
     assert "kueue-system" not in settings.platform_namespaces
     assert "kueue-system" in parsed(kueue_config()).exempt_namespaces
 
 
 def test_a_quantity_alone_is_the_nominal_quota() -> None:
-    queue = parsed(kueue_config()).kueue.cluster_queues["vision"]  # type: ignore[attr-defined]
+    queue = KueueSettings.of(parsed(kueue_config())).cluster_queues["vision"]
     quotas = queue.resource_groups[0].flavors[0].quotas
     assert quotas["cpu"].nominal_quota == "384"
     assert quotas["nvidia.com/gpu"].lending_limit == "8"
@@ -196,8 +197,10 @@ def test_the_quota_of_a_tenant_has_one_owner() -> None:
 
 
 def test_waiting_for_pods_may_be_just_switched_on() -> None:
-    assert parsed(kueue_config(waitForPodsReady=True)).kueue.wait_for_pods_ready.timeout_seconds == 300  # type: ignore[attr-defined]
-    assert parsed(kueue_config(waitForPodsReady=False)).kueue.wait_for_pods_ready is None  # type: ignore[attr-defined]
+    switched_on = KueueSettings.of(parsed(kueue_config(waitForPodsReady=True))).wait_for_pods_ready
+    assert switched_on is not None
+    assert switched_on.timeout_seconds == 300
+    assert KueueSettings.of(parsed(kueue_config(waitForPodsReady=False))).wait_for_pods_ready is None
 
 
 def test_an_untested_version_is_refused() -> None:

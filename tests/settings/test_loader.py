@@ -73,6 +73,13 @@ def test_nodes_may_be_counted_or_named() -> None:
     assert list(found) == ["trainyard:fabric.domains[0].nodes[1]"]
 
 
+def test_a_tenant_may_use_priority_classes_of_kueue() -> None:
+    kueue = {"install": "existing", "workloadPriorityClasses": {"urgent": {"value": 1}}}
+    tenants = {"one": {"queues": ["a"], "priorityClasses": ["urgent"]}}
+    stack = parse_stack({**MINIMAL, "queues": {"a": {}}, "tenants": tenants, "kueue": kueue}, source="test")
+    assert stack.tenants["one"].priority_classes == ("urgent",)
+
+
 def test_every_reference_that_does_not_resolve_is_listed() -> None:
     found = faults(
         queues={"a": {}},

@@ -40,7 +40,12 @@ class JobSetController:
     def __init__(self, server: ApiServer, loop: VirtualTimeLoop, rng: random.Random) -> None:
         self._server, self._loop, self._rng = server, loop, rng
         self._scheduled: set[tuple[str, str]] = set()
+        self._started: set[str] = set()
         server.listeners.append(self._on_event)
+
+    def has_run(self, stored: Stored) -> bool:
+        """Whether a JobSet has had pods; those of a suspended one take a moment to go."""
+        return stored.metadata["uid"] in self._started
 
     def finish(self, stored: Stored, kind: str) -> None:
         """End a JobSet with Completed or Failed."""
@@ -79,6 +84,7 @@ class JobSetController:
             body = stored.body
             if condition_of(body, "Suspended"):
                 body = _with_condition(body, {**self._condition("Suspended", "ResumeJobs"), "status": "False"})
+            self._started.add(stored.metadata["uid"])
             self._write(stored, body, [_counts(name, active=1, ready=1) for name in names])
 
     def _expire(self, stored: Stored, finished: str) -> None:

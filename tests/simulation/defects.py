@@ -11,6 +11,7 @@ from trainyard.controller import execution, job_sets, lifecycle, reconcile
 from trainyard.controller import status as statuses
 from trainyard.controller.execution import Effect, Executor
 from trainyard.controller.lifecycle import Observed
+from trainyard.controller.observation import Observer
 from trainyard.controller.reconcile import Reconciler, Result
 from trainyard.controller.resources import CONFIG_MAPS, FIELD_MANAGER, JOB_SETS
 from trainyard.kube import Object, WorkQueue, uid_of
@@ -26,10 +27,10 @@ def _lost_is_first_build() -> Iterator[_Patch]:
 
 
 def _unconfirmed() -> Iterator[_Patch]:
-    async def confirm(self: Reconciler, step: Any) -> None:
+    async def confirm(self: Observer, step: Any) -> None:
         step.confirmed_absent = True
 
-    yield mock.patch.object(Reconciler, "_confirm", confirm)
+    yield mock.patch.object(Observer, "confirm", confirm)
 
 
 def _remake_unrecorded() -> Iterator[_Patch]:
@@ -162,6 +163,24 @@ def _remake_while_running() -> Iterator[_Patch]:
     yield mock.patch.object(Executor, "_create", delete_first)
 
 
+def _cache_says_it_goes_on() -> Iterator[_Patch]:
+    read, delete = Observer.read_job_set, Executor._delete
+
+    async def remember(self: Observer, step: Any) -> None:
+        with mock.patch.object(type(self._cache), "record_write"):
+            await read(self, step)
+
+    async def of_any_version(self: Executor, *arguments: Any, **options: Any) -> None:
+        await delete(self, *arguments, **{**options, "version": None})
+
+    yield mock.patch.object(Observer, "read_job_set", remember)
+    yield mock.patch.object(Executor, "_delete", of_any_version)
+
+
+def _unlabeled_objects_stay() -> Iterator[_Patch]:
+    yield mock.patch.object(reconcile, "needs_search", return_value=False)
+
+
 DEFECTS: Final[Mapping[str, tuple[Callable[[], Iterator[_Patch]], tuple[str, ...]]]] = {
     "a lost JobSet counts as a first build": (_lost_is_first_build, ("delete JobSet",)),
     "the cache alone says that a JobSet is lost": (_unconfirmed, ("unlabel JobSet",)),
@@ -176,6 +195,11 @@ DEFECTS: Final[Mapping[str, tuple[Callable[[], Iterator[_Patch]], tuple[str, ...
     "errors are not tried again": (_errors_are_not_retried, ("begin", "end")),
     "the end goes with the JobSet": (_end_follows_the_job_set, ("complete JobSet", "delete JobSet")),
     "deletions are missed by the cache": (_deletions_are_missed, ("delete JobSet",)),
+    "the cache alone says that a JobSet has not ended": (
+        _cache_says_it_goes_on,
+        ("suspend TrainJob", "complete and resume TrainJob"),
+    ),
+    "objects without the label stay after the end": (_unlabeled_objects_stay, ("unlabel JobSet", "complete JobSet")),
     "a refused job is deleted and made again": (_remake_while_running, ("delete PodGroup", "edit runtime")),
 }
 """How to seed each, and the steps that its histories have more of than others."""

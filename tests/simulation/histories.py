@@ -28,6 +28,7 @@ _DEADLINES = (3, 20, 40)
 _QUIET_SECONDS = 200.0
 _LONGEST = 2**63 - 1
 _EMPHASIS = 15.0
+_LAG_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ _WEIGHTS: Mapping[str, float] = {
     "start": 4,
     "compact": 1,
     "cut watches": 1.5,
+    "complete and resume TrainJob": 2,
 }
 
 
@@ -149,6 +151,7 @@ class _Player:
     def __init__(self, world: World, monitor: Monitor, history: History) -> None:
         self.world, self.monitor = world, monitor
         self._rng = random.Random(f"choices of {history.seed}")
+        self._unlabeled = random.Random(f"labels of {history.seed}")
         self._faults: set[str] = set()
 
     async def play(self, step: Step) -> None:
@@ -217,6 +220,15 @@ class _Player:
     def end_job_set(self, step: Step) -> None:
         self.world.end_job_set(step.job, "Completed" if step.what.startswith("complete") else "Failed")
 
+    def complete_and_resume(self, step: Step) -> None:
+        """Complete a suspended JobSet (its pods exited with 0 on SIGTERM) at the moment of a resume with changes."""
+        train_job = self.world.find(resources.TRAIN_JOBS, step.job, NAMESPACE)
+        if train_job is not None and train_job.body["spec"].get("suspend"):
+            self.world.network.delay_next_events(_LAG_SECONDS)
+            self.world.end_job_set(step.job, "Completed")
+            self.world.edit_snapshot(step.job, f"image:{self._rng.randint(2, 9)}")
+            self.world.patch(resources.TRAIN_JOBS, step.job, {"spec": {"suspend": False}}, namespace=NAMESPACE)
+
     def delete_child(self, step: Step) -> None:
         resource = {"JobSet": resources.JOB_SETS, "PodGroup": resources.POD_GROUPS}.get(step.what.split()[1])
         if resource is not None:
@@ -225,9 +237,13 @@ class _Player:
             self.world.delete(resources.CONFIG_MAPS, f"{step.job}-runtime-snapshot", NAMESPACE)
 
     def unlabel(self, step: Step) -> None:
-        """Take the controller's label off a JobSet, so that watches by label lose it."""
+        """Take the controller's label off a JobSet, its PodGroup or both, so that watches by label lose them."""
         patch = {"metadata": {"labels": {TRAIN_JOB_LABEL: None}}}
-        self.world.patch(resources.JOB_SETS, step.job, patch, namespace=NAMESPACE)
+        job_set, pod_group = self._unlabeled.choice(((True, False), (False, True), (True, True)))
+        if job_set:
+            self.world.patch(resources.JOB_SETS, step.job, patch, namespace=NAMESPACE)
+        if pod_group:
+            self.world.patch(resources.POD_GROUPS, step.job, patch, namespace=NAMESPACE)
 
     def edit_snapshot(self, step: Step) -> None:
         self.world.edit_snapshot(step.job, step.value)
@@ -351,6 +367,7 @@ _ACTIONS: Mapping[str, Callable[[_Player, Step], None]] = {
     "start": _Player.start,
     "compact": _Player.compact,
     "cut watches": _Player.cut_watches,
+    "complete and resume TrainJob": _Player.complete_and_resume,
 }
 
 

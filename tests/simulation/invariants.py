@@ -144,6 +144,8 @@ class Monitor(logging.Handler):
             self._ended_job_sets.add(uid)
         if event.call.verb == "delete" and ours and not run.remakes and run.ended_at is None:
             self.report("a JobSet is deleted only after the reason was recorded", f"{run.name}: {uid}")
+        if event.call.verb == "delete" and ours and event.old and terminal(event.old.body) and run.ended_at is None:
+            self.report("a JobSet that ended is deleted only after its end was recorded", f"{run.name}: {uid}")
         if event.new is None or event.new.metadata.get("deletionTimestamp"):
             if not ours and uid not in run.recorded:
                 self._lost.add(uid)
@@ -215,7 +217,7 @@ class Monitor(logging.Handler):
         if self._finished(stored):
             if pod_group is not None:
                 yield "the PodGroup of a finished job is deleted", "it is still there"
-            # Whoever takes the label away hides the JobSet until another replica leads.
+            # A label taken away after the end hides the JobSet until another replica leads.
             if (
                 job_set is not None
                 and terminal(job_set.body)

@@ -25,6 +25,7 @@ from tests.simulation.virtual_time import VirtualTimeLoop
 __all__ = ["Link", "Network"]
 
 _BOOKMARK_SECONDS = 60.0
+_MOMENT = 0.0005
 
 
 class Network:
@@ -45,6 +46,7 @@ class Network:
         self.links: dict[str, Link] = {}
         self.refusals: dict[str, Callable[[Call], RefusedError | None]] = {}
         self.down = False
+        self.lag = 0.0
         self.watches: dict[Any, dict[_Watch, None]] = {}
         """By kind, in the order in which they began: a set's would differ from run to run."""
         server.listeners.append(self._on_event)
@@ -60,6 +62,11 @@ class Network:
             if (error := refusal(call)) is not None:
                 return error
         return None
+
+    def delay_next_events(self, seconds: float) -> None:
+        """Let what is written at this moment reach each watch after up to this time."""
+        self.lag = seconds
+        self.loop.call_later(_MOMENT, setattr, self, "lag", 0.0)
 
     def cut_watches(self) -> None:
         """Break every open watch in the middle of an event."""
@@ -295,7 +302,8 @@ class _Watch:
                 self._ends = now
                 return orjson.dumps({"type": "ERROR", "object": error.body()}) + b"\n"
             if lines:
-                await asyncio.sleep(network.rng.uniform(*link.watch_delay))
+                shortest, longest = link.watch_delay
+                await asyncio.sleep(network.rng.uniform(shortest, max(longest, network.lag)))
                 if self.cut or network.down or link.cut:
                     continue
                 self._version = version

@@ -31,6 +31,22 @@ def test_a_job_set_runs_ends_and_goes_after_its_ttl() -> None:
     run_in_virtual_time(main, seed=1)
 
 
+def test_a_suspended_job_set_completes_only_if_it_has_run() -> None:
+    async def main(loop: VirtualTimeLoop) -> None:
+        world = World(loop, 1, replicas=1)
+        world.create(JOB_SETS, {"metadata": METADATA, "spec": {**SPEC, "suspend": True}})
+        for suspend, completes in ((True, False), (False, False), (True, True)):
+            world.patch(JOB_SETS, "a", {"spec": {"suspend": suspend}}, namespace=NAMESPACE)
+            await asyncio.sleep(2)
+            if suspend:
+                world.end_job_set("a", "Completed")
+            stored = world.find(JOB_SETS, "a", NAMESPACE)
+            assert stored is not None
+            assert bool(terminal(stored.body)) == completes
+
+    run_in_virtual_time(main, seed=1)
+
+
 def test_what_loses_its_owner_goes_and_a_foreground_deletion_waits_for_it() -> None:
     async def main(loop: VirtualTimeLoop) -> None:
         world = World(loop, 1, replicas=1)

@@ -34,7 +34,7 @@ def test_a_seed_gives_one_history() -> None:
 def test_a_seed_gives_the_same_writes_at_the_same_times_in_every_process() -> None:
     script = (
         "from tests.simulation.histories import drawn, played\n"
-        "played(drawn(9), listener=lambda time, event: print(f'{time:.9f} {event.call}'))\n"
+        "played(drawn(19), listener=lambda time, event: print(f'{time:.9f} {event.call}'))\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     command = [sys.executable, "-c", script]
@@ -49,7 +49,25 @@ def test_a_quiet_history_holds() -> None:
 
 
 def test_a_late_write_of_a_dead_process_does_not_kill_its_successor() -> None:
-    assert played(drawn(4683)) == []
+    steps = (
+        Step("advance", value=0.079),
+        Step("crash after writes", value=5),
+        Step("begin", value="JobSet's webhook is away"),
+        Step("begin", value="writes arrive late"),
+        Step("advance", value=0.63),
+        Step("delete runtime", value="plain"),
+        Step("advance", value=3.671),
+        Step("start"),
+        Step("advance", value=0.864),
+        Step("delete and create TrainJob", "b", ("gang", False, None)),
+        Step("advance", value=1.912),
+        Step("resume TrainJob", "b"),
+        Step("advance", value=8.581),
+        Step("create TrainJob", "a", ("short-lived", False, None)),
+        Step("advance", value=0.186),
+        Step("cut watches"),
+    )
+    assert played(History(4683, 1, steps)) == []
 
 
 def test_a_history_is_shortened_to_the_steps_that_matter() -> None:

@@ -13,7 +13,7 @@ from tests.simulation.kinds import Kind, kind_of
 from trainyard.controller.resources import JOB_SETS, POD_GROUPS, QUEUES
 from trainyard.kube import Object
 
-__all__ = ["JobSetWebhook", "Webhook", "kind_named"]
+__all__ = ["JobSetWebhook", "Webhook", "immutable_changes", "kind_named"]
 
 _MUTABLE_METADATA = ("annotations", "labels")
 _MUTABLE_POD_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
@@ -64,7 +64,7 @@ class JobSetWebhook(Webhook):
         self.require()
         if old is None:
             return
-        wrong = sorted(_changes(old["spec"], new["spec"]))
+        wrong = sorted(immutable_changes(old["spec"], new["spec"]))
         if wrong:
             listed = "; ".join(f"{path}: Invalid value: field is immutable" for path in wrong)
             text = f'JobSet.jobset.x-k8s.io "{call.name}" is invalid: {listed}'
@@ -102,7 +102,7 @@ def _defaulted(job: Mapping[str, Any]) -> Object:
     return {"replicas": 1, "groupName": "default", **job, "template": {**template, "spec": {**spec, "template": pod}}}
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def immutable_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths that an update changes but may not."""
     yields = bool(old.get("suspend")) or bool(new.get("suspend"))
     before = {job["name"]: job for job in old.get("replicatedJobs") or ()}

@@ -123,9 +123,15 @@ class World:
         self.create(resources.TRAIN_JOBS, {"metadata": metadata, "spec": spec})
 
     def end_job_set(self, name: str, kind: str) -> None:
-        """Let a JobSet that runs complete or fail."""
+        """Let a JobSet that has run complete or fail.
+
+        A suspended one too: JobSet's controller looks at the Jobs that succeeded or failed before it looks at
+        ``suspend``, and pods may exit with 0 on SIGTERM after their Job counts them as gone.
+        """
         stored = self.find(resources.JOB_SETS, name, NAMESPACE)
-        if stored is None or stored.metadata.get("deletionTimestamp") or stored.body["spec"].get("suspend"):
+        if stored is None or stored.metadata.get("deletionTimestamp"):
+            return
+        if stored.body["spec"].get("suspend") and not self.job_sets.has_run(stored):
             return
         if terminal(stored.body) is None and stored.body["spec"].get("replicatedJobs"):
             self.job_sets.finish(stored, kind)

@@ -139,6 +139,8 @@ _RUNTIME: Final[Table] = {
     "spec.podGroupPolicy.volcano.networkTopology": ("", _NONE, _NONE, _NONE),
     "spec.podGroupPolicy.volcano.networkTopology.highestTierAllowed": ("", "default `1`", "default `1`", "default `1`"),
     "spec.podGroupPolicy.volcano.networkTopology.highestTierName": _NEVER,
+    "spec.podGroupPolicy.volcano.subGroupPolicy": _NEVER,
+    "spec.podGroupPolicy.volcano.minTaskMember": _NEVER,
     "spec.template": (_NONE, "=", "=", "="),
 }
 """Fields of a runtime that a release of upstream has, and what it lacks of them."""
@@ -231,6 +233,8 @@ _ADDED: Final[Mapping[str, Mapping[str, str]]] = {
         "spec.mlPolicy.torch.elasticPolicy": f"{_FORMER}, and working (#2903)",
         "spec.mlPolicy.torch.numProcPerNode": _FORMER,
         "spec.podGroupPolicy.volcano.networkTopology.highestTierName": "Volcano supports tier names since 1.15",
+        "spec.podGroupPolicy.volcano.subGroupPolicy": "groups of a gang that have limits of their own; absent upstream",
+        "spec.podGroupPolicy.volcano.minTaskMember": "minimum number of pods of each replicatedJob",
     },
 }
 """Fields that v2.3 lacks, by kind, but for those of plug-ins."""

@@ -30,7 +30,7 @@ def _plan(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Stack settings or Queue manifests; - for stdin.")],
     jobs: Annotated[
         list[str] | None,
-        typer.Option("--jobs", help="File with PodGroups and PriorityClasses from `kubectl get … -o yaml`."),
+        typer.Option("--jobs", help="File with PodGroups, Pods and PriorityClasses from `kubectl get … -o yaml`."),
     ] = None,
     output: Annotated[PlanFormat, typer.Option("-o", "--output", help="Format.")] = PlanFormat.TEXT,
     stack: Annotated[str, typer.Option("--stack", "-s", help="Stack of the live cluster.")] = "local",
@@ -40,12 +40,13 @@ def _plan(
     """Show the gained and lost shares of tenants, and the jobs that would start, wait or be evicted."""
     from trainyard.queues.plan_report import as_json, as_markdown, as_text
     from trainyard.queues.snapshot import snapshot_of_file
+    from trainyard.stack_checks import stack_scheduling
 
-    after = snapshot_of_file(text_of(new), new)
+    after = snapshot_of_file(text_of(new), new, stack_scheduling)
     if old == _LIVE:
         found = _live(after, stack, kubeconfig, context)
     else:
-        found = _recorded(snapshot_of_file(text_of(old), old), after, jobs or [])
+        found = _recorded(snapshot_of_file(text_of(old), old, stack_scheduling, valid=False), after, jobs or [])
     if output is PlanFormat.JSON:
         typer.echo(json.dumps(as_json(found), indent=2))
     else:
@@ -75,4 +76,7 @@ def _recorded(before: Snapshot, after: Snapshot, files: list[str]) -> Plan:
         capacity=before.capacity or after.capacity,
         capacity_after=after.capacity,
         tenants={**before.tenants, **after.tenants},
+        node=before.node or after.node,
+        node_after=after.node,
+        scheduling=after.scheduling or before.scheduling,
     )

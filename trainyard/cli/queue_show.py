@@ -65,4 +65,4 @@ def _of_cluster(stack: str, kubeconfig: Path | None, context: str | None) -> lis
     live = asyncio.run(read())
     if not live.queues:
         raise TrainyardError("The cluster has no queues", fix="install the platform with `trainyard up`")
-    return queue_usage(live.snapshot, live.jobs, live.states)
+    return queue_usage(live.snapshot, live.jobs, live.states, live.allocated)

@@ -54,7 +54,11 @@ def stages_document() -> str:
 
 
 def stages() -> list[dict[str, Any]]:
-    """Return the Stage objects: two for nodes, the others for pods."""
+    """Return the Stage objects, for nodes and pods."""
+    return [*_of_nodes(), *_of_simulated_pods(), *_of_host_processes(), *_of_deleted_pods()]
+
+
+def _of_nodes() -> list[dict[str, Any]]:
     return [
         _stage("node-start", "Node", [_expression(_READY, _NOT_IN, "True")], status=_NODE_START),
         _stage(
@@ -64,6 +68,11 @@ def stages() -> list[dict[str, Any]]:
             status=_NODE_CONDITIONS,
             delay={"durationMilliseconds": 240_000, "jitterDurationMilliseconds": 300_000},
         ),
+    ]
+
+
+def _of_simulated_pods() -> list[dict[str, Any]]:
+    return [
         _stage("pod-run", "Pod", [*_active("Pending"), _expression(_HOST, _ABSENT)], status=_pod_running(ready=True)),
         _stage(
             "pod-ready-again",
@@ -85,6 +94,11 @@ def stages() -> list[dict[str, Any]]:
                 "durationFrom": {"expressionFrom": f'.metadata.annotations["{DURATION_ANNOTATION}"]'},
             },
         ),
+    ]
+
+
+def _of_host_processes() -> list[dict[str, Any]]:
+    return [
         _stage(
             "host-process-pod-run",
             "Pod",
@@ -113,6 +127,11 @@ def stages() -> list[dict[str, Any]]:
             ],
             status=_pod_readiness(ready=False),
         ),
+    ]
+
+
+def _of_deleted_pods() -> list[dict[str, Any]]:
+    return [
         _stage(
             "pod-terminate",
             "Pod",

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.job_ownership import TRAIN_JOB_LABEL, owner_train_job
 from trainyard.controller.resources import FIELD_MANAGER
-from trainyard.kube import ApiError, Backoff, Client, Informer, Object, Resource, TransportError, uid_of
+from trainyard.kube import ApiError, Backoff, Client, Informer, Key, Object, Resource, TransportError, uid_of
 
 __all__ = ["adopt"]
 
@@ -21,10 +21,12 @@ _LOG = logging.getLogger(__name__)
 _PAGE = 500
 
 
-async def adopt(client: Client, cache: ClusterCache, *, backoff: Backoff | None = None) -> None:
+async def adopt(client: Client, cache: ClusterCache, *, backoff: Backoff | None = None) -> frozenset[Key]:
     """Label the children of TrainJobs, then relist; returns when the caches are complete.
 
-    Objects whose patch is rejected are skipped: their TrainJob finds and labels them by name later.
+    An object whose patch is rejected, even temporarily, is skipped, so that it does not delay the others: the caches
+    lack it. A TrainJob that has not finished reads its JobSet by name and labels it. A finished one does not, so its
+    key is returned: the objects to delete have to be looked for by name (`Reconciler.search_by_name`).
 
     Parameters
     ----------
@@ -35,16 +37,22 @@ async def adopt(client: Client, cache: ClusterCache, *, backoff: Backoff | None 
     backoff
         Delays after failures.
 
+    Returns
+    -------
+    keys
+        Namespace and name of each cached TrainJob that owns an object without the label.
+
     Raises
     ------
     FencedError
         If this process is no longer the leader.
     """
     backoff = backoff or Backoff(0.2, 30.0)
+    rejected: set[Key] = set()
     for informer in cache.children:
         while True:
             try:
-                await _label_all(client, informer)
+                rejected |= await _label_all(client, informer)
                 break
             except (ApiError, TransportError) as error:
                 if isinstance(error, ApiError) and error.not_found:
@@ -53,18 +61,23 @@ async def adopt(client: Client, cache: ClusterCache, *, backoff: Backoff | None 
                 _LOG.warning("adoption of %s: %s; retry in %.1f s", informer.resource, error, delay)
                 await asyncio.sleep(delay)
     await asyncio.gather(*(informer.refresh() for informer in cache.owned))
+    return frozenset(key for key in rejected if cache.train_jobs.store.get(*key) is not None)
 
 
-async def _label_all(client: Client, informer: Informer) -> None:
+async def _label_all(client: Client, informer: Informer) -> set[Key]:
+    """Label the unlabeled objects of a resource; return the keys of the TrainJobs whose objects were rejected."""
     resource = informer.resource
-    labeled = rejected = 0
+    labeled = rejections = 0
+    rejected: set[Key] = set()
     async for body in _unlabeled(client, resource):
         if await _label(client, informer, body):
             labeled += 1
         else:
-            rejected += 1
-    if labeled or rejected:
-        _LOG.info("adoption of %s: %d labeled, %d rejected", resource, labeled, rejected)
+            rejections += 1
+            rejected.add(_owner_key(body))
+    if labeled or rejections:
+        _LOG.info("adoption of %s: %d labeled, %d rejected", resource, labeled, rejections)
+    return rejected
 
 
 async def _unlabeled(client: Client, resource: Resource) -> AsyncIterator[Object]:
@@ -83,8 +96,7 @@ async def _unlabeled(client: Client, resource: Resource) -> AsyncIterator[Object
 
 async def _label(client: Client, informer: Informer, body: Object) -> bool:
     metadata = body["metadata"]
-    owner = owner_train_job(body)
-    name = str(owner.get("name")) if owner is not None else ""
+    _, name = _owner_key(body)
     patch = {"metadata": {"uid": uid_of(body), "labels": {TRAIN_JOB_LABEL: name}}}
     try:
         stored = await client.merge_patch(
@@ -95,9 +107,16 @@ async def _label(client: Client, informer: Informer, body: Object) -> bool:
             field_manager=FIELD_MANAGER,
         )
     except ApiError as error:
-        if error.status in (429, 503, 504):
-            raise
         _LOG.warning("adoption of %s %s: %s", informer.resource, metadata["name"], error)
+        return False
+    if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
+        _LOG.warning("adoption of %s %s: the label was removed on admission", informer.resource, metadata["name"])
         return False
     informer.record_write(stored)
     return True
+
+
+def _owner_key(body: Object) -> Key:
+    """Return namespace and name of the TrainJob that owns an object."""
+    owner = owner_train_job(body)
+    return body["metadata"].get("namespace") or "", str(owner.get("name")) if owner is not None else ""

@@ -94,8 +94,8 @@ class Controller:
         self._policies = Policies(self._cache, gate) if gate is not None else None
         self._events = EventRecorder(fenced, component=_COMPONENT, host=socket.gethostname())
         self._metrics.watch_events(self._events)
-        reconciler = Reconciler(fenced, self._cache, self._events, policies=self._policies)
-        self._manager = Manager(self._cache, reconciler, self._metrics, workers=configuration.workers)
+        self._reconciler = Reconciler(fenced, self._cache, self._events, policies=self._policies)
+        self._manager = Manager(self._cache, self._reconciler, self._metrics, workers=configuration.workers)
         self._queue_states = QueueStates(fenced, self._cache.platforms, namespace=configuration.namespace)
         runtimes = (self._cache.training_runtimes, self._cache.cluster_training_runtimes)
         self._finalizers = RuntimeFinalizers(fenced, runtimes)
@@ -193,7 +193,7 @@ class Controller:
             if self._authorities is not None:
                 controllers.append(group.create_task(self._authorities.run()))
             await self._cache.wait_settled()
-            await adopt(self._writer, self._cache)
+            self._reconciler.search_by_name(await adopt(self._writer, self._cache))
             self._reconciling = True
             await self._manager.run()
             try:

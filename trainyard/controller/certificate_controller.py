@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import datetime
 import logging
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from prometheus_client import Gauge
 
@@ -18,13 +18,18 @@ from trainyard.controller.certificates import (
     bundle_patch,
     certificate_data,
     certificate_due,
+    data_of,
+    fingerprint,
     is_valid,
+    restart_patch,
     same_data,
     secret,
+    served,
 )
 from trainyard.controller.configuration import Certificate, Configuration
 from trainyard.controller.metrics import Metrics
 from trainyard.controller.resources import (
+    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     SECRETS,
@@ -123,7 +128,8 @@ class CertificateController:
     All decisions depend only on stored objects, so the controller can be stopped between any two writes. Each
     certificate has its own loop: a rejected write of one Secret or webhook configuration does not delay other
     certificates. caBundles are updated before certificates, by a minute if the authority has a predecessor, so that
-    API servers trust a new authority before any webhook server uses it.
+    API servers trust a new authority before any webhook server uses it. Pods that read their certificate only when they
+    start are replaced after a renewal, by their Deployment's own rolling update.
 
     Parameters
     ----------
@@ -157,6 +163,9 @@ class CertificateController:
         self._clock = clock
         self._backoff = backoff
         self._sync_timeout = sync_timeout
+        self._lifetime = datetime.timedelta(seconds=configuration.certificate_seconds)
+        self._unwritten: dict[Certificate, Object] = {}
+        """Secrets whose creation failed: another attempt has the same certificate, so pods are replaced once."""
         self._current_authority: Authority | None = None
         self._authority_lock = asyncio.Lock()
         namespaces = {configuration.namespace, *(entry.namespace for entry in configuration.certificates)}
@@ -260,14 +269,63 @@ class CertificateController:
         informer = self._secrets[entry]
         stored = await self._stored(informer, entry.secret, entry.namespace)
         if not (failure and is_valid(stored, entry, authority, now=now)):
-            data = certificate_data(stored, entry, authority, now=now)
+            basis = stored if stored is not None else self._unwritten.get(entry)
+            data = certificate_data(basis, entry, authority, now=now, lifetime=self._lifetime)
             if not same_data(stored, data):
-                stored = await self._write(informer, secret(entry.secret, entry.namespace, data, stored))
+                if stored is None:
+                    self._unwritten[entry] = secret(entry.secret, entry.namespace, data)
+                mark = served(stored) or await self._restarted_before(entry, stored, data)
+                stored = await self._write(informer, secret(entry.secret, entry.namespace, data, stored, served=mark))
+                self._unwritten.pop(entry, None)
             expiry = pki.expires(data["tls.crt"]).timestamp()
             self._metrics.certificate_expiry.labels(f"{entry.namespace}/{entry.secret}").set(expiry)
+        if entry.deployment and stored is not None:
+            stored = await self._restart_pods(entry, stored)
         if failure is not None:
             raise failure
         return certificate_due(stored, entry, authority) or now
+
+    async def _restarted_before(self, entry: Certificate, stored: Object | None, data: Mapping[str, bytes]) -> str:
+        """Replace pods before their Secret is created: the new ones cannot start without it.
+
+        Returns the fingerprint to record; empty if the pods have to be replaced after the Secret is written.
+        """
+        if not entry.deployment or stored is not None:
+            return ""
+        try:
+            await self._restart(entry, data)
+        except (ApiError, TransportError):
+            return ""
+        return fingerprint(data["tls.crt"])
+
+    async def _restart_pods(self, entry: Certificate, stored: Object) -> Object:
+        """Replace pods that read an earlier certificate when they started; return the Secret.
+
+        The Secret records it afterwards, so it is repeated after a crash.
+        """
+        data = data_of(stored)
+        mark = fingerprint(data["tls.crt"])
+        if served(stored) == mark:
+            return stored
+        await self._restart(entry, data)
+        body = secret(entry.secret, entry.namespace, data, stored, served=mark)
+        return await self._write(self._secrets[entry], body)
+
+    async def _restart(self, entry: Certificate, data: Mapping[str, bytes]) -> None:
+        """Start the rolling update of a Deployment; without one there is nothing to restart."""
+        try:
+            await self._client.merge_patch(
+                DEPLOYMENTS,
+                entry.deployment,
+                restart_patch(data["tls.crt"]),
+                namespace=entry.namespace,
+                field_manager=_FIELD_MANAGER,
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return
+        _LOG.info("Deployment %s/%s: pods are replaced for a new certificate", entry.namespace, entry.deployment)
 
     async def _publish_bundle(self, entry: Certificate, authority: Authority) -> Exception | None:
         """Write the caBundle into each webhook configuration; return the last error."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hashlib
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,24 +23,29 @@ from trainyard.kube import Object, uid_of
 
 __all__ = [
     "AUTHORITY_LIFETIME",
-    "CERTIFICATE_LIFETIME",
     "PUBLICATION_DELAY",
+    "SERVED_ANNOTATION",
     "Authority",
     "authority_data",
     "authority_of",
     "bundle_patch",
     "certificate_data",
     "certificate_due",
+    "data_of",
+    "fingerprint",
     "is_valid",
     "new_authority",
+    "restart_patch",
     "same_data",
     "secret",
+    "served",
 ]
 
 AUTHORITY_LIFETIME = datetime.timedelta(days=730)
-CERTIFICATE_LIFETIME = datetime.timedelta(days=90)
 PUBLICATION_DELAY = datetime.timedelta(minutes=1)
 """Delay between the publication of a new authority and its first signature: each API server watches caBundles."""
+SERVED_ANNOTATION = "trainyard.dev/served-certificate"
+"""Fingerprint of a certificate: on its Secret, of the one that all pods read; on a pod template, of the latest one."""
 _CERTIFICATE, _KEY, _BUNDLE, _PREVIOUS = "tls.crt", "tls.key", "ca.crt", "previous.crt"
 
 
@@ -86,7 +92,7 @@ def authority_of(stored: Object | None, *, now: datetime.datetime) -> Authority:
     now
         Current time.
     """
-    data = _data(stored)
+    data = data_of(stored)
     pair = pki.KeyPair(data.get(_CERTIFICATE, b""), data.get(_KEY, b""))
     if not _is_pair(pair):
         return Authority(new_authority(now=now))
@@ -112,7 +118,7 @@ def certificate_due(stored: Object | None, desired: Certificate, authority: Auth
     authority
         Required issuer; certificates of its predecessor are accepted until the publication delay has passed.
     """
-    data = _data(stored)
+    data = data_of(stored)
     pair = pki.KeyPair(data.get(_CERTIFICATE, b""), data.get(_KEY, b""))
     certificate = _parsed(pair.certificate)
     if certificate is None or not _is_pair(pair) or _names(certificate) != _desired_names(desired):
@@ -125,10 +131,15 @@ def certificate_due(stored: Object | None, desired: Certificate, authority: Auth
 
 
 def certificate_data(
-    stored: Object | None, desired: Certificate, authority: Authority, *, now: datetime.datetime
+    stored: Object | None,
+    desired: Certificate,
+    authority: Authority,
+    *,
+    now: datetime.datetime,
+    lifetime: datetime.timedelta,
 ) -> dict[str, bytes]:
     """Return the desired data of a Secret: the stored certificate if it is not due, or else a new one."""
-    data = _data(stored)
+    data = data_of(stored)
     due = certificate_due(stored, desired, authority)
     if due is not None and now < due:
         return {_CERTIFICATE: data[_CERTIFICATE], _KEY: data[_KEY], _BUNDLE: authority.bundle}
@@ -137,7 +148,7 @@ def certificate_data(
         authority.current,
         names[0],
         now=now,
-        lifetime=CERTIFICATE_LIFETIME,
+        lifetime=lifetime,
         dns_names=desired.dns_names,
         ip_addresses=desired.ip_addresses,
         server=True,
@@ -148,17 +159,41 @@ def certificate_data(
 def is_valid(stored: Object | None, desired: Certificate, authority: Authority, *, now: datetime.datetime) -> bool:
     """Return whether the stored certificate is valid for its server: matching names, trusted, not expired."""
     trusted = certificate_due(stored, desired, authority) is not None
-    return trusted and now < pki.expires(_data(stored)[_CERTIFICATE])
+    return trusted and now < pki.expires(data_of(stored)[_CERTIFICATE])
 
 
-def secret(name: str, namespace: str, data: Mapping[str, bytes], stored: Object | None = None) -> Object:
-    """Return a Secret to apply, with the stored resourceVersion as precondition and the stored immutable type."""
+def fingerprint(certificate: bytes) -> str:
+    """Return a short digest of a certificate."""
+    return hashlib.sha256(certificate).hexdigest()[:32]
+
+
+def served(stored: Object | None) -> str:
+    """Return the recorded fingerprint of the certificate that every pod reads; empty: unknown."""
+    return str(((stored or {}).get("metadata", {}).get("annotations") or {}).get(SERVED_ANNOTATION, ""))
+
+
+def restart_patch(certificate: bytes) -> dict[str, Any]:
+    """Return the merge patch of a Deployment that replaces its pods once for a certificate."""
+    return {"spec": {"template": {"metadata": {"annotations": {SERVED_ANNOTATION: fingerprint(certificate)}}}}}
+
+
+def secret(
+    name: str, namespace: str, data: Mapping[str, bytes], stored: Object | None = None, *, served: str = ""
+) -> Object:
+    """Return a Secret to apply, with the stored resourceVersion as precondition and the stored immutable type.
+
+    Parameters
+    ----------
+    served
+        Value of `SERVED_ANNOTATION`; empty: no annotation.
+    """
     version = {"resourceVersion": stored["metadata"]["resourceVersion"]} if stored is not None else {}
+    annotations = {"annotations": {SERVED_ANNOTATION: served}} if served else {}
     labels = {"app.kubernetes.io/managed-by": "trainyard"}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels, **version},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, **annotations, **version},
         "type": (stored or {}).get("type") or "Opaque",
         "data": {key: base64.b64encode(value).decode() for key, value in sorted(data.items())},
     }
@@ -166,7 +201,7 @@ def secret(name: str, namespace: str, data: Mapping[str, bytes], stored: Object 
 
 def same_data(stored: Object | None, data: Mapping[str, bytes]) -> bool:
     """Return whether the data of a Secret equals ``data``."""
-    return stored is not None and _data(stored) == dict(data)
+    return stored is not None and data_of(stored) == dict(data)
 
 
 def bundle_patch(configuration: Object, bundle: bytes) -> list[dict[str, Any]]:
@@ -184,7 +219,8 @@ def bundle_patch(configuration: Object, bundle: bytes) -> list[dict[str, Any]]:
     return operations
 
 
-def _data(stored: Object | None) -> dict[str, bytes]:
+def data_of(stored: Object | None) -> dict[str, bytes]:
+    """Return the data of a Secret; empty if there is none or it cannot be decoded."""
     held = (stored or {}).get("data") or {}
     try:
         return {key: base64.b64decode(value) for key, value in held.items()}

@@ -144,10 +144,15 @@ class ClusterCache:
                     require_owner(informer.resource, stored, train_job)
 
     def record_write(self, body: Object) -> None:
-        """Store the response of a write of a child."""
+        """Store the response of a write or read of a child; without the label, remove it: its watch has ended."""
+        is_labeled = TRAIN_JOB_LABEL in (body["metadata"].get("labels") or {})
         for informer in self.children:
-            if (informer.resource.api_version, informer.resource.kind) == (body["apiVersion"], body["kind"]):
+            if (informer.resource.api_version, informer.resource.kind) != (body["apiVersion"], body["kind"]):
+                continue
+            if is_labeled:
                 informer.record_write(body)
+            else:
+                informer.store.remove(body)
 
     def runtime(self, train_job: Object) -> Runtime | None:
         """Return the runtime that a TrainJob references from the cache, or None.

@@ -51,6 +51,10 @@ class Certificate(_Model):
     namespace: str = Field(min_length=1, description="Namespace of the Secret")
     dns_names: tuple[str, ...] = Field(default=(), description="DNS names of the certificate")
     ip_addresses: tuple[str, ...] = Field(default=(), description="IP addresses of the certificate")
+    deployment: str = Field(
+        default="",
+        description="Deployment whose pods read the certificate only when they start; a renewal replaces them",
+    )
     mutating_webhook_configurations: tuple[str, ...] = Field(
         default=(), description="MutatingWebhookConfigurations that get the caBundle"
     )
@@ -117,6 +121,9 @@ class Configuration(_Model):
     )
     authority_secret: str = Field(
         default=CERTIFICATE_AUTHORITY_SECRET, description="Secret of the certificate authority"
+    )
+    certificate_seconds: float = Field(
+        default=90 * 86_400, ge=10, description="Lifetime of webhook certificates, renewed after two thirds; for tests"
     )
     certificates: tuple[Certificate, ...] = Field(
         default=(), description="Certificates that the leader issues and renews"

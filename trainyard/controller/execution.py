@@ -65,7 +65,7 @@ class Effect:
     snapshot_exists
         Whether the TrainJob has a snapshot, which rendering must use.
     created
-        Whether the JobSet was created.
+        The JobSet, if it was created or existed already.
     warning
         Warning for the user; empty: none.
     """
@@ -73,7 +73,7 @@ class Effect:
     writes: tuple[str, ...] = ()
     requeue: bool = False
     snapshot_exists: bool = False
-    created: bool = False
+    created: Object | None = None
     warning: str = ""
 
 
@@ -120,7 +120,8 @@ class Executor:
             case lifecycle.Resume():
                 return await self._resume(observed, action)
             case lifecycle.Recreate(job_set, _):
-                await self._delete(JOB_SETS, job_set, propagation="Foreground")
+                version = job_set["metadata"]["resourceVersion"]
+                await self._delete(JOB_SETS, job_set, version=version, propagation="Foreground")
                 return Effect(("delete JobSet to recreate it",))
             case lifecycle.Finish():
                 return await self._finish(action)
@@ -139,16 +140,17 @@ class Executor:
             if not await create_snapshot(self._client, snapshot):
                 return Effect(requeue=True, snapshot_exists=True)
             writes.append("create ConfigMap")
-        first, found = not inputs.from_snapshot, False
+        first, created = not inputs.from_snapshot, None
+        found = False
         for body in others:
             if body["kind"] != JOB_SETS.kind:
                 writes += await self._put(observed, inputs, body, first=first)
             elif not action.restore:
-                job_set_writes = await self._create_job_set(job, body)
+                created, job_set_writes = await self._create_job_set(job, body)
                 writes += job_set_writes
                 found = job_set_writes != [_CREATED]
         # The suspend field of a JobSet that already existed may differ from the TrainJob's.
-        return Effect(tuple(writes), requeue=found, created=not action.restore)
+        return Effect(tuple(writes), requeue=found, created=created)
 
     async def _resume(self, observed: Observed, action: lifecycle.Resume) -> Effect:
         job, writes = observed.train_job, []
@@ -164,15 +166,15 @@ class Executor:
 
     async def _finish(self, action: lifecycle.Finish) -> Effect:
         writes = []
-        if action.job_set is not None and action.patch is not None:
-            await self._patch_job_set(action.job_set, action.patch)
-            writes.append("set time to live of JobSet")
         if action.job_set is not None and action.delete_job_set:
             await self._delete(JOB_SETS, action.job_set)
             writes.append("delete JobSet")
         for resource, body in action.delete:
             await self._delete(resource, body)
             writes.append(f"delete {resource.kind}")
+        if action.job_set is not None and action.patch is not None:
+            await self._patch_job_set(action.job_set, action.patch)
+            writes.append("set time to live of JobSet")
         return Effect(tuple(writes))
 
     async def _check_policies(self, job: Object, inputs: Inputs, objects: Sequence[Object]) -> None:
@@ -215,20 +217,22 @@ class Executor:
         self._cache.record_write(stored)
         return [f"patch {resource.kind}"]
 
-    async def _create_job_set(self, job: Object, body: Object) -> list[str]:
+    async def _create_job_set(self, job: Object, body: Object) -> tuple[Object, list[str]]:
         try:
             stored = await self._client.create(JOB_SETS, as_created(body, job), field_manager=FIELD_MANAGER)
         except ApiError as error:
             if not _exists(error):
                 raise _as_rejection(error, JOB_SETS) from error
             stored = await self._owned(JOB_SETS, job)
+            if stored["metadata"].get("deletionTimestamp"):
+                raise  # A conflict; retried until the name is free.
             if TRAIN_JOB_LABEL not in (stored["metadata"].get("labels") or {}):
                 await self._patch_job_set(stored, adoption_patch(stored, job))
-                return ["adopt JobSet"]
+                return stored, ["adopt JobSet"]
             self._cache.record_write(stored)
-            return []
+            return stored, []
         self._cache.record_write(stored)
-        return [_CREATED]
+        return stored, [_CREATED]
 
     async def _owned(self, resource: Resource, job: Object) -> Object:
         """Return an object of a TrainJob, read from the API server.
@@ -251,11 +255,18 @@ class Executor:
         )
         self._cache.record_write(stored)
 
-    async def _delete(self, resource: Resource, body: Object, *, propagation: str = "Background") -> None:
-        """Delete an object with its uid as precondition."""
+    async def _delete(
+        self, resource: Resource, body: Object, *, version: str | None = None, propagation: str = "Background"
+    ) -> None:
+        """Delete an object with its uid and, if given, its resourceVersion as preconditions."""
         metadata = body["metadata"]
         await self._client.delete(
-            resource, metadata["name"], namespace=metadata["namespace"], uid=uid_of(body), propagation=propagation
+            resource,
+            metadata["name"],
+            namespace=metadata["namespace"],
+            uid=uid_of(body),
+            resource_version=version,
+            propagation=propagation,
         )
 
 

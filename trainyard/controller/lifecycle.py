@@ -5,7 +5,8 @@ The order of the cases guarantees three properties:
 - Suspending requires only the stored JobSet: `Suspend` precedes all actions that render.
 - A finished TrainJob never restarts: after its end is recorded in the status, only `Finish` is possible. If a recorded
   JobSet is missing, the TrainJob fails (`JobSetMissing`) instead of creating it a second time.
-- A JobSet is deleted to be recreated only after that is recorded in the status (`Recreate`).
+- A JobSet is deleted to be recreated only after that is recorded in the status, and only in the state in which it was
+  just read from the API server: suspended and not ended (`Recreate`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ __all__ = [
     "decide",
     "is_managed",
     "needs_confirmation",
+    "needs_search",
+    "needs_stored_job_set",
     "required_build",
 ]
 
@@ -70,8 +73,6 @@ class Inputs:
         Render context of the cluster.
     findings
         Errors, if TrainJob or runtime is None.
-    job_set
-        The complete stored JobSet, for a resume.
     """
 
     train_job: TrainJob | None = None
@@ -79,7 +80,6 @@ class Inputs:
     from_snapshot: bool = False
     context: RenderContext = field(default_factory=RenderContext)
     findings: tuple[Finding, ...] = ()
-    job_set: Object | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,8 @@ class Observed:
         Current time (UTC).
     job_set
         Summary (`job_sets.summary`) of the JobSet that it owns; None if it is not cached.
+    stored
+        The same JobSet, complete, just read from the API server; None if it was not read or not found.
     confirmed_absent
         Whether a read from the API server found no such JobSet either.
     pod_groups
@@ -109,6 +111,7 @@ class Observed:
     train_job: Object
     now: datetime.datetime
     job_set: Object | None = None
+    stored: Object | None = None
     confirmed_absent: bool = False
     pod_groups: tuple[tuple[Resource, Object], ...] = ()
     inputs: Inputs | None = None
@@ -197,7 +200,15 @@ class Resume:
 
 @dataclass(frozen=True)
 class Recreate:
-    """Record the reason, then delete the suspended JobSet; a later action creates it again."""
+    """Record the reason, then delete the suspended JobSet; a later action creates it again.
+
+    Parameters
+    ----------
+    job_set
+        The stored JobSet; its resourceVersion is a precondition of the deletion.
+    reason
+        Why it is recreated.
+    """
 
     job_set: Object
     reason: str
@@ -252,6 +263,24 @@ def needs_confirmation(observed: Observed) -> bool:
     )
 
 
+def needs_stored_job_set(observed: Observed) -> bool:
+    """Return whether the JobSet has to be read before it is resumed or recreated: the cached one may be outdated."""
+    due = _recreation_due(observed) or required_build(observed) is Build.RESUME
+    return due and observed.stored is None
+
+
+def needs_search(observed: Observed) -> bool:
+    """Return whether a TrainJob that has finished may have objects without the label of the watch."""
+    job_set = observed.job_set
+    if not is_managed(observed.train_job) or not statuses.finished(observed.train_job):
+        return False
+    if job_set is None:
+        return not (observed.confirmed_absent and observed.pod_groups)
+    # A JobSet that another controller created does not tell whether a PodGroup was created for the job.
+    adopted = job_sets.FROZEN_DIGEST not in (job_set["metadata"].get("annotations") or {})
+    return (adopted or bool(job_set["spec"]["gang"])) and not observed.pod_groups
+
+
 def required_build(observed: Observed) -> Build | None:
     """Return for what the TrainJob has to be rendered, or None."""
     job, job_set = observed.train_job, observed.job_set
@@ -259,7 +288,7 @@ def required_build(observed: Observed) -> Build | None:
         return None
     if job_set is None:
         return None if observed.awaits_job_set else Build.CREATE
-    if job_set["metadata"].get("deletionTimestamp") or statuses.pending_recreation(job) == uid_of(job_set):
+    if job_set["metadata"].get("deletionTimestamp") or _recreation_due(observed):
         return None
     if observed.suspended or _adoption_patch(job_set, job) is not None:
         return None
@@ -286,8 +315,8 @@ def decide(observed: Observed) -> Action:
             return Suspend(job_set, job_sets.suspend_patch(job_set))
         if (patch := _adoption_patch(job_set, job)) is not None:
             return Adopt(job_set, patch)
-        if statuses.pending_recreation(job) == uid_of(job_set):
-            return Recreate(job_set, statuses.recreation_reason(job))
+        if _recreation_due(observed):
+            return Recreate(observed.stored, statuses.recreation_reason(job)) if observed.stored else Nothing()
     build = required_build(observed)
     if build is None or observed.inputs is None:
         return Nothing()
@@ -303,7 +332,7 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
         return Report(result.errors)
     if build is not Build.RESUME:
         return Create(result.objects, inputs, restore=build is Build.RESTORE)
-    stored = inputs.job_set
+    stored = observed.stored
     rendered = next(body for body in result.objects if body["kind"] == "JobSet")
     if stored is None:
         return Nothing()
@@ -315,6 +344,15 @@ def _render_action(observed: Observed, inputs: Inputs, build: Build) -> Action:
     why = f"{', '.join(active)} still has running pods" if active else "the TrainJob CRD lacks status.jobSet"
     unchanged = "" if same else f"{_IMMUTABLE_CHANGED}, and {why}"
     return Resume(result.objects, inputs, stored, patch, unchanged)
+
+
+def _recreation_due(observed: Observed) -> bool:
+    """Whether the recreation of the JobSet is recorded; a JobSet that runs or ended is not recreated."""
+    job, job_set = observed.train_job, observed.job_set
+    if job_set is None or job_set["metadata"].get("deletionTimestamp") or not is_managed(job):
+        return False
+    kept = statuses.finished(job) or statuses.ended(job_set) or not job_set["spec"]["suspend"]
+    return not kept and statuses.pending_recreation(job) == uid_of(job_set)
 
 
 def _finish(observed: Observed) -> Action:

@@ -34,6 +34,8 @@ __all__ = ["Manager"]
 _LOG = logging.getLogger(__name__)
 _NEW, _BULK = 0, 1
 _COALESCE_SECONDS = 0.075
+_LONGEST_RETRY_AFTER = 60.0
+"""A proxy in maintenance may ask for hours."""
 
 
 class Manager:
@@ -144,7 +146,10 @@ class Manager:
         if not (isinstance(error, ApiError) and error.conflict):
             self._record_blocked(key, Blocked(type(error).__name__, str(error)))
         at_least = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
-        delay = self.queue.retry(key, at_least=at_least)
+        delay = self.queue.retry(key, at_least=min(at_least, _LONGEST_RETRY_AFTER))
+        if (deadline := self._reconciler.until_deadline(key)) is not None:
+            self.queue.add_after(key, deadline, lane=_BULK)
+            delay = min(delay, deadline)
         self._metrics.retries.labels(CONTROLLER).inc()
         self._metrics.reconciles.labels(CONTROLLER, "error").inc()
         self._metrics.reconcile_errors.labels(CONTROLLER).inc()

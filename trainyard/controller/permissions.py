@@ -95,7 +95,7 @@ def keys_fix(namespace: str, message: str) -> str | None:
 
 
 def namespaced_rules(namespace: str, configuration: Configuration | None = None) -> list[dict[str, Any]]:
-    """Return the rules of the controller's Role in a namespace: Lease, Commands and certificate Secrets."""
+    """Return the rules of the controller's Role in a namespace: Lease, Commands, certificates and their servers."""
     settings = configuration or Configuration(namespace=namespace)
     rules: list[dict[str, Any]] = []
     secrets = {certificate.secret for certificate in settings.certificates if certificate.namespace == namespace}
@@ -105,6 +105,9 @@ def namespaced_rules(namespace: str, configuration: Configuration | None = None)
         rules.append(_rule("coordination.k8s.io", ["leases"], ["create"]))
         rules.append(_rule("coordination.k8s.io", ["leases"], ["get", "update"], [lease]))
         rules.append(_rule("bus.volcano.sh", ["commands"], ["get", "create"]))
+    restarted = {each.deployment for each in settings.certificates if each.namespace == namespace and each.deployment}
+    if restarted:
+        rules.append(_rule("apps", ["deployments"], ["patch"], sorted(restarted)))
     if secrets:
         rules.append(_rule("", ["secrets"], [*_READ, "create", "patch"], sorted(secrets)))
     return rules

@@ -73,6 +73,8 @@ class PolicyFacts:
     async def _run_steps(self) -> None:
         sources = (self._namespaces, self._tenant_policies, self._platforms)
         await asyncio.gather(*(informer.wait_settled() for informer in sources))
+        # The shared watches may lag behind what the former leader read and wrote.
+        await asyncio.gather(self._tenant_policies.refresh(), self._platforms.refresh())
         await run_level_triggered(self.step, self._changed, self._backoff)
 
     async def step(self) -> bool:

@@ -73,6 +73,8 @@ class QueueStates:
 
     async def _run_steps(self) -> None:
         await asyncio.gather(self._queues.wait_settled(), self._platforms.wait_settled())
+        # The shared watch may lag behind what the former leader read and wrote.
+        await self._platforms.refresh()
         await run_level_triggered(self._step_or_retry, self._changed, self._backoff)
 
     async def _step_or_retry(self) -> bool:

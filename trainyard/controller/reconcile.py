@@ -6,24 +6,42 @@ import contextlib
 import datetime
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from trainyard.api import Runtime, TrainJob, parse
-from trainyard.api.constants import RESOURCES_CREATION_FAILED, TRAINING_RUNTIME
+from trainyard.api.constants import RESOURCES_CREATION_FAILED
 from trainyard.checks.finding import Finding
 from trainyard.controller import lifecycle
 from trainyard.controller import status as statuses
 from trainyard.controller.cluster_cache import ClusterCache
 from trainyard.controller.execution import Effect, Executor, RejectedError
-from trainyard.controller.job_ownership import OwnershipConflictError, owns
-from trainyard.controller.job_sets import summary
-from trainyard.controller.lifecycle import Build, Inputs, Observed, decide, needs_confirmation, required_build
+from trainyard.controller.job_ownership import OwnershipConflictError
+from trainyard.controller.lifecycle import (
+    Build,
+    Inputs,
+    Observed,
+    decide,
+    needs_confirmation,
+    needs_search,
+    needs_stored_job_set,
+    required_build,
+)
+from trainyard.controller.observation import Observer, Pass, findings_of
 from trainyard.controller.policy_review import Policies, message_of
-from trainyard.controller.resources import FIELD_MANAGER, JOB_SETS, TRAIN_JOBS
-from trainyard.controller.snapshots import stored_runtime
+from trainyard.controller.resources import FIELD_MANAGER, TRAIN_JOBS
 from trainyard.controller.unrecorded import UnrecordedJobSets
 from trainyard.errors import TrainyardError
-from trainyard.kube import ApiError, Backoff, Client, EventRecorder, Key, Object, TransportError, uid_of
+from trainyard.kube import (
+    ApiError,
+    Backoff,
+    Client,
+    EventRecorder,
+    FencedError,
+    Key,
+    Object,
+    TransportError,
+    key_of,
+    uid_of,
+)
 from trainyard.policy.gate import unavailable
 from trainyard.policy.review import DecisionUnavailableError
 
@@ -82,17 +100,6 @@ class Result:
     writes: tuple[str, ...] = ()
 
 
-@dataclass
-class _Pass:
-    """State of one reconciliation."""
-
-    train_job: Object
-    found: Object | None = None
-    confirmed_absent: bool = False
-    use_snapshot: bool = False
-    writes: list[str] = field(default_factory=list)
-
-
 class Reconciler:
     """Reconciles TrainJobs.
 
@@ -129,11 +136,13 @@ class Reconciler:
         self._client = client
         self._cache = cache
         self._events = events
+        self._observer = Observer(client, cache, clock)
         self._executor = Executor(client, cache, policies)
         self._clock = clock
         self._uniform = uniform
         self._last_events: dict[Key, tuple[str, datetime.datetime]] = {}
         self._backoffs: dict[Key, Backoff] = {}
+        self._ending: dict[Key, str] = {}
         self._pruned_at: datetime.datetime | None = None
         self._unrecorded = UnrecordedJobSets(record_seconds)
 
@@ -146,7 +155,27 @@ class Reconciler:
         """Drop the state of a deleted TrainJob."""
         self._last_events.pop(key, None)
         self._backoffs.pop(key, None)
+        self._ending.pop(key, None)
         self._unrecorded.forget(key)
+
+    def search_by_name(self, keys: Iterable[Key]) -> None:
+        """Look for the objects of TrainJobs by name if these have finished: their label could not be restored.
+
+        Parameters
+        ----------
+        keys
+            Namespace and name of cached TrainJobs.
+        """
+        for key in keys:
+            if (job := self._cache.train_jobs.store.get(*key)) is not None:
+                self._ending[key] = uid_of(job)
+
+    def until_deadline(self, key: Key) -> float | None:
+        """Return the seconds until a TrainJob's deadline; None if it has none or has passed it."""
+        job = self._cache.train_jobs.store.get(*key)
+        deadline = None if job is None else statuses.deadline(job, job.get("status") or {})
+        seconds = None if deadline is None else (deadline - self._clock()).total_seconds()
+        return None if seconds is None or seconds <= 0 else min(max(_LEAST_SECONDS, seconds), _LONGEST_SECONDS)
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one TrainJob; its status is written even if other writes are rejected.
@@ -164,38 +193,48 @@ class Reconciler:
         if train_job is None:
             self.forget(key)
             return Result()
-        step = _Pass(train_job)
+        step = Pass(train_job)
         for _ in range(_MAXIMUM_ACTIONS):
             failure: Exception | None = None
             effect = Effect()
             try:
                 effect = await self._advance(step)
-            except (RejectedError, TrainyardError, ApiError, TransportError, DecisionUnavailableError) as error:
+            except FencedError:
+                raise
+            except Exception as error:  # The status is written even after an unexpected error.
                 failure = error
                 if await self._find_unlabeled_job_set(step, error):
                     continue
-            ended = await self._write_status(step)
+            if await self._write_status(step):
+                continue
             if failure is not None:
                 return self._failed(key, step, failure)
-            if not (effect.requeue or ended):
+            if not effect.requeue:
                 break
+        self._ending.pop(key, None)
         self._last_events.pop(key, None)
         self._backoffs.pop(key, None)
         return Result(requeue_after=self._requeue_after(step), writes=tuple(step.writes))
 
-    async def _advance(self, step: _Pass) -> Effect:
+    async def _advance(self, step: Pass) -> Effect:
         observed = self._observe(step)
         if needs_confirmation(observed):
-            await self._confirm(step)
+            await self._observer.confirm(step)
+            observed = self._observe(step)
+        if needs_stored_job_set(observed):
+            await self._observer.read_job_set(step)
+            observed = self._observe(step)
+        if self._ending.get(key_of(step.train_job)) == uid_of(step.train_job) and needs_search(observed):
+            await self._observer.search(step, observed)
             observed = self._observe(step)
         build = required_build(observed)
         if build is not None:
-            observed = self._observe(step, await self._inputs(step, observed, build))
+            observed = self._observe(step, await self._observer.inputs(step, build))
         action = decide(observed)
         if isinstance(action, lifecycle.Report) and build is Build.CREATE and not step.use_snapshot:
             # The snapshot of an earlier attempt takes precedence: the runtime may have changed since.
             step.use_snapshot = True
-            inputs = await self._inputs(step, observed, build)
+            inputs = await self._observer.inputs(step, build)
             if inputs.from_snapshot:
                 action = decide(self._observe(step, inputs))
         if isinstance(action, lifecycle.Recreate):
@@ -204,81 +243,32 @@ class Reconciler:
                 action = decide(self._observe(step, observed.inputs))
         effect = await self._executor.execute(observed, action)
         if effect.writes:
-            step.found = None
+            step.found = step.stored = None
         step.writes += effect.writes
         step.use_snapshot = step.use_snapshot or effect.snapshot_exists
-        if effect.created and (made := self._cache.job_set(step.train_job)) is not None:
-            self._unrecorded.add(step.train_job, made)
+        if effect.created is not None:
+            self._unrecorded.add(step.train_job, effect.created)
         if effect.warning:
             self._events.warning(step.train_job, _UNCHANGED, f"the JobSet resumes unchanged: {effect.warning}")
         return effect
 
-    def _observe(self, step: _Pass, inputs: Inputs | None = None) -> Observed:
-        job = step.train_job
-        return Observed(
-            train_job=job,
-            now=self._clock(),
-            job_set=self._cache.job_set(job) or step.found,
-            confirmed_absent=step.confirmed_absent,
-            pod_groups=self._cache.pod_groups_of(job),
-            inputs=inputs,
-            record_supported=self._record_supported,
-            created=self._unrecorded.uid(job),
-        )
+    def _observe(self, step: Pass, inputs: Inputs | None = None) -> Observed:
+        created = self._unrecorded.uid(step.train_job)
+        return self._observer.observe(step, inputs, record_supported=self._record_supported, created=created)
 
-    async def _confirm(self, step: _Pass) -> None:
-        """Read the recorded JobSet from the API server: a missing label or a stale watch may hide it from the cache."""
-        metadata = step.train_job["metadata"]
-        stored = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
-        if stored is not None and owns(step.train_job, stored):
-            step.found = summary(stored)
-        else:
-            step.confirmed_absent = True
-
-    async def _find_unlabeled_job_set(self, step: _Pass, error: Exception) -> bool:
+    async def _find_unlabeled_job_set(self, step: Pass, error: Exception) -> bool:
         """After a rejected create, return whether the TrainJob owns a JobSet that lacks the label of the watch."""
-        no_response = isinstance(error, TransportError)
-        if no_response or self._observe(step).job_set is not None or step.confirmed_absent:
+        rejected = isinstance(error, RejectedError | TrainyardError | ApiError | DecisionUnavailableError)
+        if not rejected or self._observe(step).job_set is not None or step.confirmed_absent:
             return False
         with contextlib.suppress(ApiError, TransportError):
-            await self._confirm(step)
+            await self._observer.confirm(step)
+        conflict = isinstance(error, ApiError) and error.conflict
+        if conflict and step.found is not None and step.found["metadata"].get("deletionTimestamp"):
+            step.found = None  # Not recorded: the create is retried until this JobSet is gone.
         return step.found is not None
 
-    async def _inputs(self, step: _Pass, observed: Observed, build: Build) -> Inputs:
-        """Return the inputs of rendering, or the user's errors in ``findings``."""
-        job = step.train_job
-        try:
-            parsed, context = parse(TrainJob, job), self._cache.context(job)
-        except TrainyardError as error:
-            return Inputs(findings=error.findings or (Finding("", error.message, error.fix),))
-        first = build is Build.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
-        runtime, snapshot = await self._runtime(parsed, job, first=first)
-        if runtime is None:
-            _, kind, name = statuses.runtime_reference(job)
-            where = f" in namespace {job['metadata']['namespace']}" if kind == TRAINING_RUNTIME else ""
-            missing = f"{kind} {name!r} does not exist{where}"
-            return Inputs(findings=(Finding("spec.runtimeRef", missing, "create it or name another"),))
-        if snapshot:
-            context = replace(context, from_snapshot=True, stored_runtime=self._cache.runtime(job))
-        job_set: Object | None = None
-        if build is Build.RESUME and observed.job_set is not None:
-            metadata = job["metadata"]
-            job_set = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
-            if job_set is not None and uid_of(job_set) != uid_of(observed.job_set):
-                job_set = None
-        return Inputs(parsed, runtime, snapshot, context, job_set=job_set)
-
-    async def _runtime(self, parsed: TrainJob, job: Object, *, first: bool) -> tuple[Runtime | None, bool]:
-        """Return the runtime and whether it comes from the snapshot."""
-        live = self._cache.runtime(job)
-        if first and live is not None:
-            return live, False
-        snapshot = await stored_runtime(self._client, parsed)
-        if snapshot is not None:
-            return snapshot, True
-        return live if live is not None else await self._cache.find_runtime(job), False
-
-    async def _record_recreation(self, step: _Pass, action: lifecycle.Recreate) -> None:
+    async def _record_recreation(self, step: Pass, action: lifecycle.Recreate) -> None:
         """Record in the status why the JobSet will be deleted."""
         uid = uid_of(action.job_set)
         if statuses.pending_recreation(step.train_job) == uid:
@@ -288,7 +278,7 @@ class Reconciler:
         if self._record_supported:
             self._events.normal(step.train_job, _REMADE, f"the JobSet is recreated: {action.reason}")
 
-    async def _write_status(self, step: _Pass) -> bool:
+    async def _write_status(self, step: Pass) -> bool:
         """Update the status; return whether the update recorded the end of the TrainJob."""
         job = step.train_job
         if not lifecycle.is_managed(job):
@@ -299,11 +289,13 @@ class Reconciler:
             patch.pop("jobSet", None)
         if not patch or (set(patch) == {"jobSet"} and self._unrecorded.wait(job)):
             return False
-        before = statuses.finished(job)
+        ends = not statuses.finished(job) and statuses.finished({"status": desired})
+        if ends:
+            self._ending[key_of(job)] = uid_of(job)  # The patch may be applied although its response is lost.
         await self._patch_status(step, desired)
-        return not before and statuses.finished(step.train_job)
+        return ends
 
-    async def _patch_status(self, step: _Pass, desired: Object) -> None:
+    async def _patch_status(self, step: Pass, desired: Object) -> None:
         job = step.train_job
         metadata = job["metadata"]
         stored_status = job.get("status") or {}
@@ -327,7 +319,7 @@ class Reconciler:
         step.train_job = stored
         step.writes.append("patch status")
 
-    def _requeue_after(self, step: _Pass) -> float | None:
+    def _requeue_after(self, step: Pass) -> float | None:
         """Return the seconds until the next time-based reconciliation, or None."""
         job = step.train_job
         due: list[float] = []
@@ -342,7 +334,7 @@ class Reconciler:
                 due.append(max(_LEAST_RECORD_SECONDS, self._unrecorded.wait(job)))
         return min(min(due), _LONGEST_SECONDS) if due else None
 
-    def _failed(self, key: Key, step: _Pass, error: Exception) -> Result:
+    def _failed(self, key: Key, step: Pass, error: Exception) -> Result:
         """Record an event about an error and return when to retry; reraise errors that the queue retries."""
         job = step.train_job
         match error:
@@ -352,7 +344,7 @@ class Reconciler:
                 self._record_event(key, job, (unavailable(error),))
                 raise error
             case TrainyardError():
-                findings, reason = error.findings or (Finding("", error.message, error.fix),), RESOURCES_CREATION_FAILED
+                findings, reason = findings_of(error), RESOURCES_CREATION_FAILED
             case ApiError() if error.conflict:
                 raise error
             case ApiError() if error.status in _REJECTED or error.too_large:

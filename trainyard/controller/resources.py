@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainyard.kube.kinds import (
     CONFIG_MAPS,
+    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     PRIORITY_CLASSES,
@@ -17,6 +18,7 @@ __all__ = [
     "CLUSTER_TRAINING_RUNTIMES",
     "COMMANDS",
     "CONFIG_MAPS",
+    "DEPLOYMENTS",
     "FIELD_MANAGER",
     "GANG_OBJECTS",
     "HYPER_NODES",

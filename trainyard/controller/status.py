@@ -56,6 +56,8 @@ def status_of(
 ) -> dict[str, Any]:
     """Return the desired status of a TrainJob; a recorded end never changes.
 
+    The record of a recreation is dropped if its JobSet runs or ended: such a JobSet is not recreated.
+
     Parameters
     ----------
     train_job
@@ -81,7 +83,8 @@ def status_of(
         if jobs := _jobs_status(job_set):
             status["jobsStatus"] = jobs
         record = status.get("jobSet") or {}
-        if record.get("uid") != job_set["metadata"]["uid"]:
+        obsolete = record.get("remake") and (ended(job_set) or not (job_set.get("spec") or {}).get("suspend"))
+        if record.get("uid") != job_set["metadata"]["uid"] or obsolete:
             status["jobSet"] = {"uid": job_set["metadata"]["uid"]}
     if conditions:
         status["conditions"] = conditions

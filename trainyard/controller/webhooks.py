@@ -25,7 +25,7 @@ from trainyard.kube import ApiError, Client, Object, TransportError
 from trainyard.policy.gate import GateDecision, unavailable
 from trainyard.policy.review import DecisionUnavailableError
 from trainyard.render import Verdict, admit, defaulted, validate, validate_runtime, wants_runtime
-from trainyard.render.immutability import joins_queue, leaves_objects
+from trainyard.render.immutability import joins_queue, leaves_objects, stops
 from trainyard.render.runtime_admission import admission_warnings
 from trainyard.render.typed_clients import normalized_runtime, with_lost_fields
 
@@ -79,6 +79,8 @@ class Admission:
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
         manager = (request.get("options") or {}).get("fieldManager") or ""
         wanted, warnings = with_lost_fields(body, old, manager)
+        if old is not None and stops(wanted, old):
+            return _patched(body, wanted, warnings)
         wanted = defaulted(wanted, old, now, await self._runtime_for_defaults(wanted, request))
         return _patched(body, wanted, warnings)
 
@@ -90,7 +92,7 @@ class Admission:
     async def validate_train_job(self, request: Request) -> Response:
         """Validate a TrainJob, its runtime and the rendered objects."""
         body, old = _with_namespace(request["object"], request), request.get("oldObject")
-        if body["metadata"].get("deletionTimestamp"):
+        if body["metadata"].get("deletionTimestamp") or (old is not None and stops(body, old)):
             return {"allowed": True}
         if old is not None and body.get("spec") == old.get("spec") and not joins_queue(body, old):
             return await self._with_policies(request, body, Verdict())

@@ -55,6 +55,8 @@ def catalog_runtime(draft: Draft, catalog: Catalog) -> str | None:
     volcano = draft.gang.get("volcano")
     if volcano is None:
         return None
+    if volcano.keys() - {"networkTopology"}:
+        return None
     topology = volcano.get("networkTopology")
     if topology is not None:
         if topology != _LOWEST_TIER:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard import quantity
-from trainyard.api.constants import VOLCANO_SCHEDULER
+from trainyard.api import Body
 from trainyard.convert.draft import Draft
 from trainyard.convert.part import Part
-from trainyard.convert.source import Path
+from trainyard.convert.source import Path, Source
 from trainyard.render import COSCHEDULING_SCHEDULER
-from trainyard.render.gangs.kai import KAI_QUEUE_LABEL, KAI_SCHEDULER
+from trainyard.render.gangs import GANGS
+from trainyard.render.gangs.kai import KAI_QUEUE_LABEL
 from trainyard.render.gangs.volcano_topology import NetworkTopology
 
 __all__ = [
@@ -22,12 +23,13 @@ __all__ = [
     "read_schedulers",
     "read_scheduling_policy",
     "read_topology",
+    "topology_of",
 ]
 
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 GANG_MESSAGE: Final = "the gang is all pods of the job"
 _COMPUTED: Final = "minResources of the PodGroup, computed from the pods"
-_GANGS: Final = {VOLCANO_SCHEDULER: "volcano", COSCHEDULING_SCHEDULER: "coscheduling", KAI_SCHEDULER: "kai"}
+_GANGS: Final = {scheduler: gang.name for gang in GANGS.values() for scheduler in gang.schedulers}
 
 
 def read_scheduling_policy(draft: Draft, path: str) -> None:
@@ -93,28 +95,42 @@ def read_min_available(draft: Draft, path: Path) -> None:
 
 def read_topology(draft: Draft, path: str) -> None:
     """Read the network topology constraint."""
-    source = draft.source
+    topology = topology_of(draft.source, path, "podGroupPolicy.volcano.networkTopology")
+    if topology is not None:
+        draft.gang = {"volcano": {"networkTopology": topology}}
+
+
+def topology_of(source: Source, path: str, target: str) -> Body | None:
+    """Return a network topology constraint for a runtime; None: unset.
+
+    Parameters
+    ----------
+    path
+        Path of the constraint in the legacy job.
+    target
+        Path of the constraint in the runtime, for the notes.
+    """
     asked = source.mapping(path)
     if not asked:
-        return
+        return None
     mode = source.text(f"{path}.mode") or "hard"
     if mode not in ("hard", "soft"):
         raise source.malformed(f"{path}.mode", f"must be hard or soft, but is {mode!r}")
     tier, name = source.integer(f"{path}.highestTierAllowed"), source.text(f"{path}.highestTierName")
-    topology: dict[str, object] = {"mode": mode}
+    topology: Body = {"mode": mode}
     if name is not None:
         topology["highestTierName"] = name
     else:
         default = NetworkTopology.model_fields["highest_tier_allowed"].default
         topology["highestTierAllowed"] = default if tier is None else tier
-    draft.gang = {"volcano": {"networkTopology": topology}}
     for key in asked:
         if key in ("mode", "highestTierAllowed", "highestTierName"):
-            source.same(f"{path}.{key}", f"podGroupPolicy.volcano.networkTopology.{key}")
+            source.same(f"{path}.{key}", f"{target}.{key}")
         else:
             source.lost(f"{path}.{key}", "is not known here", "see docs/fabric.md for what limits a gang")
     if name is not None and tier is not None:
         source.changed(f"{path}.highestTierAllowed", "the tier's name counts")
+    return topology
 
 
 def read_schedulers(draft: Draft, job: str | None = None) -> None:

@@ -30,6 +30,7 @@ from trainyard.progress import Progress
 from trainyard.queues.plan import Plan
 from trainyard.queues.snapshot import snapshot_of_settings
 from trainyard.settings import StackSettings
+from trainyard.stack_checks import stack_scheduling
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
@@ -194,7 +195,7 @@ def _queue_plan(settings: StackSettings, stack: str) -> Plan | None:
             return await read_shares(client)
 
     live = asyncio.run(read())
-    return plan_from(live, snapshot_of_settings(settings, f"stack {stack}")) if live.queues else None
+    return plan_from(live, snapshot_of_settings(settings, f"stack {stack}", stack_scheduling)) if live.queues else None
 
 
 def _policy_packs(settings: StackSettings) -> list[str]:

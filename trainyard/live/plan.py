@@ -21,4 +21,12 @@ def plan_from(live: LiveQueues, after: Snapshot) -> Plan:
     The capacity is that of the live nodes; a change of the fabric is not part of the plan.
     """
     before = live.snapshot
-    return plan(before.tree, after.tree, jobs=live.jobs, capacity=before.capacity, tenants=after.tenants)
+    return plan(
+        before.tree,
+        after.tree,
+        jobs=live.jobs,
+        capacity=before.capacity,
+        tenants=after.tenants,
+        node=before.node,
+        scheduling=after.scheduling,
+    )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from trainyard.api.constants import PLATFORM_NAME
 from trainyard.controller.resources import PLATFORMS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from trainyard.kube import ApiError, Client, Object, Resource
-from trainyard.kube.kinds import NODES
+from trainyard.kube.kinds import NODES, PODS
+from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster
 
 __all__ = ["LiveQueues", "read_queues", "read_shares"]
+
+_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class LiveQueues:
         Every node, if requested.
     priority_classes
         Every PriorityClass, if requested.
+    pods
+        Every unfinished pod, if requested; None if the user may not list them.
     """
 
     queues: tuple[Object, ...] = ()
@@ -37,6 +43,7 @@ class LiveQueues:
     retired: frozenset[str] = frozenset()
     nodes: tuple[Object, ...] = ()
     priority_classes: tuple[Object, ...] = ()
+    pods: tuple[Object, ...] | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -46,9 +53,17 @@ class LiveQueues:
     @property
     def jobs(self) -> list[Job]:
         """The running and waiting gangs."""
-        kinds = ((self.priority_classes, "PriorityClass"), (self.pod_groups, "PodGroup"))
+        kinds = ((self.priority_classes, "PriorityClass"), (self.pod_groups, "PodGroup"), (self.pods or (), "Pod"))
         # The API server omits the kind of list items.
-        return read_jobs({**body, "kind": kind} for bodies, kind in kinds for body in bodies)
+        bodies = ({**body, "kind": kind} for found, kind in kinds for body in found)
+        return read_jobs(bodies, pods=self.pods is not None)
+
+    @property
+    def allocated(self) -> dict[str, Amounts]:
+        """What the scheduler counts as used, of each queue whose status has it."""
+        found = {each["metadata"]["name"]: (each.get("status") or {}).get("allocated") for each in self.queues}
+        counted = {name: units(amounts) for name, amounts in found.items() if amounts is not None}
+        return {name: {each: amount for each, amount in used.items() if amount} for name, used in counted.items()}
 
     @property
     def states(self) -> dict[str, str]:
@@ -66,9 +81,19 @@ async def read_queues(client: Client) -> LiveQueues:
 
 
 async def read_shares(client: Client) -> LiveQueues:
-    """Read the queues of a cluster, their gangs, the PriorityClasses and the nodes."""
+    """Read the queues of a cluster, their gangs with their pods, the PriorityClasses and the nodes."""
     queues = [await _list(client, resource) for resource in (QUEUES, POD_GROUPS, NODES, PRIORITY_CLASSES)]
-    return LiveQueues(queues[0], queues[1], nodes=queues[2], priority_classes=queues[3])
+    pods = await _pods(client) if queues[1] else ()
+    return LiveQueues(queues[0], queues[1], nodes=queues[2], priority_classes=queues[3], pods=pods)
+
+
+async def _pods(client: Client) -> tuple[Object, ...] | None:
+    try:
+        return tuple(await client.list(PODS, field_selector=_UNFINISHED))
+    except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            return None
+        raise
 
 
 async def _list(client: Client, resource: Resource) -> tuple[Object, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from trainyard.data import data_folder
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import rego_source
+from trainyard.render.accelerators import ACCELERATORS
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = ["REQUIRED_TEXTS", "RequiredTexts", "encoded", "rego_digest", "valid_texts"]
@@ -33,6 +35,12 @@ _ANY: Final = b""
 _BRACKETS: Final = ("[", "{", "]", "}")
 _VALUES: Final = ".="
 _CHILDREN: Final = "data.trainyard.children.*"
+_ACCELERATORS: Final = {
+    f"data.trainyard.accelerators.{key}.{place}": texts
+    for key, patterns in ACCELERATORS.items()
+    for place, texts in asdict(patterns).items()
+}
+"""Patterns of the resource names of accelerators, by their path in Rego."""
 
 
 class RequiredTexts(SettingsModel):
@@ -47,8 +55,9 @@ class RequiredTexts(SettingsModel):
     parts
         Parts of keys or values.
     items
-        Settings with lists of parts: a field of the Platform, a parameter of the rule, or the suffixes of the names of
-        a TrainJob's objects. With ``.=`` at the end, the parts are the values of items ``KEY=VALUE``.
+        Settings with lists of parts: a field of the Platform, a parameter of the rule, the suffixes of the names of
+        a TrainJob's objects, or patterns of the names of accelerators. With ``.=`` at the end, the parts are the values
+        of items ``KEY=VALUE``.
     flags
         Parameters of the rule that make it apply to every request, unless they are false.
     """
@@ -63,7 +72,7 @@ class RequiredTexts(SettingsModel):
     def readable(path: str, rule_id: str) -> bool:
         """Return whether the search knows the value of a setting."""
         steps = path.removesuffix(_VALUES).split(".")
-        return path == _CHILDREN or steps[:-1] in (["platform"], ["parameters", rule_id])
+        return path == _CHILDREN or path in _ACCELERATORS or steps[:-1] in (["platform"], ["parameters", rule_id])
 
     @property
     def platform(self) -> Iterator[str]:
@@ -86,6 +95,8 @@ class RequiredTexts(SettingsModel):
             source, _, name = path.partition(".")
             if path == _CHILDREN:
                 listed: Any = [suffix for suffixes in CHILDREN.values() for suffix in suffixes]
+            elif path in _ACCELERATORS:
+                listed = _ACCELERATORS[path]
             else:
                 name = name.removesuffix(_VALUES)
                 listed = platform.get(name) if source == "platform" else parameters.get(name.partition(".")[2])

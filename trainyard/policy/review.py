@@ -67,6 +67,8 @@ class Review:
         The complete runtime that a TrainJob references; None for other kinds, and if it does not exist.
     subresource
         Subresource that the request writes, such as ``ephemeralcontainers``; empty for the object itself.
+    options
+        Options of the request, such as ``gracePeriodSeconds`` of a deletion.
     """
 
     operation: Operation
@@ -82,6 +84,7 @@ class Review:
     unknown: Sequence[str] = ()
     runtime: Mapping[str, Any] | None = None
     subresource: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,7 @@ def _request(review: Review, prefilter: Prefilter | None) -> dict[str, Any]:
         "object": review.object,
         "oldObject": review.old_object,
         "runtime": review.runtime,
+        "options": dict(review.options),
         "user": {"name": review.user, "groups": list(review.groups), "administrator": review.administrator},
     }
     prefiltered = prefilter.excluded(request, review.platform) if prefilter else {}

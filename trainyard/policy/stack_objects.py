@@ -11,9 +11,13 @@ from trainyard.api.tenancy import Platform, PlatformSpec, StatusServer, TenantPo
 from trainyard.data import data_folder, project_root
 from trainyard.policy.engines.vap.validating_admission_policies import TENANT_LABEL
 from trainyard.policy.rules.admission_rule import Rule
+from trainyard.render.accelerators import concerns_accelerator
 from trainyard.scheduler import effective_configuration
 from trainyard.settings import StackSettings
-from trainyard.settings.platform import PolicySettings, TrainerSettings
+from trainyard.settings.platform import PolicySettings
+from trainyard.settings.sections.jobset import JobSetSettings
+from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.tenancy import QueueState, TenantSettings
 from trainyard.topology import compile_fabric
 
@@ -47,8 +51,8 @@ def policy_settings(settings: StackSettings, rules: Iterable[Rule]) -> PolicySet
             values = given.get(name, schema.default)
             if schema.adds is None or not isinstance(values, list | tuple):
                 continue
-            offered, without = _STACK_VALUES[schema.adds.field](settings), schema.adds.without
-            added = [value for value in offered if value not in values and not (without and without in value)]
+            offered = (value for value in _STACK_VALUES[schema.adds.field](settings) if value not in values)
+            added = [value for value in offered if not (schema.adds.unrecognized and concerns_accelerator(value))]
             if added:
                 parameters[rule.id] = {**given, name: [*values, *added]}
     return policies if parameters == policies.parameters else policies.model_copy(update={"parameters": parameters})
@@ -59,7 +63,7 @@ _STACK_VALUES: Mapping[str, Callable[[StackSettings], Sequence[str]]] = {
     "preemptingPriorityClasses": lambda settings: sorted(
         name for name, each in settings.priority_classes.items() if each.preempts
     ),
-    "schedulerNames": lambda settings: settings.volcano.scheduler_names,
+    "schedulerNames": lambda settings: VolcanoSettings.of(settings).scheduler_names,
 }
 
 
@@ -72,9 +76,9 @@ def platform_object(settings: StackSettings) -> dict[str, Any]:
         accelerator_resources=list(settings.accelerator_resources),
         tiers=[Tier(name=name, tier=number) for name, number in compile_fabric(settings.fabric).tiers],
         scheduler_features=scheduler_features(settings),
-        job_set_feature_gates=sorted({gate.value for gate in settings.jobset.feature_gates}),
+        job_set_feature_gates=sorted({gate.value for gate in JobSetSettings.of(settings).feature_gates}),
         exempt_namespaces=list(settings.exempt_namespaces),
-        status_server=_status_server(settings.trainer),
+        status_server=_status_server(TrainerSettings.of(settings)),
     )
     body = Platform(spec=spec).model_dump(by_alias=True, exclude_none=True, mode="json")
     return {**body, "metadata": {"name": PLATFORM_NAME}}

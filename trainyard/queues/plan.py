@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from trainyard.queues.amounts import text
 from trainyard.queues.forecast import Forecast, JobForecast, Outcome, forecast
 from trainyard.queues.queue import DEFAULT, KINDS, ROOT, Queue
 from trainyard.queues.queued_gangs import Job
+from trainyard.queues.scheduling import Scheduling
 from trainyard.queues.tree import QueueTree
 
 __all__ = ["Effect", "JobChange", "Plan", "QueueChange", "ShareChange", "plan"]
@@ -22,17 +24,24 @@ class Effect(StrEnum):
     """Effect of a change on one job, the worst first."""
 
     TAKEN = "taken"
+    SHRINKS = "shrinks"
     WAITS = "waits"
     RECLAIMABLE = "reclaimable"
     STARTS = "starts"
     SAFE = "safe"
 
 
-_EFFECTS = {Outcome.TAKEN: Effect.TAKEN, Outcome.WAITS: Effect.WAITS, Outcome.STARTS: Effect.STARTS}
+_EFFECTS = {
+    Outcome.TAKEN: Effect.TAKEN,
+    Outcome.SHRINKS: Effect.SHRINKS,
+    Outcome.WAITS: Effect.WAITS,
+    Outcome.STARTS: Effect.STARTS,
+}
 _EXPLAINED = {
     Effect.STARTS: "starts because of the change",
     Effect.WAITS: "waits, but would start without the change",
     Effect.TAKEN: "runs and is evicted",
+    Effect.SHRINKS: "loses pods and continues with the others",
     Effect.RECLAIMABLE: "continues on borrowed resources, which others may reclaim",
     Effect.SAFE: "ran on borrowed resources, which are now within its queue's share",
 }
@@ -105,14 +114,28 @@ class JobChange:
         Effect of the change on it.
     reason
         What it waits for, or the job that reclaims its resources.
+    lost
+        Number of pods that it loses; all of them, if it restarts.
+    estimate
+        Why the effect is an estimate; empty: it is not.
     """
 
     job: Job
     effect: Effect
     reason: str = ""
+    lost: int = 0
+    estimate: str = ""
 
     def __str__(self) -> str:
-        return _EXPLAINED[self.effect] + (f": {self.reason}" if self.reason else "")
+        return _EXPLAINED[self.effect] + "".join(
+            f"{mark} {text}"
+            for mark, text in (
+                (":", self.reason),
+                (";", f"{self.lost} of its pods" if self.effect is Effect.SHRINKS else ""),
+                (";", f"estimate: {self.estimate}" if self.estimate else ""),
+            )
+            if text
+        )
 
 
 @dataclass(frozen=True)
@@ -127,12 +150,15 @@ class Plan:
         Affected jobs, the worst effect first.
     running, waiting
         Number of jobs that were checked.
+    estimates
+        Number of jobs by the reason why their forecast is an estimate, also those without an effect.
     """
 
     queues: tuple[QueueChange, ...]
     jobs: tuple[JobChange, ...]
     running: int
     waiting: int
+    estimates: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan(
@@ -143,6 +169,9 @@ def plan(
     capacity: Mapping[str, int] | None = None,
     capacity_after: Mapping[str, int] | None = None,
     tenants: Mapping[str, Sequence[str]] | None = None,
+    node: Mapping[str, int] | None = None,
+    node_after: Mapping[str, int] | None = None,
+    scheduling: Scheduling | None = None,
 ) -> Plan:
     """Return the effects of a change of the queue tree.
 
@@ -158,10 +187,17 @@ def plan(
         The same after the change, if the fabric changes too.
     tenants
         Queues by tenant, before and after together.
+    node
+        Capacity of each node, in units; None if unknown, or if nodes differ.
+    node_after
+        The same after the change, if the fabric changes too.
+    scheduling
+        The scheduler; unset: Volcano with plug-in capacity, its tree and action reclaim.
     """
     before, after = (tree if DEFAULT in tree.queues else tree.with_queue(DEFAULT, Queue()) for tree in (before, after))
-    now = forecast(before, jobs, capacity)
-    then = forecast(after, jobs, capacity if capacity_after is None else capacity_after)
+    now = forecast(before, jobs, capacity, node=node, scheduling=scheduling)
+    nodes_after = (capacity, node) if capacity_after is None else (capacity_after, node_after)
+    then = forecast(after, jobs, nodes_after[0], node=nodes_after[1], scheduling=scheduling)
     users = {
         name: tuple(sorted(tenant for tenant, queues in (tenants or {}).items() if name in queues))
         for name in {*before.queues, *after.queues}
@@ -171,6 +207,7 @@ def plan(
         tuple(sorted(_jobs(jobs, now, then), key=_weight)),
         sum(job.running for job in jobs),
         sum(not job.running for job in jobs),
+        Counter(reason for job in jobs if (reason := then.jobs[job.name].estimate or now.jobs[job.name].estimate)),
     )
 
 
@@ -214,11 +251,12 @@ def _jobs(jobs: Sequence[Job], now: Forecast, then: Forecast) -> Iterator[JobCha
         old, new = now.jobs[job.name], then.jobs[job.name]
         effect = _effect(old, new)
         if effect is not None:
-            yield JobChange(job, effect, new.reason if effect in (Effect.WAITS, Effect.TAKEN) else "")
+            reason = new.reason if effect in (Effect.WAITS, Effect.TAKEN, Effect.SHRINKS) else ""
+            yield JobChange(job, effect, reason, new.lost, new.estimate or old.estimate)
 
 
 def _effect(old: JobForecast, new: JobForecast) -> Effect | None:
-    if old.outcome is not new.outcome:
+    if old.outcome is not new.outcome or (new.outcome is Outcome.SHRINKS and old.lost != new.lost):
         return _EFFECTS.get(new.outcome, Effect.SAFE)
     if new.outcome is Outcome.RUNS and old.reclaimable != new.reclaimable:
         return Effect.RECLAIMABLE if new.reclaimable else Effect.SAFE

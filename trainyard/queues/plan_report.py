@@ -32,6 +32,7 @@ def as_text(plan: Plan) -> str:
         ]
         if len(found) > _SHOWN:
             lines.append(f"  and {len(found) - _SHOWN} more: {effect.value}")
+    lines += _estimates(plan)
     return "\n".join(lines)
 
 
@@ -50,11 +51,13 @@ def as_markdown(plan: Plan) -> str:
         lines += [_job_row(change) for change in found[:_SHOWN]]
         if len(found) > _SHOWN:
             lines.append(f"| {len(found) - _SHOWN} more | | | {effect.value} |")
+    if plan.estimates:
+        lines += ["", *_estimates(plan)]
     return "\n".join(lines)
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON values: changed ``queues`` and ``jobs``, and the number of jobs that were checked."""
+    """Return a plan as JSON values: changed ``queues`` and ``jobs``, and the numbers of jobs and of estimates."""
     return {
         "queues": [
             {
@@ -67,11 +70,19 @@ def as_json(plan: Plan) -> dict[str, Any]:
             for each in plan.queues
         ],
         "jobs": [
-            {"job": each.job.name, "queue": each.job.queue, "effect": each.effect.value, "reason": each.reason}
+            {
+                "job": each.job.name,
+                "queue": each.job.queue,
+                "effect": each.effect.value,
+                "reason": each.reason,
+                "lost": each.lost,
+                "estimate": each.estimate or None,
+            }
             for each in plan.jobs
         ],
         "running": plan.running,
         "waiting": plan.waiting,
+        "estimates": dict(sorted(plan.estimates.items())),
     }
 
 
@@ -91,6 +102,13 @@ def _counted(plan: Plan) -> str:
     if not plan.jobs:
         return f"No effect on {jobs}"
     return f"Effects on {len(plan.jobs)} of {jobs}"
+
+
+def _estimates(plan: Plan) -> list[str]:
+    number, reasons = sum(plan.estimates.values()), sorted(plan.estimates)
+    if not number:
+        return []
+    return [f"{number} of {plan.running + plan.waiting} forecasts are estimates: {'; '.join(reasons)}"]
 
 
 def _request(job: Job) -> str:

@@ -1,17 +1,41 @@
-"""Gangs in queues, counted as the scheduler counts them: from live or recorded PodGroups."""
+"""Gangs in queues, counted as the scheduler counts them: from live or recorded PodGroups and pods."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.queues.amounts import Amounts, units
+from trainyard.api.constants import GROUP_NAME_ANNOTATION, SYSTEM_PRIORITY_CLASSES
+from trainyard.queues.amounts import Amounts, total, units
 from trainyard.queues.queue import DEFAULT
 
-__all__ = ["Job", "read_jobs"]
+__all__ = ["Job", "Pod", "read_jobs", "requires_domain"]
 
 _DONE = frozenset({"Completed", "Succeeded", "Failed"})
+_PREEMPTABLE = "volcano.sh/preemptable"
+_TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
+_SYSTEM = "kube-system"
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod of a gang.
+
+    Parameters
+    ----------
+    request
+        Its requests, in units by resource.
+    placed
+        Whether it has a node.
+    evictable
+        Whether reclaim may evict it: neither critical nor exempt by ``volcano.sh/preemptable``.
+    """
+
+    request: Amounts
+    placed: bool = False
+    evictable: bool = True
 
 
 @dataclass(frozen=True)
@@ -25,13 +49,23 @@ class Job:
     queue
         Its queue.
     request
-        Its minimum resources, in units by resource.
+        What its placed pods use, or, if it waits, what its pods request, in units by resource.
     running
-        Whether it has them already.
+        Whether at least ``min_member`` pods are placed.
     priority
-        A higher priority is served first and evicted last.
+        A higher priority is served first.
     created
-        Time of creation; the older is served first and evicted last.
+        Time of creation; the older is served first.
+    pods
+        Its pods, in order of creation; empty: one pod with the whole request.
+    min_member
+        Number of pods that must run together; None: all.
+    preempts
+        Whether it may reclaim: the preemptionPolicy of its pods is not Never.
+    topology
+        Whether it requires one domain of the network topology.
+    counted
+        Whether the amounts are those of its pods; otherwise they come from ``minResources``.
     """
 
     name: str
@@ -40,37 +74,160 @@ class Job:
     running: bool
     priority: int = 0
     created: str = ""
+    pods: tuple[Pod, ...] = ()
+    min_member: int | None = None
+    preempts: bool = True
+    topology: bool = False
+    counted: bool = True
+
+    @property
+    def members(self) -> tuple[Pod, ...]:
+        """Its pods; one pod with the whole request if they are unknown."""
+        return self.pods or (Pod(self.request, self.running),)
+
+    @property
+    def needed(self) -> int:
+        """Number of pods that must run together."""
+        return len(self.members) if self.min_member is None else self.min_member
 
 
-def read_jobs(bodies: Iterable[Mapping[str, Any]]) -> list[Job]:
+def read_jobs(bodies: Iterable[Mapping[str, Any]], *, pods: bool | None = None) -> list[Job]:
     """Return the gangs among Kubernetes objects, without finished ones.
 
     Parameters
     ----------
     bodies
-        PodGroups, and PriorityClasses for the values of priorities; other kinds are ignored.
+        PodGroups, their Pods, and PriorityClasses; other kinds are ignored.
+    pods
+        Whether the pods are complete; None: if there is at least one. Otherwise a gang has ``minMember`` pods with an
+        equal part of ``minResources`` each.
     """
-    groups, priorities = list[Mapping[str, Any]](), dict[str, int]()
+    groups, classes = list[Mapping[str, Any]](), dict[str, Mapping[str, Any]]()
+    members: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    found = False
     for body in bodies:
-        if body.get("kind") == "PriorityClass":
-            priorities[body["metadata"]["name"]] = int(body.get("value", 0))
-        elif body.get("kind") == "PodGroup":
+        kind = body.get("kind")
+        if kind == "PriorityClass":
+            classes[body["metadata"]["name"]] = body
+        elif kind == "PodGroup":
             groups.append(body)
-    jobs = [_job(group, priorities) for group in groups if _phase(group) not in _DONE]
+        elif kind == "Pod" and (name := _annotation(body, GROUP_NAME_ANNOTATION)):
+            found = True
+            if _lives(body):
+                members[f"{_namespace(body)}/{name}"].append(body)
+    known = found if pods is None else pods
+    jobs = [
+        _job(group, classes, members[f"{_namespace(group)}/{group['metadata']['name']}"], known)
+        for group in groups
+        if _phase(group) not in _DONE
+    ]
     return sorted(jobs, key=lambda job: (job.created, job.name))
 
 
-def _job(group: Mapping[str, Any], priorities: Mapping[str, int]) -> Job:
+def _job(
+    group: Mapping[str, Any],
+    classes: Mapping[str, Mapping[str, Any]],
+    bodies: list[Mapping[str, Any]],
+    known: bool,
+) -> Job:
     metadata, spec = group["metadata"], group.get("spec") or {}
+    least = max(1, int(spec.get("minMember") or 1))
+    default = next((each for each in classes.values() if each.get("globalDefault")), {})
+    priority_class = classes.get(spec.get("priorityClassName") or "", default)
+    if known:
+        ordered = sorted(bodies, key=lambda body: (_created(body), body["metadata"]["name"]))
+        # A gated pod is not scheduled.
+        pods = tuple(
+            _pod(body) for body in ordered if (body.get("spec") or {}).get("nodeName") or not _gated(body)
+        ) or _parts(group, least, 0)
+        running = sum(pod.placed for pod in pods) >= least
+        never = [(body.get("spec") or {}).get("preemptionPolicy") == "Never" for body in ordered]
+        preempts = not all(never) if never else priority_class.get("preemptionPolicy") != "Never"
+    else:
+        running = _phase(group) == "Running"
+        placed = int((group.get("status") or {}).get("running") or 0)
+        pods = _parts(group, least, max(placed, least) if running else placed)
+        preempts = priority_class.get("preemptionPolicy") != "Never"
     return Job(
-        name=f"{metadata.get('namespace') or 'default'}/{metadata['name']}",
+        name=f"{_namespace(group)}/{metadata['name']}",
         queue=spec.get("queue") or DEFAULT,
-        request=units({name: str(amount) for name, amount in (spec.get("minResources") or {}).items()}),
-        running=_phase(group) == "Running",
-        priority=priorities.get(spec.get("priorityClassName") or "", 0),
-        created=str(metadata.get("creationTimestamp") or ""),
+        request=total(pod.request for pod in pods if pod.placed or not running),
+        running=running,
+        priority=int(priority_class.get("value") or 0),
+        created=_created(group),
+        pods=pods,
+        min_member=least,
+        preempts=preempts,
+        topology=requires_domain(spec),
+        counted=known and bool(bodies),
     )
 
 
-def _phase(group: Mapping[str, Any]) -> str:
-    return str((group.get("status") or {}).get("phase") or "")
+def requires_domain(spec: Mapping[str, Any]) -> bool:
+    """Return whether a gang, or a subgroup of it, must be inside one domain of the fabric.
+
+    Parameters
+    ----------
+    spec
+        Spec of a PodGroup.
+    """
+    limits = (spec, *(spec.get("subGroupPolicy") or ()))
+    return any((limit.get("networkTopology") or {}).get("mode") == "hard" for limit in limits)
+
+
+def _parts(group: Mapping[str, Any], least: int, placed: int) -> tuple[Pod, ...]:
+    """Return the pods of a gang whose pods are unknown: equal parts of its minimum."""
+    spec = group.get("spec") or {}
+    request = units({name: str(amount) for name, amount in (spec.get("minResources") or {}).items()})
+    part = {name: -(-amount // least) for name, amount in request.items()}
+    evictable = spec.get("priorityClassName") not in SYSTEM_PRIORITY_CLASSES and _namespace(group) != _SYSTEM
+    return tuple(Pod(part, index < placed, evictable) for index in range(max(least, placed)))
+
+
+def _pod(body: Mapping[str, Any]) -> Pod:
+    spec = body.get("spec") or {}
+    return Pod(_request(spec), bool(spec.get("nodeName")), _evictable(body))
+
+
+def _request(spec: Mapping[str, Any]) -> Amounts:
+    """Return what a running pod requests; init containers only count while it starts."""
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    requests = [
+        (each.get("resources") or {}).get("requests") or {} for each in (*(spec.get("containers") or ()), *sidecars)
+    ]
+    amounts = ({name: str(amount) for name, amount in each.items()} for each in (*requests, spec.get("overhead") or {}))
+    return total(units(each) for each in amounts)
+
+
+def _evictable(body: Mapping[str, Any]) -> bool:
+    if (body.get("spec") or {}).get("priorityClassName") in SYSTEM_PRIORITY_CLASSES or _namespace(body) == _SYSTEM:
+        return False
+    metadata = body["metadata"]
+    for values in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
+        if _PREEMPTABLE in values:
+            return values[_PREEMPTABLE] in _TRUE
+    return True
+
+
+def _lives(body: Mapping[str, Any]) -> bool:
+    return not body["metadata"].get("deletionTimestamp") and _phase(body) not in _DONE
+
+
+def _gated(body: Mapping[str, Any]) -> bool:
+    return bool((body.get("spec") or {}).get("schedulingGates"))
+
+
+def _annotation(body: Mapping[str, Any], name: str) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(name) or "")
+
+
+def _namespace(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"].get("namespace") or "default")
+
+
+def _created(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"].get("creationTimestamp") or "")
+
+
+def _phase(body: Mapping[str, Any]) -> str:
+    return str((body.get("status") or {}).get("phase") or "")

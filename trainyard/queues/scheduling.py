@@ -35,6 +35,8 @@ class Scheduling:
         Whether action enqueue is on.
     reclaim
         Whether action reclaim is on.
+    preempt
+        Whether action preempt is on.
     node_groups
         Whether plug-in nodegroup is on.
     topology
@@ -47,6 +49,7 @@ class Scheduling:
     reclaim: bool = True
     node_groups: bool = False
     topology: bool = False
+    preempt: bool = False
 
     @property
     def tree(self) -> bool:
@@ -85,4 +88,5 @@ class Scheduling:
             reclaim="reclaim" in named,
             node_groups="nodegroup" in first,
             topology="network-topology-aware" in first,
+            preempt="preempt" in named,
         )

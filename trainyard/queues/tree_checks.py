@@ -21,6 +21,7 @@ from trainyard.queues.tree_shape import name_findings, shape_findings
 from trainyard.queues.units import compile_queues
 from trainyard.queues.webhook_checks import admission_findings
 from trainyard.settings import StackSettings
+from trainyard.settings.sections.volcano import VolcanoSettings
 
 __all__ = ["check_queues", "check_tree"]
 
@@ -50,7 +51,7 @@ def check_queues(
     list of Finding
         Errors and warnings (see `Finding.severity`), by rule and queue.
     """
-    scheduling = scheduling or Scheduling(settings.volcano.version)
+    scheduling = scheduling or Scheduling(VolcanoSettings.of(settings).version)
     capacity, paths = capacity_of(settings), SettingsPaths()
     compiled = compile_queues(settings.queues, capacity, paths)
     tree = compiled.tree

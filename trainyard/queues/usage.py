@@ -16,6 +16,7 @@ from trainyard.queues.snapshot import Snapshot
 __all__ = ["QueueUsage", "draw_usage", "drawn_resources", "queue_usage"]
 
 _WIDTH = 32
+_STATUS, _COUNTED, _ESTIMATED = "Queue.status.allocated", "pods", "minResources"
 _LEGEND = "█ used of its share  ▓ borrowed  ▒ guaranteed, free  ░ deserved, free  · may be borrowed"
 
 
@@ -41,6 +42,12 @@ class QueueUsage:
         Gangs in it and in the queues below.
     waiting_for
         Units requested by the waiting gangs.
+    reclaimable
+        Units above its share that others may reclaim; of leaves only.
+    lends
+        Whether others may reclaim from it.
+    source
+        Source of ``used``: ``Queue.status.allocated``, ``pods``, or ``minResources``, which is an estimate.
     """
 
     queue: str
@@ -55,6 +62,9 @@ class QueueUsage:
     waiting: int
     waiting_for: Amounts
     bound: Amounts = field(default_factory=dict)
+    reclaimable: Amounts = field(default_factory=dict)
+    lends: bool = True
+    source: str = _COUNTED
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values; amounts as Kubernetes quantities."""
@@ -64,10 +74,17 @@ class QueueUsage:
         own: dict[str, Any] = {"queue": self.queue, "parent": self.parent or None, "state": self.state or None}
         if self.bound:
             own["bound"] = {name: text(name, amount) for name, amount in self.bound.items()}
-        return {**own, **amounts, "running": self.running, "waiting": self.waiting}
+        counts = {"running": self.running, "waiting": self.waiting}
+        reclaimable = {name: text(name, amount) for name, amount in self.reclaimable.items()}
+        return {**own, **amounts, **counts, "reclaimable": reclaimable, "usedFrom": self.source}
 
 
-def queue_usage(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, str]) -> list[QueueUsage]:
+def queue_usage(
+    snapshot: Snapshot,
+    jobs: Sequence[Job],
+    states: Mapping[str, str],
+    allocated: Mapping[str, Amounts] | None = None,
+) -> list[QueueUsage]:
     """Return the usage of each queue, parents before children.
 
     Parameters
@@ -78,7 +95,10 @@ def queue_usage(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, st
         Running and waiting gangs.
     states
         State by queue.
+    allocated
+        Used units by queue as the scheduler counts them; a queue that is missing has those of its gangs.
     """
+    known = allocated or {}
     tree = snapshot.tree if DEFAULT in snapshot.tree.queues else snapshot.tree.with_queue(DEFAULT, Queue())
     real = limits(tree, snapshot.capacity)
     inside: defaultdict[str, list[Job]] = defaultdict(list)
@@ -91,6 +111,8 @@ def queue_usage(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, st
         queue = tree.queues.get(name, tree.root)
         running = [job for job in inside[name] if job.running]
         waiting = [job for job in inside[name] if not job.running]
+        used, source = _used(inside[name]) if name not in known else (known[name], _STATUS)
+        lends = queue.reclaimable or name == ROOT
         yield QueueUsage(
             queue=name,
             parent="" if name == ROOT else queue.parent,
@@ -99,16 +121,37 @@ def queue_usage(snapshot: Snapshot, jobs: Sequence[Job], states: Mapping[str, st
             guarantee=queue.amounts("guarantee") if name != ROOT else {},
             deserved=queue.amounts("deserved") if name != ROOT else dict(snapshot.capacity or {}),
             limit=real.get(name, {}),
-            used=total(job.request for job in running),
+            used=used,
             running=len(running),
             waiting=len(waiting),
-            waiting_for=total(job.request for job in waiting),
+            waiting_for=total(pod.request for job in waiting for pod in job.members if not pod.placed),
             bound=tree.root.amounts("capability") if name == ROOT else {},
+            reclaimable=_above_share(used, queue, inside[name])
+            if lends and name != ROOT and not tree.children(name)
+            else {},
+            lends=lends,
+            source=source,
         )
         for child in tree.children(name):
             yield from of(child, depth + 1)
 
     return list(of(ROOT, 0))
+
+
+def _used(jobs: Sequence[Job]) -> tuple[Amounts, str]:
+    """Return what gangs use, and the source of the amounts."""
+    used = total(pod.request for job in jobs for pod in job.members if pod.placed)
+    return used, _COUNTED if all(job.counted for job in jobs if job.running) else _ESTIMATED
+
+
+def _above_share(used: Amounts, queue: Queue, jobs: Sequence[Job]) -> Amounts:
+    """Return what evictable pods use above a queue's share, of the resources that it names; of all, if it has none."""
+    evictable = total(pod.request for job in jobs for pod in job.members if pod.placed and pod.evictable)
+    deserved, guarantee = queue.amounts("deserved"), queue.amounts("guarantee")
+    named = {name for name, amount in deserved.items() if amount} or set(used)
+    above = {name: used.get(name, 0) - max(deserved.get(name, 0), guarantee.get(name, 0)) for name in sorted(named)}
+    bounded = {name: min(amount, evictable.get(name, 0)) for name, amount in above.items()}
+    return {name: amount for name, amount in bounded.items() if amount > 0}
 
 
 def drawn_resources(found: Sequence[QueueUsage]) -> list[str]:
@@ -158,10 +201,12 @@ def _words(each: QueueUsage, resource: str) -> str:
     def amount(kind: Amounts) -> str:
         return text(resource, kind.get(resource, 0))
 
-    parts = [f"{amount(each.used)} used"]
+    parts = [f"{amount(each.used)} used" + (" (estimate)" if each.source == _ESTIMATED else "")]
     if each.depth:
         parts += [f"{amount(each.deserved)} deserved"] if resource in each.deserved else []
         parts += [f"{amount(each.guarantee)} guaranteed"] if each.guarantee.get(resource) else []
+        parts += [f"{amount(each.reclaimable)} reclaimable"] if each.reclaimable.get(resource) else []
+        parts += [] if each.lends else ["not reclaimable"]
     parts.append(f"at most {amount(each.limit)}" if resource in each.limit else "no limit")
     if resource in each.bound:
         parts.append(f"each queue at most {amount(each.bound)}")

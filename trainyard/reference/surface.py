@@ -29,6 +29,21 @@ No rule evaluates these, or only a part. The number of entries can only fall.
 """
 
 
+_NODE = """\
+
+## Prevented by the nodes
+
+No request shows these, so no rule can evaluate them. The configuration of the nodes prevents them.
+"""
+
+_ACCEPTED = """\
+
+## Accepted
+
+No admission can decide these. The effect is limited as stated.
+"""
+
+
 def reference(ledger: Ledger) -> str:
     """Return the page as Markdown."""
     entries = list(ledger.all())
@@ -36,14 +51,12 @@ def reference(ledger: Ledger) -> str:
     lines = [
         _INTRODUCTION,
         f"\n{len(entries)} entries: {numbers}.\n",
-        _OPEN,
-        "",
-        "| written | read by | effect | rules |",
     ]
-    lines += ["|---|---|---|---|"]
-    for name, entry in entries:
-        if entry.open:
-            lines.append(f"| {_where(name, entry)} | {entry.by} | {_cell(entry.open)} | {_rules(entry)} |")
+    for introduction, verdict in ((_OPEN, "open"), (_NODE, "node"), (_ACCEPTED, "accepted")):
+        lines += [introduction, "", "| written | read by | effect | rules |", "|---|---|---|---|"]
+        for name, entry in entries:
+            if text := getattr(entry, verdict):
+                lines.append(f"| {_where(name, entry)} | {entry.by} | {_cell(text)} | {_rules(entry)} |")
     for name, found in sorted(ledger.entries.items(), key=lambda item: (item[0] in NAMED, item[0])):
         lines += _section(name, found)
     return "\n".join(line.rstrip("\n") for line in lines) + "\n"
@@ -53,6 +66,8 @@ _VERDICTS = {
     "that a rule evaluates": lambda entry: bool(entry.rules),
     "harmless": lambda entry: bool(entry.harmless),
     "only behind RBAC": lambda entry: bool(entry.rbac),
+    "that the nodes must prevent": lambda entry: bool(entry.node),
+    "accepted": lambda entry: bool(entry.accepted),
     "not prevented, or only in part": lambda entry: bool(entry.open),
 }
 
@@ -73,7 +88,9 @@ def _verdict(entry: Entry) -> str:
     if entry.rbac:
         return _cell(f"RBAC: {entry.rbac}")
     parts = [f"{_rules(entry)}: {entry.effect}"] if entry.rules else []
-    return _cell("; ".join([*parts, *([f"**not prevented**: {entry.open}"] if entry.open else [])]))
+    for title, text in (("not prevented", entry.open), ("by the nodes", entry.node), ("accepted", entry.accepted)):
+        parts += [f"**{title}**: {text}"] if text else []
+    return _cell("; ".join(parts))
 
 
 def _code(reference: str) -> str:

@@ -2,10 +2,11 @@
 
 The files of ``policies/surface`` contain the entries by type; ``types.yaml`` says where the schemas of the types are.
 An entry covers the paths in ``fields``; a path that ends in ``.**`` covers everything below it and states with
-``count`` how many fields these are, so that a new field is noticed. Exactly one of ``rules``, ``harmless``, ``rbac``
-and ``open`` is the verdict; ``open`` may stand beside ``rules`` where a rule evaluates a part. ``attack`` is a value
-that a rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules
-allow.
+``count`` how many fields these are, so that a new field is noticed. Exactly one of ``rules``, ``harmless``, ``rbac``,
+``node``, ``accepted`` and ``open`` is the verdict; the last three may stand beside ``rules`` where a rule evaluates a
+part. ``node`` is what no request shows, and names the section of the documentation with the configuration of the nodes
+that prevents it; ``accepted`` is what no admission can decide, and names what limits it. ``attack`` is a value that a
+rule denies at every level where the type occurs, or only in ``kinds``, and ``legitimate`` one that the rules allow.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Entry(BaseModel):
     harmless: str = ""
     code: tuple[str, ...] = ()
     rbac: str = ""
+    node: str = ""
+    accepted: str = ""
     open: str = ""
     attack: Any = None
     legitimate: Any = None
@@ -51,9 +54,13 @@ class Entry(BaseModel):
 
     @model_validator(mode="after")
     def _has_one_verdict(self) -> Entry:
-        verdicts = [bool(self.rules or self.open), bool(self.harmless), bool(self.rbac)]
-        if sum(verdicts) != 1:
-            raise ValueError("exactly one of rules, harmless, rbac and open is required; open may stand beside rules")
+        rest = [bool(self.node), bool(self.accepted), bool(self.open)]
+        verdicts = [bool(self.rules) or any(rest), bool(self.harmless), bool(self.rbac)]
+        if sum(verdicts) != 1 or sum(rest) > 1:
+            raise ValueError(
+                "exactly one of rules, harmless, rbac, node, accepted and open is required; "
+                "one of the last three may stand beside rules"
+            )
         if self.rules and not self.effect:
             raise ValueError("rules require effect: what the field can do to others")
         if bool(self.harmless) != bool(self.code):
@@ -67,7 +74,7 @@ class Entry(BaseModel):
     @property
     def reason(self) -> str:
         """Reason for which no rule evaluates it."""
-        return self.harmless or self.rbac or self.open
+        return self.harmless or self.rbac or self.node or self.accepted or self.open
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,24 @@
 """Accelerators and cores of one training node; they determine its number of processes.
 
-An accelerator is a resource whose name contains "gpu", as upstream counts it: ``nvidia.com/gpu``,
-``gpu.intel.com/i915``, ``volcano.sh/vgpu-number``. A name for a part of one is not: device plug-ins that share a GPU
-also advertise its memory and cores in megabytes and percent (``nvidia.com/gpumem``, ``volcano.sh/vgpu-cores``).
+Processes are counted by the accelerators whose name contains "gpu", as upstream counts them: ``nvidia.com/gpu``,
+``gpu.intel.com/i915``, ``volcano.sh/vgpu-number``. An amount of one is no count: device plug-ins that share a GPU also
+advertise its memory and cores in megabytes and percent (``nvidia.com/gpumem``, ``volcano.sh/vgpu-cores``).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
 from trainyard.api import Body
 from trainyard.quantity import parse
+from trainyard.render.accelerators import is_accelerator
 from trainyard.render.job_view import JobView
 
-__all__ = ["counted_resources", "cpu_count", "gpu_count", "is_accelerator", "node_resources"]
+__all__ = ["counted_resources", "cpu_count", "gpu_count", "node_resources"]
 
 _NOTHING: Final = Fraction(0)
-_PART: Final = re.compile(r"mem|core|percent|ratio|monitoring|tiles")
-"""What a shared accelerator is measured by, in the last segment of a resource name."""
 
 
 def node_resources(job: JobView) -> Body:
@@ -54,12 +52,6 @@ def counted_resources(merged: Body, requested: Body | None) -> Body:
     return {**merged, "requests": kept}
 
 
-def is_accelerator(resource: str) -> bool:
-    """Return whether one unit of a resource is an accelerator."""
-    name = resource.lower()
-    return "gpu" in name and not _PART.search(name.rpartition("/")[2])
-
-
 def gpu_count(resources: Mapping[str, Any]) -> Fraction:
     """Return the number of accelerators, requests before limits."""
     return _gpus(resources.get("requests", {})) or _gpus(resources.get("limits", {}))
@@ -73,7 +65,7 @@ def cpu_count(resources: Mapping[str, Any]) -> Fraction:
 def _gpus(resource_list: Mapping[str, Any]) -> Fraction:
     total = _NOTHING
     for name, amount in resource_list.items():
-        if is_accelerator(name):
+        if "gpu" in name.lower() and is_accelerator(name):
             total = total + parse(amount) if total else parse(amount)
     return total
 

@@ -17,7 +17,7 @@ from trainyard.api import Body
 from trainyard.render.pod_resources import pod_requests
 from trainyard.render.pod_set import PodSet
 
-__all__ = ["Gang", "gang_of", "members_of", "waits_of"]
+__all__ = ["Gang", "gang_of", "members_of", "min_pods", "waits_of"]
 
 _COMPLETE = "Complete"
 _READY = "Ready"
@@ -38,11 +38,14 @@ class Gang:
         Pods that must be scheduled together.
     min_resources
         Requests of all members by resource, including members that are created later.
+    counted
+        Names of the members that count toward `min_member`: those that wait for no other member.
     """
 
     members: frozenset[str]
     min_member: int
     min_resources: Mapping[str, Fraction]
+    counted: frozenset[str]
 
     def resource_list(self) -> Body:
         """Return `min_resources` as a Kubernetes resource list."""
@@ -54,17 +57,18 @@ def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
     waits = waits_of(job_set_spec, pod_sets)
     names = _members(waits)
     resources: dict[str, Fraction] = {}
+    counted = frozenset(name for name in names if not _waits_for_member(name, waits, names))
     min_member = 0
     for pod_set in pod_sets:
         if pod_set.name not in names:
             continue
-        pods = _min_pods(pod_set)
+        pods = min_pods(pod_set)
         for resource, amount in pod_requests(pod_set.pod).items():
             total = amount * pods
             resources[resource] = resources[resource] + total if resource in resources else total
-        if not _waits_for_member(pod_set.name, waits, names):
+        if pod_set.name in counted:
             min_member += pods
-    return Gang(names, min_member, resources)
+    return Gang(names, min_member, resources, counted)
 
 
 def members_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> frozenset[str]:
@@ -89,7 +93,7 @@ def _members(waits: Waits) -> frozenset[str]:
     return frozenset(waits) - completed_first
 
 
-def _min_pods(pod_set: PodSet) -> int:
+def min_pods(pod_set: PodSet) -> int:
     """Return the pods required to start; an elastic job starts with fewer than its maximum."""
     return (pod_set.count if pod_set.min_count is None else pod_set.min_count) * pod_set.replicas
 

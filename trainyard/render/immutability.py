@@ -18,6 +18,7 @@ __all__ = [
     "immutable_changes",
     "joins_queue",
     "leaves_objects",
+    "stops",
     "waits_in_queue",
 ]
 
@@ -28,6 +29,8 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[TrainJobSpec], Any]]]] = {
 }
 _STAMP: Final = "time"
 _MUTABLE_METADATA: Final = ("labels", "annotations")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_REVIEWED_METADATA: Final = (*_MUTABLE_METADATA, "ownerReferences")
 _MUTABLE_POD_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -43,6 +46,28 @@ def leaves_objects(train_job: TrainJob, old: TrainJob) -> bool:
     if _is_queued(train_job.metadata.labels) and not _is_queued(old.metadata.labels):
         return False
     return (spec.suspend or not before.suspend) and equal_except_suspend(spec, before)
+
+
+def stops(train_job: Body, old: Body) -> bool:
+    """Return whether an update suspends the job and changes nothing else that is reviewed.
+
+    It starts nothing and is therefore allowed as it is: whatever the stored spec, the runtime and the rules say, and
+    whether a policy server answers.
+    """
+    spec, before = train_job.get("spec"), old.get("spec")
+    if not isinstance(spec, dict) or not isinstance(before, dict) or spec.get("suspend") is not True:
+        return False
+    return (
+        not before.get("suspend")
+        and {**before, "suspend": True} == spec
+        and _reviewed(train_job["metadata"]) == _reviewed(old["metadata"])
+    )
+
+
+def _reviewed(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata that rules review, without the record that `kubectl apply` keeps for itself."""
+    reviewed = {part: metadata.get(part) or {} for part in _REVIEWED_METADATA}
+    return {**reviewed, "annotations": {**reviewed["annotations"], _LAST_APPLIED: ""}}
 
 
 def joins_queue(train_job: Body, old: Body) -> bool:

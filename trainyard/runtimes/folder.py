@@ -120,11 +120,7 @@ def write_folder(before: CatalogFolder, after: CatalogFolder) -> list[Path]:
             else:
                 before.path(file).unlink()
     except BaseException as error:
-        for file in done:
-            with contextlib.suppress(OSError):
-                _restore(before.path(file), before.texts.get(file))
-        for path in fresh.values():
-            path.unlink(missing_ok=True)
+        _roll_back(before, done, fresh.values())
         _drop_empty(before, [file for file in files if file not in before.texts])
         if isinstance(error, OSError):
             reason = f"{before.root} cannot be written: {error.strerror}: nothing was changed"
@@ -132,6 +128,14 @@ def write_folder(before: CatalogFolder, after: CatalogFolder) -> list[Path]:
         raise
     _drop_empty(before, [file for file in files if file not in after.texts])
     return [before.path(file) for file in files]
+
+
+def _roll_back(before: CatalogFolder, replaced: Iterable[str], temporary: Iterable[Path]) -> None:
+    for file in replaced:
+        with contextlib.suppress(OSError):
+            _restore(before.path(file), before.texts.get(file))
+    for path in temporary:
+        path.unlink(missing_ok=True)
 
 
 def _on_disk(path: Path) -> str | None:

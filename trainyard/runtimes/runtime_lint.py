@@ -207,27 +207,37 @@ def _late_members(replicated: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
 def _too_large(
     group: Mapping[str, Any], replicated: Iterable[Mapping[str, Any]], find: Callable[[], DomainCapacities | None]
 ) -> Iterator[Finding]:
-    topology = group.get("networkTopology")
-    capacities = find() if topology else None
-    tier = capacities.tier(topology) if capacities and topology else None
-    if capacities is None or tier is None:
-        return
     members = [job for job in replicated if _grouped(job)]
-    for job in members:
-        request = pod_requests(job["template"]["spec"]["template"]["spec"])
-        if not any(request.values()):
-            continue
+    topology = group.get("networkTopology") or {}
+    for job in members if topology else ():
         count = min(_count(job), group["minMember"]) if len(members) == 1 else _count(job)
-        most = capacities.pods(tier, request)
-        if count > most:
-            level = capacities.levels[tier - 1]
-            message = (
-                f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest can run {most}"
-            )
-            fix = (
-                f"use at most {most} nodes, smaller ones, a higher tier, or mode soft" if most else "use smaller nodes"
-            )
-            yield Finding("spec.trainer.numNodes", message, fix)
+        yield from _too_many(count, job, topology, find, "spec.trainer.numNodes")
+    sizes = {policy["name"].partition(".")[0]: policy for policy in group.get("subGroupPolicy", ())}
+    for job in members:
+        policy = sizes.get(job["name"], {})
+        if policy.get("networkTopology"):
+            yield from _too_many(policy["subGroupSize"], job, policy["networkTopology"], find, "spec.runtimeRef")
+
+
+def _too_many(
+    count: int,
+    job: Mapping[str, Any],
+    topology: Mapping[str, Any],
+    find: Callable[[], DomainCapacities | None],
+    path: str,
+) -> Iterator[Finding]:
+    request = pod_requests(job["template"]["spec"]["template"]["spec"])
+    capacities = find()
+    tier = capacities.tier(topology) if capacities else None
+    if capacities is None or tier is None or not any(request.values()):
+        return
+    most = capacities.pods(tier, request)
+    if count > most:
+        level = capacities.levels[tier - 1]
+        message = f"{count} pods of replicatedJob {job['name']!r} must be in one {level}; the largest can run {most}"
+        fewer = "nodes" if path.endswith("numNodes") else "in subGroupSize of the runtime"
+        fix = f"use at most {most} {fewer}, smaller ones, a higher tier, or mode soft" if most else "use smaller nodes"
+        yield Finding(path, message, fix)
 
 
 def _grouped(job: Mapping[str, Any]) -> bool:

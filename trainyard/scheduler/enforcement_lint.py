@@ -27,6 +27,7 @@ from trainyard.scheduler.volcano_options import (
 __all__ = ["PluginEntry", "enforcement_findings"]
 
 _TIER = re.compile(r"tiers\[(\d+)\]")
+_CACHE = "predicate.CacheEnable"
 _EVICTING = frozenset({"reclaim", "preempt"})
 
 
@@ -137,6 +138,10 @@ def _arguments(first: Mapping[str, PluginEntry]) -> Iterator[Finding]:
             message = f"{key} is false: pods would be placed on nodes that do not allow them"
             path = f"{predicates.path}.arguments[{key}]" if predicates else ""
             yield RULES.finding(path, message, "remove the argument", "scheduler-predicates")
+    if predicates and predicates.arguments.get(_CACHE) is True:
+        message = f"{_CACHE} is true: jobs of one name share verdicts about nodes, also those of other namespaces"
+        path = f"{predicates.path}.arguments[{_CACHE}]"
+        yield RULES.finding(path, message, "remove the argument", "scheduler-predicate-cache")
     if groups is None:
         return
     if groups.arguments.get("strict") is False:

@@ -79,6 +79,12 @@ RULES = RuleSet(
             "Pods run on nodes that do not allow them",
         ),
         Rule(
+            "scheduler-predicate-cache",
+            Severity.WARNING,
+            "Plug-in predicates caches no verdicts",
+            "Jobs of one name share verdicts about nodes",
+        ),
+        Rule(
             "scheduler-preempt",
             Severity.ERROR,
             "Only priority and conformance choose victims of preemption",

@@ -76,14 +76,18 @@ class ClusterSettings(SettingsModel):
         default=None, description="Context of the kubeconfig"
     )
 
+    @property
+    def exists(self) -> bool:
+        """Whether the cluster and its nodes exist before the stack."""
+        return _providers()[self.provider].takes_context
+
     @model_validator(mode="after")
     def _context_is_set_where_it_is_read(self) -> ClusterSettings:
-        takes_context = _providers()[self.provider].takes_context
-        if takes_context and not self.context:
+        if self.exists and not self.context:
             raise ValueError(
                 f"provider {self.provider} requires context: set the kubeconfig context, so that the stack is never "
                 "applied to whichever context is current"
             )
-        if not takes_context and (self.context or self.kubeconfig):
+        if not self.exists and (self.context or self.kubeconfig):
             raise ValueError(f"context and kubeconfig require provider {_with_context()}, not {self.provider}")
         return self

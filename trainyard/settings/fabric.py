@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
@@ -15,6 +16,7 @@ from trainyard.settings.settings_model import (
     DnsSubdomain,
     LabelKey,
     LabelValue,
+    NodeNumber,
     ResourceName,
     Resources,
     SettingsModel,
@@ -96,11 +98,24 @@ class FabricSettings(SettingsModel):
         default=(), description="Accelerator resources in addition to the devices of the node shapes"
     )
     domains: tuple[Domain, ...] = Field(default=(), description="Top-level domains; empty: no fabric")
+    max_missing_nodes: NodeNumber = Field(
+        default="10%",
+        description="Nodes that may be missing in the cluster, such as nodes under repair: a number, or a percentage "
+        "rounded up, which never allows all to be missing. Missing nodes are warnings; beyond it, preview and up fail",
+    )
 
     @property
     def node_count(self) -> int:
         """Number of accelerator nodes."""
         return sum(self.node_counts.values())
+
+    @property
+    def missing_limit(self) -> int:
+        """Number of nodes that may be missing."""
+        text = self.max_missing_nodes
+        if not text.endswith("%"):
+            return int(text)
+        return max(min(math.ceil(self.node_count * int(text[:-1]) / 100), self.node_count - 1), 0)
 
     @property
     def node_counts(self) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""Settings of installed components: Volcano, JobSet, the trainer, the runtimes and the policies."""
+"""Settings that components share, and those of images, runtimes and policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator
 
 from trainyard.settings.scheduler import SchedulerPreset, SchedulerSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, RuntimeName, SettingsModel
@@ -18,15 +18,11 @@ __all__ = [
     "ImageSettings",
     "Install",
     "InstalledSettings",
-    "JobSetGate",
-    "JobSetSettings",
     "PolicySettings",
     "PolicyState",
     "RuntimeSettings",
     "SchedulerPreset",
     "SchedulerSettings",
-    "TrainerSettings",
-    "VolcanoSettings",
     "tested_version",
 ]
 
@@ -59,91 +55,10 @@ class InstalledSettings(SettingsModel):
         install: Install | Literal[False]
         namespace: DnsLabel
 
-
-class VolcanoSettings(InstalledSettings):
-    """Volcano, the batch scheduler: gang scheduling, queues and network topology."""
-
-    install: Install = Field(
-        default=True, description="true: installed by this program; existing: already in the cluster"
-    )
-    version: str = Field(default=supported_versions("volcano")[0], description="Volcano version")
-    namespace: DnsLabel = Field(default="volcano-system", description="Namespace of Volcano's Deployments")
-    replicas: int = Field(default=1, ge=1, le=5, description="Replicas of each Deployment")
-    scheduler_names: tuple[DnsSubdomain, ...] = Field(
-        default=(),
-        max_length=16,
-        description="Further names of the cluster's Volcano schedulers, beside volcano; rules ACC-001, GNG-001, "
-        "TEN-002 and TEN-011 read them",
-    )
-
-    _version = field_validator("version")(lambda value: tested_version("volcano", value))
-
-
-class JobSetGate(StrEnum):
-    """Alpha feature gate of JobSet."""
-
-    IN_PLACE_RESTART = "InPlaceRestart"
-    RESTART_JOB = "RestartJob"
-
-
-_GATES_OF_JOBSET = {"0.11.1": (JobSetGate.IN_PLACE_RESTART,)}
-"""Gates of versions that do not have all of them."""
-
-
-class JobSetSettings(InstalledSettings):
-    """JobSet, which runs the Jobs of a TrainJob."""
-
-    install: Install = Field(
-        default=True, description="true: installed by this program; existing: already in the cluster"
-    )
-    version: str = Field(default=supported_versions("jobset")[0], description="JobSet version")
-    namespace: DnsLabel = Field(default="jobset-system", description="Namespace of JobSet's Deployment")
-    replicas: int = Field(default=1, ge=1, le=5, description="Replicas of the Deployment")
-    feature_gates: tuple[JobSetGate, ...] = Field(
-        default=(),
-        description="Alpha feature gates: enabled in an installed JobSet, already enabled in an existing one. Runtimes "
-        "that require another gate have a warning",
-    )
-
-    _version = field_validator("version")(lambda value: tested_version("jobset", value))
-
-    @model_validator(mode="after")
-    def _known_gates(self) -> Self:
-        unknown = [gate for gate in self.feature_gates if gate not in _GATES_OF_JOBSET.get(self.version, JobSetGate)]
-        if unknown and self.install is True:
-            raise ValueError(f"featureGates: JobSet {self.version} has no gate {', '.join(unknown)}: remove it")
-        return self
-
-
-class TrainerSettings(InstalledSettings):
-    """The trainer API (TrainJob, TrainingRuntime, ClusterTrainingRuntime) and Trainyard's controller."""
-
-    install: Install = Field(
-        default=True, description="true: installed by this program; existing: already in the cluster"
-    )
-    namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
-    replicas: int = Field(
-        default=2, ge=1, le=5, description="Replicas of the controller: one is the leader, all serve webhooks"
-    )
-    workers: int = Field(default=16, ge=1, le=256, description="Concurrent reconciliations of TrainJobs")
-    shutdown_delay_seconds: int = Field(
-        default=8,
-        ge=0,
-        le=60,
-        description="Time for which a stopping replica still serves webhooks, so that all API servers and proxies "
-        "remove it from their endpoints",
-    )
-    progress_reports: bool = Field(
-        default=False,
-        description="Allow training code to report progress to `status.trainerStatus` (upstream's gate "
-        "TrainJobStatus): training containers get a URL, a token and a CA bundle",
-    )
-    coscheduling_scheduler: DnsSubdomain | None = Field(
-        default=None,
-        description="`schedulerName` of the pods of `podGroupPolicy.coscheduling`, where a second scheduler runs the "
-        "coscheduling plug-in (the chart of scheduler-plugins: `scheduler-plugins-scheduler`); default: unset, for a "
-        "default scheduler with the plug-in",
-    )
+    @classmethod
+    def of(cls, stack: BaseModel) -> Self:
+        """Return this section of the settings of a stack."""
+        return next(section for _, section in stack if isinstance(section, cls))
 
 
 class RuntimeSettings(SettingsModel):

@@ -18,6 +18,7 @@ __all__ = [
     "LabelKey",
     "LabelName",
     "LabelValue",
+    "NodeNumber",
     "Quantity",
     "ResourceName",
     "Resources",
@@ -125,6 +126,13 @@ Share = Annotated[
     ),
 ]
 """Quantity, or percentage of the parent, such as ``50%`` or ``12.5%``."""
+
+NodeNumber = Annotated[
+    str,
+    BeforeValidator(_text),
+    _matching(r"[0-9]{1,6}|([0-9]{1,2}|100)%", 6, "a number of nodes, or a percentage of them such as 10%"),
+]
+"""Number of nodes, or percentage of the nodes, such as ``10%``."""
 
 ResourceName = Annotated[str, _matching(_QUALIFIED, 317, "a resource name such as cpu or nvidia.com/gpu")]
 """Kubernetes resource name, with a domain for devices."""

@@ -15,14 +15,11 @@ from trainyard.settings.fabric import FabricSettings
 from trainyard.settings.platform import (
     ImageSettings,
     InstalledSettings,
-    JobSetSettings,
     PolicySettings,
     RuntimeSettings,
     SchedulerSettings,
-    TrainerSettings,
-    VolcanoSettings,
 )
-from trainyard.settings.sections import SECTIONS
+from trainyard.settings.sections import SECTIONS, Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings
 
@@ -30,12 +27,12 @@ __all__ = ["StackSettings"]
 
 
 class StackSettings(SettingsModel):
-    """Settings of a stack; each field is a key of its configuration (``trainyard:<key>``)."""
+    """Settings of a stack; each field is a key of its configuration (``trainyard:<key>``).
+
+    The sections of components are fields too (`trainyard.settings.sections`); `InstalledSettings.of` returns one.
+    """
 
     cluster: ClusterSettings = Field(description="Provider of the control plane")
-    volcano: VolcanoSettings = Field(default=VolcanoSettings(), description="Volcano, the batch scheduler")
-    jobset: JobSetSettings = Field(default=JobSetSettings(), description="JobSet")
-    trainer: TrainerSettings = Field(default=TrainerSettings(), description="The trainer API and controller")
     scheduler: SchedulerSettings = Field(
         default=SchedulerSettings(), description="The Volcano scheduler's configuration"
     )
@@ -93,10 +90,12 @@ class StackSettings(SettingsModel):
         if settings.default_queue and settings.default_queue not in settings.queues:
             message = f"{settings.default_queue!r} is not one of the tenant's queues"
             yield Finding(f"{path}.defaultQueue", message, f"use one of {', '.join(settings.queues)}")
+        of_kueue = getattr(self, "kueue", None)
+        declared = {**self.priority_classes, **(of_kueue.workload_priority_classes if of_kueue else {})}
         for name in settings.priority_classes:
-            if name not in self.priority_classes:
+            if name not in declared:
                 message = f"priority class {name!r} is not declared"
-                yield Finding(f"{path}.priorityClasses", message, _one_of("priorityClasses", self.priority_classes))
+                yield Finding(f"{path}.priorityClasses", message, _one_of("priorityClasses", declared))
 
     @property
     def leaf_queues(self) -> tuple[str, ...]:
@@ -125,14 +124,24 @@ class StackSettings(SettingsModel):
         return tuple(sorted({*self.fabric.devices, *self.fabric.accelerator_resources}))
 
 
-for _name, _section in SECTIONS.items():
-    if _name in StackSettings.model_fields:
-        raise TypeError(f"trainyard.settings.sections.{_name}: the settings have this key already")
-    # Before the schema is built, which `defer_build` leaves to the first validation.
-    StackSettings.model_fields[_name] = FieldInfo.from_annotated_attribute(
-        _section.model,
-        Field(default_factory=_section.model, alias=to_camel(_name), description=_section.description),
-    )
+def _field(section: Section) -> FieldInfo:
+    field = Field(default_factory=section.model, alias=to_camel(section.name), description=section.description)
+    return FieldInfo.from_annotated_attribute(section.model, field)
+
+
+def _add_sections(fields: dict[str, FieldInfo]) -> None:
+    """Add the sections of the components, before the first validation builds the schema."""
+    if taken := fields.keys() & SECTIONS.keys():
+        raise TypeError(f"trainyard.settings.sections: the settings have {', '.join(sorted(taken))} already")
+    own = dict(fields)
+    fields.clear()
+    fields["cluster"] = own.pop("cluster")
+    fields.update((name, _field(each)) for name, each in SECTIONS.items() if each.required)
+    fields.update(own)
+    fields.update((name, _field(each)) for name, each in SECTIONS.items() if not each.required)
+
+
+_add_sections(StackSettings.model_fields)
 
 
 def _is_compute(name: str) -> bool:

@@ -119,7 +119,7 @@ class TenantSettings(SettingsModel):
         default=("*",), description="ClusterTrainingRuntimes that the tenant may use; `*`: all"
     )
     priority_classes: tuple[DnsSubdomain, ...] = Field(
-        default=(), description="PriorityClasses that the tenant may use"
+        default=(), description="PriorityClasses, and WorkloadPriorityClasses of Kueue, that the tenant may use"
     )
     service_accounts: tuple[DnsSubdomain, ...] = Field(
         default=("default",), description="ServiceAccounts that jobs may use"
@@ -132,6 +132,7 @@ class TenantSettings(SettingsModel):
             "count/trainjobs.trainer.kubeflow.org": "200",
             "count/pods": "20000",
             "count/jobs.batch": "2000",
+            "count/cronjobs.batch": "100",
             "count/jobsets.jobset.x-k8s.io": "500",
             "count/jobs.batch.volcano.sh": "500",
             "count/podgroups.scheduling.volcano.sh": "5000",

@@ -1,4 +1,4 @@
-"""Version table: pinned versions, combinations tested together, and the source of each program."""
+"""Version table: pinned versions, and the source of each program; the sections of components have their releases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from trainyard.discovery import registered
 
 __all__ = [
-    "COMPONENT_VERSIONS",
     "KUBERNETES_VERSION",
     "PROGRAMS",
     "PROGRAM_GROUPS",
@@ -193,16 +192,6 @@ class ComponentRelease:
     tag: str
 
 
-COMPONENT_VERSIONS: dict[str, tuple[ComponentRelease, ...]] = {
-    "volcano": (ComponentRelease("volcano.sh/volcano", "1.14.1", "v1.14.1"),),
-    "jobset": (
-        ComponentRelease("sigs.k8s.io/jobset", "0.12.0", "v0.12.0"),
-        ComponentRelease("sigs.k8s.io/jobset", "0.11.1", "v0.11.1"),
-    ),
-}
-"""Releases that were tested, the current pin first; the sections of further components declare theirs."""
-
-
 def supported_versions(component: str) -> tuple[str, ...]:
     """Return the tested versions of a component, the current pin first."""
     return tuple(release.version for release in _releases(component))
@@ -225,7 +214,5 @@ def component_release(component: str, version: str) -> ComponentRelease:
 
 
 def _releases(component: str) -> tuple[ComponentRelease, ...]:
-    if component in COMPONENT_VERSIONS:
-        return COMPONENT_VERSIONS[component]
     found: tuple[ComponentRelease, ...] = registered("trainyard.settings.sections:SECTIONS")[component].releases
     return found

@@ -24,29 +24,29 @@ from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Resource, kinds
 from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS
 from trainyard.settings.versions import component_release, supported_versions
-from trainyard.simulate.programs import PROGRAMS
+from trainyard.simulate.programs import PROGRAM_OF_DEPLOYMENT, PROGRAMS
 
-__all__ = ["MANAGER", "NAMESPACE", "PATIENCE", "PAUSE", "configure", "install", "kill", "queue_open", "wait_until"]
+__all__ = [
+    "MANAGER",
+    "NAMESPACE",
+    "PATIENCE",
+    "PAUSE",
+    "configure",
+    "install",
+    "kill",
+    "objects",
+    "queue_open",
+    "wait_until",
+]
 
 NAMESPACE = "volcano-system"
 MANAGER = "trainyard-simulate"
 CONFIGURATION = ("volcano-scheduler-configmap", "volcano-scheduler.conf")
 
 _SCHEDULER = "volcano-scheduler"
-_PROGRAMS = {f"volcano-{name}": program for name, program in PROGRAMS.items()}
 _INSTALLER = "installer/volcano-development.yaml"
-_CRDS = (
-    "batch.volcano.sh_jobs",
-    "batch.volcano.sh_cronjobs",
-    "bus.volcano.sh_commands",
-    "config.volcano.sh_colocationconfigurations",
-    "nodeinfo.volcano.sh_numatopologies",
-    "scheduling.volcano.sh_podgroups",
-    "scheduling.volcano.sh_queues",
-    "shard.volcano.sh_nodeshards",
-    "topology.volcano.sh_hypernodes",
-)
-_JOB_FLOW_CRDS = ("flow.volcano.sh_jobflows", "flow.volcano.sh_jobtemplates")
+_CRDS = "config/crd/"
+"""Folder of the CustomResourceDefinitions among the upstream files of component `volcano`."""
 _KINDS = ("ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Deployment")
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _RESOURCES = {each.kind: each for each in vars(kinds).values() if isinstance(each, Resource)}
@@ -73,7 +73,7 @@ async def install(client: Client, access: ClusterAccess, status: Callable[[], Cl
         It does not become healthy.
     """
     if await client.find(DEPLOYMENTS, _SCHEDULER, namespace=NAMESPACE) is None:
-        for body in _objects(access):
+        for body in objects(access):
             await client.apply(_RESOURCES[body["kind"]], body, field_manager=MANAGER)
     await _await_healthy(status)
     await wait_until("queue default is open", lambda: queue_open(client, "default"))
@@ -168,7 +168,7 @@ async def _await_healthy(status: Callable[[], ClusterStatus]) -> None:
     deadline = time.monotonic() + PATIENCE
     while True:
         found = await asyncio.to_thread(status)
-        waiting = [each for each in found.processes if each.name in _PROGRAMS.values() and each.health != "healthy"]
+        waiting = [each for each in found.processes if each.name in PROGRAMS.values() and each.health != "healthy"]
         if not waiting:
             return
         if time.monotonic() > deadline:
@@ -178,12 +178,12 @@ async def _await_healthy(status: Callable[[], ClusterStatus]) -> None:
         await asyncio.sleep(0.1)
 
 
-def _objects(access: ClusterAccess) -> Iterator[dict[str, Any]]:
+def objects(access: ClusterAccess) -> Iterator[dict[str, Any]]:
+    """Yield the objects of Volcano, in the order of their creation."""
     version = supported_versions("volcano")[0]
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    paths = [f"config/crd/volcano/bases/{name}.yaml" for name in _CRDS]
-    for path in (*paths, *(f"config/crd/jobflow/bases/{name}.yaml" for name in _JOB_FLOW_CRDS)):
-        for definition in upstream.documents("volcano", version, path):
+    for path in upstream.locked_files("volcano", version):
+        for definition in upstream.documents("volcano", version, path) if path.startswith(_CRDS) else ():
             yield upstream.without_descriptions(definition)
     found = upstream.documents("volcano", version, _INSTALLER, kinds=_KINDS + _WEBHOOKS)
     now, lifetime = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=365)
@@ -204,7 +204,7 @@ def _objects(access: ClusterAccess) -> Iterator[dict[str, Any]]:
             yield _webhooks(body, access, bundle)
         elif body["kind"] != "Deployment":
             yield body
-        elif body["metadata"]["name"] in _PROGRAMS:
+        elif body["metadata"]["name"] in PROGRAM_OF_DEPLOYMENT:
             yield _deployment(body, component_release("volcano", version).tag)
 
 
@@ -214,7 +214,7 @@ def _webhooks(body: dict[str, Any], access: ClusterAccess, bundle: str) -> dict[
         service = webhook["clientConfig"]["service"]
         webhook["clientConfig"] = {
             **access.client_config(
-                "vc-webhook-manager", service=service["name"], namespace=NAMESPACE, path=service["path"]
+                PROGRAMS["admission"], service=service["name"], namespace=NAMESPACE, path=service["path"]
             ),
             "caBundle": bundle,
         }
@@ -223,7 +223,7 @@ def _webhooks(body: dict[str, Any], access: ClusterAccess, bundle: str) -> dict[
 
 def _deployment(body: dict[str, Any], tag: str) -> dict[str, Any]:
     body = copy.deepcopy(body)
-    program = _PROGRAMS[body["metadata"]["name"]]
+    program = PROGRAM_OF_DEPLOYMENT[body["metadata"]["name"]]
     template = body["spec"]["template"]
     for metadata in (body["metadata"], template["metadata"]):
         metadata.setdefault("labels", {})[HOST_PROCESS_LABEL] = program

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from trainyard import quantity
 from trainyard.cluster import ClusterStatus
 from trainyard.cluster.simulated_nodes import desired_nodes
 from trainyard.controller.resources import POD_GROUPS, QUEUES
@@ -30,6 +29,7 @@ from trainyard.queues import DEFAULT
 from trainyard.settings.fabric import FabricSettings
 from trainyard.simulate.bare_volcano import kill, wait_until
 from trainyard.simulate.fleet import delete_pods
+from trainyard.simulate.gang_objects import JOB_LABEL, ROLE_LABEL, group_body, pod_body, pod_group_of, pod_of
 from trainyard.simulate.name_list import Names
 from trainyard.simulate.replay import Settled
 from trainyard.simulate.rest import sessions_at_rest
@@ -37,18 +37,16 @@ from trainyard.simulate.scenario_jobs import DEFAULT_NAMESPACE, Job
 
 __all__ = ["LiveWorld", "live_world"]
 
-_ROLE, _JOB = "trainyard.dev/simulated", "trainyard.dev/simulated-job"
-_GROUP = "scheduling.k8s.io/group-name"
 _CONTROL_TIMEOUT = 60.0
 _ROUNDS = 60
 
 
 @dataclass
 class _Gang:
-    """An active job: its current pods, and the number of pods created so far."""
+    """An active job: its current pods with their indexes, and the number of pods created so far."""
 
     job: Job
-    pods: set[str] = field(default_factory=set)
+    pods: dict[str, int] = field(default_factory=dict)
     made: int = 0
     lost: bool = False
 
@@ -97,7 +95,7 @@ class LiveWorld:
         body = change.new or change.old
         assert body is not None  # noqa: S101
         metadata = body["metadata"]
-        if metadata["labels"][_ROLE] == "control":
+        if metadata["labels"][ROLE_LABEL] == "control":
             bound = change.new is not None and change.new["spec"].get("nodeName")
             if self._control and metadata["name"] == self._control[0] and bound:
                 self._control[1].set()
@@ -105,16 +103,16 @@ class LiveWorld:
         if _relevant_state(change.old) == _relevant_state(change.new):
             return
         self._changes += 1
-        gang = self._gangs.get(metadata["labels"][_JOB])
+        gang = self._gangs.get(metadata["labels"][JOB_LABEL])
         deleted = change.new is None or change.new["metadata"].get("deletionTimestamp")
         if gang is not None and deleted and metadata["name"] in gang.pods:
-            gang.pods.discard(metadata["name"])
+            del gang.pods[metadata["name"]]
             gang.lost = True
 
     async def submit(self, job: Job) -> None:
         """Create the PodGroup and the pods of a job."""
         gang = self._gangs[job.name] = _Gang(job)
-        await self._create_group(_pod_group(job))
+        await self._create_group(pod_group_of(job))
         await self._create_pods(gang, job.pods)
 
     async def withdraw(self, name: str) -> None:
@@ -133,7 +131,8 @@ class LiveWorld:
         await asyncio.gather(*(self._client.delete(NODES, name) for name in nodes))
         for gang in self._gangs.values():
             lost = [pod for pod, node in self._placed(gang) if node in failed]
-            gang.pods -= set(lost)
+            for pod in lost:
+                gang.pods.pop(pod, None)
             gang.lost = gang.lost or bool(lost)
             await delete_pods(self._client, gang.job.namespace, lost)
 
@@ -220,9 +219,9 @@ class LiveWorld:
         event = asyncio.Event()
         self._control = (name, event)
         group = {"minMember": 1, "queue": DEFAULT}
-        await self._create_group(_group(name, DEFAULT_NAMESPACE, group))
+        await self._create_group(group_body(name, DEFAULT_NAMESPACE, group))
         spec = {"nodeSelector": {"trainyard.dev/platform": "true"}}
-        await self._client.create(PODS, _pod(name, DEFAULT_NAMESPACE, name, {_ROLE: "control"}, {}, spec))
+        await self._client.create(PODS, pod_body(name, DEFAULT_NAMESPACE, name, {ROLE_LABEL: "control"}, {}, spec))
         try:
             async with asyncio.timeout(_CONTROL_TIMEOUT):
                 await event.wait()
@@ -250,7 +249,7 @@ class LiveWorld:
 
     async def _restart_gang(self, gang: _Gang) -> None:
         job, former = gang.job, gang.pods
-        gang.pods, gang.lost = set(), False
+        gang.pods, gang.lost = {}, False
         self._restarts[job.name] += 1
         await delete_pods(self._client, job.namespace, former)
         await self._create_pods(gang, job.pods)
@@ -259,10 +258,10 @@ class LiveWorld:
         job = gang.job
         names = [f"{job.name}-{gang.made + index}{self._mark}" for index in range(number)]
         gang.made += number
-        gang.pods |= set(names)
-        labels = {_ROLE: "job", _JOB: job.name}
-        spec = {"priorityClassName": job.priority_class} if job.priority_class else {}
-        bodies = [_pod(name, job.namespace, job.name, labels, job.per_pod, spec) for name in names]
+        missing = sorted(set(range(job.pods)) - set(gang.pods.values()))[:number]
+        created = dict(zip(names, missing, strict=True))
+        gang.pods |= created
+        bodies = [pod_of(job, name, index) for name, index in created.items()]
         await asyncio.gather(*(self._client.create(PODS, body) for body in bodies))
 
     async def _create_group(self, body: dict[str, Any]) -> None:
@@ -294,7 +293,7 @@ class LiveWorld:
         wanted = {(gang.job.namespace, name) for gang in self._gangs.values() for name in gang.pods}
         live = {}
         for body in self._pods.store:
-            if body["metadata"]["labels"][_ROLE] == "job":
+            if body["metadata"]["labels"][ROLE_LABEL] == "job":
                 live[body["metadata"]["namespace"], body["metadata"]["name"]] = body
         return live.keys() == wanted and all(
             (body["status"].get("phase") == "Running") == bool(body["spec"].get("nodeName")) for body in live.values()
@@ -311,7 +310,7 @@ async def live_world(
     preempts: bool = False,
 ) -> AsyncIterator[LiveWorld]:
     """Watch the pods of a prepared control plane for one replay."""
-    informer = Informer(client, PODS, label_selector=_ROLE)
+    informer = Informer(client, PODS, label_selector=ROLE_LABEL)
     task = asyncio.create_task(informer.run())
     try:
         await informer.wait_synced()
@@ -346,62 +345,3 @@ def _relevant_state(pod: Mapping[str, Any] | None) -> tuple[object, ...] | None:
         return None
     metadata = pod["metadata"]
     return metadata["uid"], pod["spec"].get("nodeName"), pod["status"].get("phase"), metadata.get("deletionTimestamp")
-
-
-def _pod_group(job: Job) -> dict[str, Any]:
-    total = {name: quantity.parse(amount) * job.min_member for name, amount in job.per_pod.items()}
-    spec: dict[str, Any] = {
-        "minMember": job.min_member,
-        "queue": job.queue,
-        "minResources": {name: quantity.format(amount, name) for name, amount in total.items()},
-    }
-    if job.priority_class:
-        spec["priorityClassName"] = job.priority_class
-    if job.mode:
-        topology: dict[str, Any] = {"mode": str(job.mode)}
-        if job.tier is not None:
-            topology["highestTierAllowed"] = job.tier
-        spec["networkTopology"] = topology
-    return _group(job.name, job.namespace, spec)
-
-
-def _group(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": dict(spec),
-    }
-
-
-def _pod(
-    name: str,
-    namespace: str,
-    group: str,
-    labels: Mapping[str, str],
-    requests: Mapping[str, str],
-    spec: Mapping[str, Any],
-) -> dict[str, Any]:
-    amounts = dict(requests)
-    container: dict[str, Any] = {"name": "node", "image": "registry.invalid/simulated:1"}
-    if amounts:
-        container["resources"] = {"requests": amounts, "limits": amounts}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": dict(labels),
-            "annotations": {_GROUP: group},
-        },
-        "spec": {
-            "schedulerName": "volcano",
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 1,
-            "restartPolicy": "Never",
-            "containers": [container],
-            **spec,
-        },
-    }

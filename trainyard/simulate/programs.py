@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PROGRAMS"]
+from trainyard.cluster.supervisor.host_programs import volcano
+
+__all__ = ["PROGRAMS", "PROGRAM_OF_DEPLOYMENT"]
+
+PROGRAM_OF_DEPLOYMENT: Final = {
+    each.deployment: name for name, each in volcano.PROGRAMS.programs.items() if each.deployment
+}
+"""Program by Deployment."""
 
 PROGRAMS: Final = {
-    "admission": "vc-webhook-manager",
-    "controllers": "vc-controller-manager",
-    "scheduler": "vc-scheduler",
+    deployment.removeprefix("volcano-"): program for deployment, program in PROGRAM_OF_DEPLOYMENT.items()
 }
 """Program by name; its Deployment is ``volcano-<name>``."""

@@ -24,7 +24,7 @@ _WIDTH, _LEFT, _RIGHT = 1200, 190, 24
 _ROW, _GAP = 18, 3
 _JOB_ROWS, _NODE_ROWS = 120, 64
 _PLOT = 54
-_COLOURS = ("#3b6fb6", "#d9822b", "#4c9f70", "#8e5ea2", "#c0504d", "#2a9d8f", "#b5893a", "#6c757d")
+_COLORS = ("#3b6fb6", "#d9822b", "#4c9f70", "#8e5ea2", "#c0504d", "#2a9d8f", "#b5893a", "#6c757d")
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #222 }
 .small { font-size: 10px; fill: #666 } .title { font-size: 17px; font-weight: 600 }
@@ -47,7 +47,7 @@ class _Drawing:
         if any(run.ended is None for run in self._seen.runs):
             self._end += max(60, self._end // 5)  # so that a job that starts at the last instant is visible
         queues = dict.fromkeys(job.queue for job in self._seen.jobs.values())
-        self._colour = {queue: _COLOURS[index % len(_COLOURS)] for index, queue in enumerate(queues)}
+        self._color = {queue: _COLORS[index % len(_COLORS)] for index, queue in enumerate(queues)}
         self._parts: list[str] = []
         self._y = 0
 
@@ -90,7 +90,7 @@ class _Drawing:
             runs[name] = bars
         self._text(16, self._y, "Jobs", "head")
         self._y += 8
-        names = [name for queue in self._colour for name, job in self._seen.jobs.items() if job.queue == queue]
+        names = [name for queue in self._color for name, job in self._seen.jobs.items() if job.queue == queue]
         for name in names[:_JOB_ROWS]:
             job = self._seen.jobs[name]
             middle = self._y + _ROW - 5
@@ -99,7 +99,7 @@ class _Drawing:
                 self._bar(began, ended, self._y, _ROW - _GAP, "wait", "", f"{name} waits {_span(began, ended)}")
             for began, ended, where, lost in runs[name]:
                 tip = f"{name} runs {_span(began, ended)} on {where}{', then loses pods' if lost else ''}"
-                self._bar(began, ended, self._y, _ROW - _GAP, "", self._colour[job.queue], tip, label=where)
+                self._bar(began, ended, self._y, _ROW - _GAP, "", self._color[job.queue], tip, label=where)
                 if lost:
                     x = self._x(ended)
                     self._parts.append(
@@ -132,11 +132,11 @@ class _Drawing:
             found = [run for member in members for run in by_node[member]]
             for began, ended, shares in _shares(found, self._seen, self._end, len(members)):
                 base = self._y + 12.0
-                for queue in (queue for queue in self._colour if queue in shares):
+                for queue in (queue for queue in self._color if queue in shares):
                     height = 12 * float(shares[queue])
                     base -= height
                     used = f"{name}: {float(shares[queue]) * len(members):g} of {len(members)} nodes for {queue}"
-                    self._bar(began, ended, base, height, "", self._colour[queue], f"{used}, {_span(began, ended)}")
+                    self._bar(began, ended, base, height, "", self._color[queue], f"{used}, {_span(began, ended)}")
             self._y += 14
         self._y += 24
 
@@ -168,7 +168,7 @@ class _Drawing:
             self._text(_LEFT - 8, self._y + 24, queue, "", anchor="end")
             peak = max(level for _, level in steps)
             self._text(_LEFT - 8, self._y + 38, f"at most {float(peak):g} {unit}", "small", anchor="end")
-            self._parts.append(self._area(steps, base, height, self._colour[queue]))
+            self._parts.append(self._area(steps, base, height, self._color[queue]))
             for kind, limit in limits[queue].items():
                 y = height(limit)
                 css = "share" if kind == "deserved" else "limit"
@@ -178,13 +178,13 @@ class _Drawing:
         self._y += 4
 
     def _area(
-        self, steps: Sequence[tuple[int, Fraction]], base: float, height: Callable[[Fraction], float], colour: str
+        self, steps: Sequence[tuple[int, Fraction]], base: float, height: Callable[[Fraction], float], color: str
     ) -> str:
         path = f"M{self._x(0):.1f} {base}"
         for at, level in steps:
             path += f"H{self._x(at):.1f}V{height(level):.1f}"
         path += f"H{self._x(self._end):.1f}V{base}Z"
-        return f'<path d="{path}" fill="{colour}" fill-opacity="0.75"/>'
+        return f'<path d="{path}" fill="{color}" fill-opacity="0.75"/>'
 
     def _axis(self, top: int, bottom: int) -> None:
         step = _tick(self._end)
@@ -219,13 +219,13 @@ class _Drawing:
         y: float,
         height: float,
         css: str,
-        colour: str,
+        color: str,
         tip: str,
         *,
         label: str = "",
     ) -> None:
         x, width = self._x(began), max(1.5, self._x(ended) - self._x(began))
-        look = f'class="{css}"' if css else f'fill="{colour}"'
+        look = f'class="{css}"' if css else f'fill="{color}"'
         box = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
         self._parts.append(f"<rect {box} {look}><title>{escape(tip)}</title></rect>")
         room = int(width / 5.6)

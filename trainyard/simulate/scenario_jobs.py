@@ -8,16 +8,15 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from trainyard.api.constants import SYSTEM_PRIORITY_CLASSES
 from trainyard.checks.finding import Finding
 from trainyard.settings import StackSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, Resources, SettingsModel
 from trainyard.simulate.clock import Duration
 
-__all__ = ["Job", "JobSettings", "TopologyMode", "TopologySettings"]
+__all__ = ["GroupSettings", "Job", "JobSettings", "TopologyMode", "TopologySettings"]
 
 DEFAULT_NAMESPACE = "default"
-_CRITICAL = ("system-cluster-critical", "system-node-critical")
-"""PriorityClasses of every cluster, whose pods are never evicted by other jobs."""
 
 
 class TopologyMode(StrEnum):
@@ -32,6 +31,13 @@ class TopologySettings(SettingsModel):
 
     mode: TopologyMode = Field(default=TopologyMode.HARD, description="hard: required; soft: preferred")
     tier: DnsLabel | None = Field(default=None, description="Highest tier that the pods may span; required if hard")
+
+
+class GroupSettings(SettingsModel):
+    """Groups of a job's pods, each in one domain."""
+
+    size: int = Field(ge=1, le=10_000, description="Number of pods in a group; divides pods and minMember")
+    tier: DnsLabel = Field(description="Tier in which all pods of a group share a domain")
 
 
 class JobSettings(SettingsModel):
@@ -50,6 +56,7 @@ class JobSettings(SettingsModel):
     )
     priority_class: DnsSubdomain | None = Field(default=None, description="PriorityClass of the pods")
     topology: TopologySettings | None = Field(default=None, description="Network topology request")
+    groups: GroupSettings | None = Field(default=None, description="Groups of pods, each in one domain of a tier")
     copies: int = Field(
         default=1, ge=1, le=10_000, description="Number of identical jobs, named with suffixes -0, -1, …"
     )
@@ -70,7 +77,7 @@ class JobSettings(SettingsModel):
         if self.min_member is not None and self.min_member > self.pods:
             message = f"minMember {self.min_member} exceeds the {self.pods} pods: the job would never run"
             yield Finding(f"{path}.minMember", message, "lower minMember")
-        classes = (*settings.priority_classes, *_CRITICAL)
+        classes = (*settings.priority_classes, *sorted(SYSTEM_PRIORITY_CLASSES))
         if self.priority_class is not None and self.priority_class not in classes:
             known = ", ".join(classes)
             message = f"PriorityClass {self.priority_class!r} does not exist"
@@ -80,9 +87,16 @@ class JobSettings(SettingsModel):
         yield from self._topology_findings(path, tiers)
 
     def _topology_findings(self, path: str, tiers: Sequence[str]) -> Iterator[Finding]:
+        known = f"use one of {', '.join(tiers)}"
+        if self.groups is not None:
+            for pods in sorted({self.pods, self.min_member or self.pods}):
+                if pods % self.groups.size:
+                    message = f"{self.groups.size} does not divide {pods} pods"
+                    yield Finding(f"{path}.groups.size", message, "use a divisor of pods and minMember")
+            if self.groups.tier not in tiers:
+                yield Finding(f"{path}.groups.tier", f"tier {self.groups.tier!r} does not exist", known)
         if self.topology is None:
             return
-        known = f"use one of {', '.join(tiers)}"
         if self.topology.tier is None and self.topology.mode is TopologyMode.HARD:
             yield Finding(f"{path}.topology.tier", "hard topology without a tier has no effect", known)
         if self.topology.tier is not None and self.topology.tier not in tiers:
@@ -109,6 +123,8 @@ class JobSettings(SettingsModel):
                 priority_class=self.priority_class,
                 mode=self.topology.mode if self.topology else None,
                 tier=tiers.get(self.topology.tier or "") if self.topology else None,
+                group_size=self.groups.size if self.groups else None,
+                group_tier=tiers.get(self.groups.tier) if self.groups else None,
             )
             for number, each in enumerate(names)
         }
@@ -132,6 +148,8 @@ class Job:
         Name of its PriorityClass.
     mode, tier
         Network topology request; the tier as a number.
+    group_size, group_tier
+        Pods of a group, and the tier of its domain.
     """
 
     name: str
@@ -145,3 +163,5 @@ class Job:
     priority_class: str | None = None
     mode: TopologyMode | None = None
     tier: int | None = None
+    group_size: int | None = None
+    group_tier: int | None = None

@@ -49,6 +49,8 @@ before contains entry.group if {
 old_metadata := array.flatten([
 	[metadata | metadata := request.old_object.metadata],
 	[metadata | metadata := request.old_object.spec.template.metadata],
+	[metadata | metadata := request.old_object.spec.jobTemplate.metadata],
+	[metadata | metadata := request.old_object.spec.jobTemplate.spec.template.metadata],
 	[metadata | metadata := request.old_object.spec.tasks[_].template.metadata],
 	[metadata | metadata := request.old_object.spec.replicatedJobs[_].template.spec.template.metadata],
 ])

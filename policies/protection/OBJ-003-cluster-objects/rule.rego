@@ -23,7 +23,7 @@ violation contains {"path": sprintf("metadata.labels[%s]", [label]), "message": 
 of_the_platform if request.kind in ["Queue", "HyperNode"]
 
 of_the_platform if {
-	request.kind == "ResourceQuota"
+	request.kind in ["ResourceQuota", "LimitRange"]
 	"trainyard.dev/tenant" in object.keys(request.namespace_labels)
 }
 

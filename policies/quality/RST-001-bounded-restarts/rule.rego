@@ -28,7 +28,6 @@ numbers contains {"path": path, "number": number, "ceiling": ceiling} if {
 }
 
 ceilings := {
-	"backoffLimit": backoff_limit,
 	"backoffLimitPerIndex": parameter("maxBackoffLimit"),
 	"activeDeadlineSeconds": parameter("maxDeadlineSeconds"),
 }
@@ -52,8 +51,16 @@ numbers contains {"path": path, "number": task.maxRetry, "ceiling": parameter("m
 	path := sprintf("spec.tasks[%d].maxRetry", [i])
 }
 
-backoff_limit := 2147483647 if {
+numbers contains {"path": sprintf("%s.backoffLimit", [job.path]), "number": number, "ceiling": backoff_limit(job.spec)} if {
+	some job in jobs
+	number := job.spec.backoffLimit
+}
+
+# The API server sets backoffLimit to the largest number where backoffLimitPerIndex limits the restarts.
+backoff_limit(spec) := 2147483647 if {
 	failure_policy.restartStrategy == "InPlaceRestart"
+} else := 2147483647 if {
+	is_number(spec.backoffLimitPerIndex)
 } else := parameter("maxBackoffLimit")
 
 violation contains {"path": entry.path, "message": message} if {
@@ -73,6 +80,42 @@ violation contains {"path": path, "message": "restarts that ignore maxRestarts a
 	some i, rule in request.list(failure_policy, "rules")
 	contains(request.text(rule, "action"), "AndIgnoreMaxRestarts")
 	path := sprintf("%s.failurePolicy.rules[%d].action", [job_set.path, i])
+}
+
+# Entries {path, job, rule} of the failure rules that replace a failed pod without counting it.
+ignoring contains {"path": path, "job": job.path, "rule": rule} if {
+	some job in jobs
+	some i, rule in request.list(request.map(job.spec, "podFailurePolicy"), "rules")
+	request.text(rule, "action") == "Ignore"
+	path := sprintf("%s.podFailurePolicy.rules[%d]", [job.path, i])
+}
+
+exit_codes(rule) := request.map(rule, "onExitCodes")
+
+violation contains {"path": sprintf("%s.onExitCodes.operator", [entry.path]), "message": message} if {
+	some entry in ignoring
+	exit_codes(entry.rule).operator == "NotIn"
+	codes := concat(" ", request.texts(exit_codes(entry.rule), "values"))
+	message := sprintf("action Ignore restarts pods without limit for all exit codes but %s", [codes])
+}
+
+violation contains {"path": sprintf("%s.podFailurePolicy.rules", [job]), "message": message} if {
+	some job in {entry.job | some entry in ignoring}
+	total := sum([count(request.list(exit_codes(entry.rule), "values")) | some entry in ignoring; entry.job == job])
+	total > parameter("maxIgnoredExitCodes")
+	message := sprintf("action Ignore for %d exit codes; at most %d are allowed", [total, parameter("maxIgnoredExitCodes")])
+}
+
+violation contains {"path": sprintf("%s.onPodConditions", [entry.path]), "message": message} if {
+	some entry in ignoring
+	types := [type |
+		some condition in request.list(entry.rule, "onPodConditions")
+		type := request.text(condition, "type")
+		not type in parameter("ignoredConditions")
+	]
+	count(types) > 0
+	allowed := concat(" ", parameter("ignoredConditions"))
+	message := sprintf("action Ignore for condition %s; only %s is allowed", [concat(" ", types), allowed])
 }
 
 violation contains {"path": "spec.activeDeadlineSeconds", "message": "activeDeadlineSeconds is unset"} if {

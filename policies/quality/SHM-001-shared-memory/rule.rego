@@ -1,9 +1,9 @@
 package trainyard.rules.shm_001
 
+import data.trainyard.lib.accelerators
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
-import data.trainyard.lib.workloads
 import rego.v1
 
 # Containers with several accelerators, and their mounts at /dev/shm.
@@ -16,7 +16,7 @@ hungry contains {"path": entry.path, "container": entry.container, "mounts": mou
 amounts(resources) := [amount |
 	some name, amount in resources
 	amount != null
-	workloads.accelerator(name)
+	accelerators.counted(name)
 	not quantities.equals(amount, 0)
 ]
 

@@ -1,5 +1,6 @@
 package trainyard.rules.acc_001
 
+import data.trainyard.lib.accelerators as names
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
@@ -35,23 +36,35 @@ assumed := "default-scheduler" if {
 	request.api_group != "batch.volcano.sh"
 }
 
-accelerators(pod) := array.concat(
+accelerators(pod) := array.flatten([
 	[name |
 		some name in request.list(request.platform, "acceleratorResources")
 		asks(pod, name)
 	],
-	array.concat(
-		["device classes" | names_device_class(pod)],
-		["resourceClaims" | count(request.list(pod.spec, "resourceClaims")) > 0],
-	),
-)
+	[name | some name in undeclared(pod)],
+	["device classes" | names_device_class(pod)],
+	["resourceClaims" | count(request.list(pod.spec, "resourceClaims")) > 0],
+])
+
+# Resources of accelerators that the platform does not list, in a tenant's namespace.
+undeclared(pod) := {name |
+	"trainyard.dev/tenant" in object.keys(request.namespace_labels)
+	some field in ["containers", "initContainers"]
+	some container in request.list(pod.spec, field)
+	some kind in ["limits", "requests"]
+	some name, _ in request.map(container.resources, kind)
+	names.concerned(name)
+	not names.is_device_class(name)
+	not name in request.list(request.platform, "acceleratorResources")
+	asks(pod, name)
+}
 
 names_device_class(pod) if {
 	some field in ["containers", "initContainers"]
 	some container in request.list(pod.spec, field)
 	some kind in ["limits", "requests"]
 	some name, _ in request.map(container.resources, kind)
-	startswith(name, "deviceclass.resource.kubernetes.io/")
+	names.is_device_class(name)
 }
 
 asks(pod, name) if {

@@ -1,5 +1,6 @@
 package trainyard.rules.acc_002
 
+import data.trainyard.lib.accelerators
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.quantities
 import data.trainyard.lib.request
@@ -32,27 +33,40 @@ of_pod(unit) := max(array.concat(
 	[of_container(c.resources) | some c in unit.containers],
 ))
 
-of_container(resources) := sum([quantities.amount(value) | some value in accelerators(resources)])
+# Amounts of an accelerator that are not counts, such as its memory, are those of one.
+of_container(resources) := max(array.concat(
+	[
+		sum([quantities.amount(value) | some value in amounts(resources).counts]),
+		sum([1 | count(amounts(resources).measures) > 0]),
+	],
+	[accelerators.of_hundredths(quantities.amount(value)) | some value in amounts(resources).hundredths],
+))
 
-# Limits take precedence over requests; a limit of null is unset.
-accelerators(resources) := {name: value |
-	some name, value in object.union(workloads.amounts(resources, "requests"), workloads.amounts(resources, "limits"))
-	accelerator(name)
+amounts(resources) := {
+	"counts": [value | some name, value in effective(resources); accelerator(name)],
+	"measures": [value | some name, value in effective(resources); accelerators.measure(name); not accelerators.hundredths(name); not zero(value)],
+	"hundredths": [value | some name, value in effective(resources); accelerators.measure(name); accelerators.hundredths(name)],
 }
 
-accelerator(name) if contains(name, "gpu")
+# Limits take precedence over requests; a limit of null is unset.
+effective(resources) := object.union(workloads.amounts(resources, "requests"), workloads.amounts(resources, "limits"))
 
-accelerator(name) if contains(name, "/mig-")
+zero(value) if sprintf("%v", [value]) == "0"
 
-accelerator(name) if name in request.parameter("ACC-002", "resources")
+accelerator(name) if accelerators.is_device_class(name)
 
-accelerator(name) if startswith(name, "deviceclass.resource.kubernetes.io/")
+accelerator(name) if accelerators.recognized(name)
+
+accelerator(name) if {
+	name in request.parameter("ACC-002", "resources")
+	not accelerators.measure(name)
+}
 
 countable if {
 	every unit in units {
 		not unit.claims
 		every container in unit.containers {
-			every value in accelerators(container.resources) {
+			every value in array.concat(amounts(container.resources).counts, amounts(container.resources).hundredths) {
 				quantities.amount(value) >= 0
 			}
 		}

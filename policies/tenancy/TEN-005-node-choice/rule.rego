@@ -15,6 +15,11 @@ violation contains {"path": sprintf("%s.nodeName", [pod.specPath]), "message": m
 	message := sprintf("nodeName \"%s\" is not allowed", [name])
 }
 
+violation contains {"path": "kind", "message": "a DaemonSet has a pod on every node, chosen by its name"} if {
+	request.kind == "DaemonSet"
+	not "metadata.name" in node_labels
+}
+
 violation contains {"path": path, "message": sprintf("the node label \"%s\" is not allowed", [key])} if {
 	some pod in pod_templates.pods
 	some key, _ in request.map(pod.spec, "nodeSelector")

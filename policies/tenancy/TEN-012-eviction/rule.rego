@@ -1,5 +1,6 @@
 package trainyard.rules.ten_012
 
+import data.trainyard.lib.accelerators
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
 import data.trainyard.lib.users
@@ -8,6 +9,7 @@ import rego.v1
 ceiling := request.parameter("TEN-012", "maxGracePeriodSeconds")
 
 violation contains {"path": sprintf("%s.terminationGracePeriodSeconds", [entry.path]), "message": message} if {
+	request.operation != "DELETE"
 	some entry in periods
 	entry.seconds > ceiling
 	message := sprintf("grace period of %v seconds; at most %d are allowed", [entry.seconds, ceiling])
@@ -24,7 +26,27 @@ periods contains {"path": sprintf("%s.%s", [entry.path, probe]), "seconds": seco
 	seconds := entry.container[probe].terminationGracePeriodSeconds
 }
 
+violation contains {"path": deletion.path, "message": message} if {
+	some deletion in deletions
+	deletion.seconds > ceiling
+	not users.is_platform("TEN-012")
+	message := sprintf("deletion with a grace period of %d seconds; at most %d are allowed", [deletion.seconds, ceiling])
+}
+
+# Grace periods that a deletion or an eviction names: entries {path, seconds}. A deletion may name the pod's own.
+deletions contains {"path": "options.gracePeriodSeconds", "seconds": seconds} if {
+	seconds := request.options.gracePeriodSeconds
+	not own_period_reaches(seconds)
+}
+
+own_period_reaches(seconds) if seconds <= request.spec.terminationGracePeriodSeconds
+
+deletions contains {"path": "deleteOptions.gracePeriodSeconds", "seconds": seconds} if {
+	seconds := request.object.deleteOptions.gracePeriodSeconds
+}
+
 violation contains {"path": sprintf("%s.initContainers[%d].resources", [pod.specPath, i]), "message": message} if {
+	request.operation != "DELETE"
 	not users.is_platform("TEN-012")
 	some pod in pod_templates.pods
 	some i, container in request.list(pod.spec, "initContainers")
@@ -39,10 +61,6 @@ holds(container) if {
 	accelerator(name)
 }
 
-accelerator(name) if contains(name, "gpu")
-
-accelerator(name) if contains(name, "/mig-")
+accelerator(name) if accelerators.allocates(name)
 
 accelerator(name) if name in request.parameter("TEN-012", "resources")
-
-accelerator(name) if startswith(name, "deviceclass.resource.kubernetes.io/")

@@ -2,37 +2,65 @@ package trainyard.rules.ten_013
 
 import data.trainyard.lib.pod_templates
 import data.trainyard.lib.request
+import data.trainyard.lib.users
 import rego.v1
 
-violation contains {"path": sprintf("%s.finalizers[%d]", [entry.path, i]), "message": message} if {
-	evaluated
-	some entry in metadatas
-	some i, name in request.list(entry.metadata, "finalizers")
-	not name in request.parameter("TEN-013", "finalizers")
-	not name in kept
-	message := sprintf("finalizer \"%v\" is not allowed", [name])
+violation contains {"path": entry.path, "message": sprintf("finalizer \"%v\" is not allowed", [entry.name])} if {
+	request.kind in ["Pod", "Job", "JobSet", "PodGroup"]
+	some entry in own
+	not by_platform
 }
 
-evaluated if request.kind == "Pod"
+violation contains {"path": entry.path, "message": sprintf("finalizer \"%v\" is not allowed", [entry.name])} if {
+	evaluated
+	some listed in templates
+	some entry in foreign(listed.path, listed.metadata)
+}
+
+foreign(path, metadata) := [{"path": sprintf("%s.finalizers[%d]", [path, i]), "name": name} |
+	some i, name in request.list(metadata, "finalizers")
+	not name in request.parameter("TEN-013", "finalizers")
+]
+
+# Finalizers that the object itself gets.
+own := [entry |
+	some entry in foreign("metadata", request.metadata)
+	not entry.name in kept
+]
+
+by_platform if {
+	request.kind != "Pod"
+	users.is_platform("TEN-013")
+}
+
+# The Job controller counts its pods by a finalizer, and pods get no others from the platform.
+by_platform if {
+	users.is_platform("TEN-013")
+	every entry in own {
+		entry.name in request.parameter("TEN-013", "controllerFinalizers")
+	}
+}
 
 evaluated if not request.old_object
 
-evaluated if request.object_get(request.object, "spec", null) != request.object_get(request.old_object, "spec", null)
+# Updates that leave the object suspended are always possible; its templates are evaluated when it is resumed.
+evaluated if {
+	not request.spec.suspend == true
+	request.object_get(request.object, "spec", null) != request.object_get(request.old_object, "spec", null)
+}
 
-# Finalizers that the pod has.
+# Finalizers that the object has.
 default kept := []
 
-kept := request.list(request.object_get(request.old_object, "metadata", {}), "finalizers") if request.kind == "Pod"
+kept := request.list(request.object_get(request.old_object, "metadata", {}), "finalizers")
 
-# Metadata of pods and of pod templates: entries {path, metadata}.
-metadatas contains {"path": "metadata", "metadata": request.metadata} if request.kind == "Pod"
-
-metadatas contains {"path": "spec.template.metadata", "metadata": metadata} if {
-	request.api_group == "batch"
+# Metadata of pod templates: entries {path, metadata}.
+templates contains {"path": "spec.template.metadata", "metadata": metadata} if {
+	request.api_group in ["batch", "apps", ""]
 	metadata := request.spec.template.metadata
 }
 
-metadatas contains {"path": path, "metadata": pod.metadata} if {
+templates contains {"path": path, "metadata": pod.metadata} if {
 	some pod in pod_templates.pods
 	path := sprintf("%s.metadata", [pod.path])
 }

@@ -22,13 +22,22 @@ wishes contains {"path": "spec.podGroupPolicy.volcano.networkTopology", "wish": 
 	tier := request.object_get(wish, "highestTierAllowed", 1)
 }
 
-wishes contains {"path": sprintf("spec.subGroupPolicy[%d].networkTopology", [i]), "wish": wish} if {
+wishes contains {"path": sprintf("spec.podGroupPolicy.volcano.subGroupPolicy[%d].networkTopology", [i]), "wish": limit} if {
+	some i, group in request.list(request.map(request.map(request.spec, "podGroupPolicy"), "volcano"), "subGroupPolicy")
+	wish := group.networkTopology
+	is_object(wish)
+	limit := object.union(wish, {"highestTierAllowed": request.object_get(wish, "highestTierAllowed", 1)})
+}
+
+wishes contains subgroup if some subgroup in subgroups
+
+subgroups contains {"path": sprintf("spec.subGroupPolicy[%d].networkTopology", [i]), "wish": wish} if {
 	some i, group in request.list(request.spec, "subGroupPolicy")
 	wish := group.networkTopology
 	is_object(wish)
 }
 
-wishes contains {"path": sprintf("spec.tasks[%d].partitionPolicy.networkTopology", [i]), "wish": wish} if {
+subgroups contains {"path": sprintf("spec.tasks[%d].partitionPolicy.networkTopology", [i]), "wish": wish} if {
 	some i, task in request.list(request.spec, "tasks")
 	wish := request.map(task, "partitionPolicy").networkTopology
 	is_object(wish)
@@ -69,6 +78,22 @@ violation contains {"path": sprintf("%s.highestTierAllowed", [entry.path]), "mes
 	number != null
 	not inside(number)
 	message := sprintf("the fabric has no tier %v (tiers: %s)", [number, known])
+}
+
+violation contains {"path": sprintf("%s.highestTierName", [entry.path]), "message": message} if {
+	some entry in subgroups
+	hard(entry.wish)
+	name_of(entry.wish) != ""
+	message := sprintf("the tier name of a subgroup is ignored; set highestTierAllowed (tiers: %s)", [known])
+}
+
+violation contains {"path": sprintf("spec.subGroupPolicy[%d].matchLabelKeys", [i]), "message": message} if {
+	some i, group in request.list(request.spec, "subGroupPolicy")
+	wish := group.networkTopology
+	is_object(wish)
+	hard(wish)
+	count(request.list(group, "matchLabelKeys")) == 0
+	message := "no pod belongs to a subgroup without matchLabelKeys, so its limit is ignored"
 }
 
 inside(number) if {

@@ -187,7 +187,8 @@ FRAMEWORKS: tuple[Difference, ...] = (
         Area.FRAMEWORKS,
         "Resources that are GPUs",
         "every name that contains `gpu`",
-        "not memory and cores of a GPU (`nvidia.com/gpumem`, `nvidia.com/gpucores`, `gpu-memory`)",
+        "not memory and cores of a GPU (`nvidia.com/gpumem`, `nvidia.com/gpucores`, `gpu-memory`), and not names that "
+        "only contain the word (`example.com/gpu-fan`)",
         "3031 megabytes are not 3031 devices",
         objects=_device_names,
     ),

@@ -8,11 +8,11 @@ from typing import Any
 import pulumi
 from trainyard.settings.sections.cache import CacheSettings
 
-from components.common.declaration import Declaration, WebhookServer
+from components.common.declaration import Declaration, Resources, WebhookServer
+from components.common.installation import Installation
 from components.common.objects import Component, KubernetesObject
 from components.common.target import Target
 from components.common.workload import Workload, deployment, namespace
-from trainyard.settings import StackSettings
 
 _SECRET, _SERVICE = "cache-webhook-cert", "cache-webhook"
 
@@ -20,7 +20,9 @@ _SECRET, _SERVICE = "cache-webhook-cert", "cache-webhook"
 class Cache(Component):
     """A cache of datasets."""
 
-    def __init__(self, settings: CacheSettings, target: Target, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self, settings: CacheSettings, target: Target, needed: Resources, opts: pulumi.ResourceOptions
+    ) -> None:
         super().__init__("cache", "cache", opts)
         self.crds: list[KubernetesObject] = []
         home = self.child(namespace(settings.namespace))
@@ -32,7 +34,7 @@ class Cache(Component):
             "metadata": {"name": "shelf"},
             "spec": {"shards": settings.shards},
         }
-        manager = self.child(deployment(_workload(settings, target)), depends_on=[home])
+        manager = self.child(deployment(_workload(settings, target)), depends_on=[home, *needed.ready])
         self.ready = [*webhooks, manager, self.child(shelf)]
         self.register_outputs({})
 
@@ -64,16 +66,17 @@ def _workload(settings: CacheSettings, target: Target) -> Workload:
     )
 
 
-def _install(settings: StackSettings, target: Target, opts: pulumi.ResourceOptions) -> Cache:
-    return Cache(settings.cache, target, opts)  # type: ignore[attr-defined]
+def _install(context: Installation, needed: Resources) -> Cache:
+    return Cache(CacheSettings.of(context.settings), context.target, needed, context.options)
 
 
 COMPONENT = Declaration(
     name="cache",
     order=100,
+    install=_install,
+    needs=("topology",),
     images={"cache": "registry.example.com/cache"},
     manifests=("deploy/cache.yaml",),
     cluster_kinds={("cache.example.com/v1", "Shelf"): "shelves"},
     webhooks=WebhookServer(secret=_SECRET, service=_SERVICE, configurations=webhook_configurations),
-    install=_install,
 )

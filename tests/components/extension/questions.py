@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 
-from components.registry import cluster_kinds, declarations, image_repositories
+from components.registry import cluster_kinds, declarations, image_repositories, installation_order
 from components.stack import validate_stack
 from tests.components.recording import record, service_access, stack_config
 from trainyard.cluster.inspection import host_processes
@@ -31,6 +31,7 @@ def main() -> None:
     named = {(body["kind"], body["metadata"]["name"]): body for body in bodies}
     workload = named["Deployment", "cache"]["spec"]["template"]["spec"]
     tenant = next(each for each in recording.of("TenantPolicy"))
+    manager = next(each for each in recording.of("Deployment") if each.inputs["metadata"]["name"] == "cache")
     configuration = named["ConfigMap", "trainyard-controller-config"]["data"]["config.yaml"]
     existing = {
         "trainer": {"install": "existing"},
@@ -49,7 +50,9 @@ def main() -> None:
         "image": workload["containers"][0]["image"],
         "certificates": yaml.safe_load(configuration)["certificates"],
         "home": sorted(body["kind"] for body in bodies if body["metadata"].get("namespace") == "cache-system"),
+        "before": sorted(recording.before(manager)),
         "before-tenants": sorted(recording.before(tenant)),
+        "order": installation_order(declarations()),
         "kinds": list(cluster_kinds().values()),
         "images": list(image_repositories()),
         "manifests": {name: list(supported_versions(name)) for name, each in declarations().items() if each.manifests},

@@ -103,6 +103,22 @@ async def test_what_fails_is_retried(scene: Scene) -> None:
     await eventually(lambda: scene.trusted("running") == new)
 
 
+async def test_a_rejected_job_keeps_no_other_from_learning_of_a_new_authority(scene: Scene) -> None:
+    for name in ("first", "second", "third"):
+        scene.job(name)
+    await eventually(lambda: scene.cache.job_sets.store.get("team", "third"))
+    path = "/api/v1/namespaces/team/configmaps/first-tls-config"
+    scene.api.fault = lambda api, request: (
+        error(403, "Forbidden", "no") if request.method == "PATCH" and request.path == path else None
+    )
+    new = authority()
+    scene.api.put(SECRETS, secret(new.encode()))
+    await eventually(lambda: scene.trusted("second") == scene.trusted("third") == new)
+    assert scene.trusted("first") == "old"
+    scene.api.fault = None
+    await eventually(lambda: scene.trusted("first") == new)
+
+
 @pytest.mark.parametrize("content", [None, b"", b"no certificate", b"\xff"])
 async def test_a_secret_that_holds_no_authority_ends_nothing(scene: Scene, content: bytes | None) -> None:
     scene.job("running")

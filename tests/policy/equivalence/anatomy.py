@@ -18,6 +18,8 @@ _SPECS: Final[Mapping[tuple[str, str], str]] = {
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): "TrainJobSpec",
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): "PodGroupSpec",
     ("v1", "PersistentVolumeClaim"): "ClaimSpec",
+    ("resource.k8s.io/v1", "ResourceClaim"): "DeviceClaimSpec",
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): "DeviceTemplateSpec",
 }
 
 _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -26,6 +28,10 @@ _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "failurePolicy": "FailurePolicy",
         "volumeClaimPolicies": "[ClaimPolicy",
     },
+    "DeviceTemplateSpec": {"spec": "DeviceClaimSpec"},
+    "DeviceClaimSpec": {"devices": "Devices"},
+    "Devices": {"requests": "[DeviceRequest"},
+    "DeviceRequest": {"exactly": "DeviceAmount", "firstAvailable": "[DeviceAmount"},
     "ClaimPolicy": {"templates": "[Claim"},
     "Claim": {"metadata": "Metadata", "spec": "ClaimSpec"},
     "ClaimSpec": {"dataSourceRef": "DataSource", "resources": "Resources"},
@@ -38,7 +44,7 @@ _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
     "MLPolicy": {"torch": "Torch"},
     "Torch": {"elasticPolicy": "ElasticPolicy"},
     "PodGroupPolicy": {"volcano": "VolcanoPolicy"},
-    "VolcanoPolicy": {"networkTopology": "NetworkTopology"},
+    "VolcanoPolicy": {"networkTopology": "NetworkTopology", "subGroupPolicy": "[SubGroup"},
     "TrainJobSpec": {
         "runtimePatches": "[Patch",
         "podTemplateOverrides": "[PodTemplate",

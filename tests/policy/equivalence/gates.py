@@ -31,7 +31,7 @@ def decisions(address: OpaAddress, reviewed: Sequence[Reviewed], stage: Stage, w
         found: list[Decision] = []
         async with OpaClient(address, timeout=60) as client:
             for start in range(0, len(reviewed), _BATCH):
-                reviews = [_review(each, worlds) for each in reviewed[start : start + _BATCH]]
+                reviews = [_review(each, worlds, stage) for each in reviewed[start : start + _BATCH]]
                 answer = await client.decide_all(documents_of(reviews, context))
                 found += [decision_of(each) for each in answer]
         return found
@@ -39,19 +39,21 @@ def decisions(address: OpaAddress, reviewed: Sequence[Reviewed], stage: Stage, w
     return asyncio.run(answers())
 
 
-def _review(reviewed: Reviewed, worlds: Worlds) -> Review:
+def _review(reviewed: Reviewed, worlds: Worlds, stage: Stage) -> Review:
     subject = reviewed.subject
     home = worlds.homes[subject.home]
     user = USERS[subject.user]
     clustered = not reviewed.namespace
+    # An account has a namespace, also where the object has none.
+    account_home = stage.namespace(subject.home)
     return Review(
         subject.operation,
         reviewed.body,
         reviewed.before,
         namespace=reviewed.namespace,
         namespace_labels=_labels(subject.home, worlds) if not clustered else {},
-        user=user.name.format(home=reviewed.namespace),
-        groups=[group.format(home=reviewed.namespace) for group in user.groups],
+        user=user.name.format(home=account_home),
+        groups=[group.format(home=account_home) for group in user.groups],
         administrator=user.administrator,
         platform=worlds.platforms[subject.platform],
         tenant_policy=None if clustered else home.policy,

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from tests.policy.equivalence import values
 from tests.policy.equivalence.anatomy import Body, Part, parts, places
 from tests.policy.equivalence.worlds import PLATFORM_NAMESPACE, USERS, Worlds
-from trainyard.policy.testing.cases import Case
+from trainyard.policy.testing.cases import Case, subresource_of
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
@@ -101,13 +101,8 @@ class Subject:
 
     @property
     def subresource(self) -> str:
-        """The part of the object that is written: a pod takes ephemeral containers in no other way."""
-        if self.body is None or self.start is None or self.body.get("kind") != "Pod":
-            return ""
-        field = "ephemeralContainers"
-        before, after = (body.get("spec") for body in (self.start.body, self.body))
-        changed = isinstance(before, dict) and isinstance(after, dict) and after.get(field) != before.get(field)
-        return "ephemeralcontainers" if changed else ""
+        """The subresource that is written."""
+        return "" if self.body is None or self.start is None else subresource_of(self.body, self.start.body)
 
     @property
     def ending(self) -> str:

@@ -45,9 +45,12 @@ _REWRITES = {
 
 @cache
 def corpus() -> tuple[list[Case], dict[str, Body], Worlds]:
-    """Return what objects are made from: the cases, what the runtimes become, and where all of it lives."""
+    """Return what objects are made from: the cases, what the runtimes become, and where all of it lives.
+
+    Evictions are left out: what they create is no object that could be changed or stored.
+    """
     folder = data_folder("policies")
-    cases = load_cases(folder, load_rules())
+    cases = [case for case in load_cases(folder, load_rules()) if not case.evicts]
     return cases, dict(_rendered()), Worlds(cases, load_world(folder))
 
 

@@ -35,6 +35,8 @@ _CONTROL: Final = re.compile(r"\\[bfnrt]|\\u00[01]")
 """Control characters as JSON writes them: what a warning with one of them says does not arrive."""
 
 _AT_ONCE: Final = "gracePeriodSeconds=0&propagationPolicy=Background"
+_NO_RUNTIME_CLASS = "resource name may not be empty"
+"""Answer (500) of the admission plug-in RuntimeClass, which precedes policies, for an empty name."""
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
 _ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
@@ -152,7 +154,7 @@ class Stage:
     def _roles(self) -> list[Placed]:
         grants = [
             {
-                "apiGroups": [match.group],
+                "apiGroups": [match.served[0]],
                 "resources": [match.resource, match.resource.partition("/")[0]],
                 "verbs": ["*"],
             }
@@ -336,6 +338,9 @@ class Stage:
                 reviewed.error = f"start was refused: {begun}"
                 return None
             name, before = begun["metadata"]["name"], begun
+            if begun.get("kind") == "Deployment":  # its controller annotates it meanwhile
+                found = self._session.request("GET", self._item(subject, name))
+                before = dict(found.body) if found.ok else begun
         body = None if subject.body is None else self._labelled(subject.body, mode, subject.platform)
         if body is not None:
             body["metadata"]["name"] = name
@@ -360,7 +365,11 @@ class Stage:
         path = self._collection(subject) if subject.operation == "CREATE" else self._item(subject, name)
         path += f"/{subject.subresource}" if subject.subresource else ""
         answer = self._session.request(method, path, body, dry_run=True, headers=headers)
-        if answer.status in (404, 409, 429, 500, 503, 504):
+        if answer.status == 404 and before is not None:
+            # The garbage collector of pods deletes those on nodes that do not exist.
+            reviewed.error = f"start was refused: {answer.message}"
+            return None
+        if answer.status in (404, 409, 429, 500, 503, 504) and answer.message != _NO_RUNTIME_CLASS:
             reviewed.error = f"{answer.status} {answer.message}"
             return None
         return answer

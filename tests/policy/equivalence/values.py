@@ -38,6 +38,10 @@ ANY: Final[Sequence[Any]] = (None, "", 0, 1, -1, 1.5, True, False, [], {}, [None
 KEYS: Final[Mapping[str, Sequence[Any]]] = {
     "queue": QUEUES,
     "replicas": NUMBERS,
+    "count": NUMBERS,
+    "allocationMode": ("All", "ExactCount", "", None),
+    "deviceClassName": ("gpu.nvidia.com", "mig.nvidia.com", "", None),
+    "adminAccess": (True, False, None),
     "parallelism": NUMBERS,
     "numNodes": NUMBERS,
     "minAvailable": NUMBERS,
@@ -83,6 +87,8 @@ KEYS: Final[Mapping[str, Sequence[Any]]] = {
     "prefix": ("", "NVIDIA_", "N", "nvidia_", "A", None),
     "volumeName": ("data-1", "", "other", "data-", None),
     "storageClassName": ("fast", "", "slow", None),
+    "volumeAttributesClassName": ("fast", "", "slow", None),
+    "runtimeClassName": ("nvidia", "gvisor", "", "nvidia-cdi", None),
 }  # fmt: skip
 
 ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
@@ -104,6 +110,9 @@ ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
     "volcano.sh/network-topology-highest-tier": ("1", "2", "3", "0", "01", "+1", "1 ", "rack", "", None),
     "note": ("", "x", "ünï", None),
     "cdi.k8s.io/a": ("nvidia.com/gpu=all", "", None),
+    "volcano.sh/cooldown-time": ("1h", "", None),
+    "volcano.sh/template-uid": ("a-b", "", None),
+    "volume.kubernetes.io/selected-node": ("node-1", "", None),
 }
 
 LABELS: Final[Mapping[str, Sequence[Any]]] = {
@@ -111,6 +120,9 @@ LABELS: Final[Mapping[str, Sequence[Any]]] = {
     "trainer.kubeflow.org/framework": ("torch", "jax", "", "Torch", "pytorch", None),
     "trainer.kubeflow.org/support": ("deprecated", "Deprecated", "", "active", None),
     "trainyard.dev/tenant": ("vision", "", None),
+    "kai.scheduler/queue": ("vision", "language", "default-queue", "", None),
+    "kueue.x-k8s.io/priority-class": ("normal", "high", "urgent", "", None),
+    "jobset.sigs.k8s.io/job-key": ("0a", "", None),
     "app.kubernetes.io/managed-by": ("trainyard", "helm", "", None),
     "pod-security.kubernetes.io/enforce": ("privileged", "restricted", "", None),
     "note": ("", "x", None),
@@ -118,5 +130,6 @@ LABELS: Final[Mapping[str, Sequence[Any]]] = {
 
 ACCELERATORS: Final = (
     "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.5gb", "example.com/gpu", "example.com/gpus", "google.com/tpu",
-    "nvidia.com/gpu.shared", "gpu", "cpu", "memory",
+    "nvidia.com/gpu.shared", "gpu", "cpu", "memory", "nvidia.com/gpumem", "koordinator.sh/gpu-core", "habana.ai/gaudi",
+    "example.com/gpu-fan",
 )  # fmt: skip

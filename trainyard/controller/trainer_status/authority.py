@@ -84,7 +84,7 @@ class AuthorityUpdater:
         Raises
         ------
         ApiError, TransportError
-            If a request failed; retry.
+            If a request failed; retry. A rejected ConfigMap is reported after those of the other jobs are updated.
         """
         authority = authority_of(self._secrets)
         if authority is None or not self._cache.serves_status:
@@ -94,10 +94,16 @@ class AuthorityUpdater:
         except ValueError as error:
             _LOG.warning("authority of the status server: %s", error)
             return 0
-        written = 0
+        written, rejected = 0, None
         for train_job in self._cache.train_jobs.store:
-            if not finished(train_job) and self._started_before(train_job, known_since):
+            if finished(train_job) or not self._started_before(train_job, known_since):
+                continue
+            try:
                 written += await self._update(train_job, authority)
+            except ApiError as error:
+                rejected = rejected or error
+        if rejected is not None:
+            raise rejected
         return written
 
     def _started_before(self, train_job: Object, when: datetime.datetime) -> bool:

@@ -180,7 +180,11 @@ def _read_submission(draft: Draft) -> None:
     if mode in (None, "K8sJobMode"):
         source.same(path, "the driver's exit status is that of the job")
     elif mode == "InteractiveMode":
-        source.lost(path, "nobody submits by hand: the entry point is run", "use a RayCluster without an entry point")
+        source.lost(
+            path,
+            "interactive submission is not supported: the entry point is run",
+            "use a RayCluster without an entry point",
+        )
     else:
         source.changed(path, "the driver is a process of a pod, whose exit status is that of the job")
     if source.integer("spec.submitterConfig.backoffLimit") is not None:

@@ -14,6 +14,7 @@ from trainyard.convert.gang_scheduling import (
     read_schedulers,
     read_topology,
 )
+from trainyard.convert.kinds.volcano_partitions import read_partitions
 from trainyard.convert.kinds.volcano_plugins import apply_plugins
 from trainyard.convert.kinds.volcano_policies import apply_policies
 from trainyard.convert.part import Part
@@ -46,10 +47,11 @@ def convert(draft: Draft) -> None:
     read_topology(draft, "spec.networkTopology")
     read_queue(draft, "spec.queue")
     read_schedulers(draft, "spec.schedulerName")
+    read_partitions(draft)
     read_priority(draft, "spec.priorityClassName")
     read_min_available(draft, "spec.minAvailable")
     _read_min_success(draft)
-    source.lost("spec.runningEstimate", "the scheduler is not told how long a job runs", "set activeDeadlineSeconds")
+    source.lost("spec.runningEstimate", "the scheduler does not use the estimate", "set activeDeadlineSeconds")
 
 
 def _read_task(draft: Draft, index: int) -> None:
@@ -74,8 +76,6 @@ def _read_task(draft: Draft, index: int) -> None:
         annotations = part.template.setdefault("metadata", {}).setdefault("annotations", {})
         annotations.setdefault(_NUMA_ANNOTATION, policy)
     source.same(f"{path}.topologyPolicy", f"annotation {_NUMA_ANNOTATION} of the pods")
-    message = "the gang is one: it has no groups inside of which pods are closer"
-    source.lost(f"{path}.partitionPolicy", message, "use one TrainJob a group, or networkTopology for all")
 
 
 def _order(draft: Draft) -> None:

@@ -28,7 +28,8 @@ from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.rule_catalog import load_rules
 from trainyard.policy.stack_objects import policy_settings, rule_catalogs
 from trainyard.settings import StackSettings
-from trainyard.settings.platform import PolicySettings, TrainerSettings
+from trainyard.settings.platform import PolicySettings
+from trainyard.settings.sections.trainer import TrainerSettings
 
 if TYPE_CHECKING:
     from trainyard.kube import Client
@@ -190,7 +191,7 @@ def check_paths(
     if files is not None and any(_touches(each, files) for each in everything):
         files = None
     world = World(rule_set.settings, sources.manifests)
-    namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
     checker = Checker(
         rule_set.rules,
         world,
@@ -234,7 +235,7 @@ def check_cluster(rule_set: RuleSetSession, client: Callable[[], Client], *, rep
     wanted = rule_set.context.only
     rules = [rule for rule in rule_set.rules if rule.audited and (wanted is None or rule.id in wanted)]
     context = replace(rule_set.context, only=[rule.id for rule in rules])
-    namespace = rule_set.settings.trainer.namespace if rule_set.settings else _PLATFORM_NAMESPACE
+    namespace = TrainerSettings.of(rule_set.settings).namespace if rule_set.settings else _PLATFORM_NAMESPACE
 
     async def evaluate() -> Report:
         async with client() as cluster:

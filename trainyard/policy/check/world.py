@@ -15,6 +15,7 @@ from trainyard.api.constants import (
     CLUSTER_TRAINING_RUNTIME,
     PLATFORM_API_VERSION,
     PLATFORM_NAME,
+    SYSTEM_PRIORITY_CLASSES,
     TENANT_POLICY_NAME,
     TRAINING_RUNTIME,
 )
@@ -26,12 +27,13 @@ from trainyard.render.platform_facts import context_of
 from trainyard.render.submission import RUNTIME_MODELS, SentRuntime, read_runtime
 from trainyard.runtimes.runtime_lint import DomainCapacities
 from trainyard.settings import StackSettings
+from trainyard.settings.sections.trainer import TrainerSettings
+from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.topology import compile_fabric
 
 __all__ = ["DEFAULT_NAMESPACE", "FoundRuntime", "World", "is_runtime"]
 
 DEFAULT_NAMESPACE: Final = "default"
-_SYSTEM_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 
 Value = TypeVar("Value")
 
@@ -161,12 +163,12 @@ class World:
         origin, platform = self.platform(file)
         key = namespace, where, origin
         if key not in self._contexts:
-            queue = (policy or {}).get("defaultQueue")
+            queue, stack = (policy or {}).get("defaultQueue"), self._settings
             context = RenderContext(
                 default_queue=queue if isinstance(queue, str) else None,
                 priority_classes=self._priority_classes,
-                volcano_version=self._settings.volcano.version if self._settings else None,
-                coscheduling_scheduler=self._settings.trainer.coscheduling_scheduler if self._settings else None,
+                volcano_version=VolcanoSettings.of(stack).version if stack else None,
+                coscheduling_scheduler=TrainerSettings.of(stack).coscheduling_scheduler if stack else None,
             )
             self._contexts[key] = context_of(_parsed(platform), context)
         return self._contexts[key]
@@ -186,7 +188,7 @@ class World:
         if self._settings is None and not self._classes:
             return None
         declared = self._settings.priority_classes if self._settings else ()
-        return frozenset((*declared, *self._classes, *_SYSTEM_CLASSES))
+        return frozenset((*declared, *self._classes, *SYSTEM_PRIORITY_CLASSES))
 
     @cached_property
     def _catalog(self) -> dict[str, tuple[Path | None, Body | FoundRuntime]]:

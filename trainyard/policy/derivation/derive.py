@@ -32,7 +32,7 @@ __all__ = ["compiled", "required_texts", "written"]
 _ALWAYS: Final = frozenset(
     (
         *("administrator", "groups", "name", "namespace", "namespaceLabels", "object", "oldObject", "operation"),
-        *("request", "runtime", "subResource", "user", "apiVersion", "kind", "metadata"),
+        *("request", "runtime", "subResource", "options", "user", "apiVersion", "kind", "metadata"),
     )
 )
 """Keys that every request has."""

@@ -10,6 +10,7 @@ from trainyard.policy.check.world import World
 from trainyard.policy.pack.stack_resources import KubernetesObject
 from trainyard.policy.review import platform_controller
 from trainyard.settings import StackSettings
+from trainyard.settings.sections.trainer import TrainerSettings
 
 __all__ = ["CONTEXT_KINDS", "StackContext"]
 
@@ -69,8 +70,8 @@ class StackContext:
     @property
     def controller(self) -> dict[str, Any]:
         """User that creates rendered objects, as fields of a review."""
-        namespace = self._settings.trainer.namespace if self._settings else "kubeflow-system"
-        return platform_controller(namespace)
+        trainer = TrainerSettings.of(self._settings) if self._settings else TrainerSettings()
+        return platform_controller(trainer.namespace)
 
     def review(self, namespace: str, *, clustered: bool) -> dict[str, Any]:
         """Return the context of an object, as fields of a review."""

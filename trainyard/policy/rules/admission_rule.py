@@ -17,6 +17,7 @@ from trainyard.settings.settings_model import SettingsModel
 __all__ = [
     "MISSING_PARAMETER_FIXES",
     "PARTS",
+    "POD_CONTROLLERS",
     "Cel",
     "Expression",
     "Fragment",
@@ -37,6 +38,16 @@ _PARAMS = re.compile(r"\bparams\b")
 Part = Literal["spec", "labels", "annotations"]
 PARTS: Final[tuple[Part, ...]] = ("spec", "labels", "annotations")
 """Parts of an object that rules evaluate."""
+
+POD_CONTROLLERS: Final = (
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("apps", "DaemonSet"),
+    ("apps", "ReplicaSet"),
+    ("batch", "CronJob"),
+    ("", "ReplicationController"),
+)
+"""Groups and kinds, beside Job, whose pods or Jobs the controllers of Kubernetes create."""
 
 RuleId = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}-[0-9]{3}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z]*$")]
@@ -87,8 +98,8 @@ class Match(SettingsModel):
     version: str = Field(description="API version")
     kind: str = Field(description="Kind")
     resource: str = Field(
-        pattern=r"^[a-z]+(/ephemeralcontainers)?$",
-        description="Plural name; ephemeralcontainers is the only supported subresource",
+        pattern=r"^[a-z]+$|^(pods|queues)/(ephemeralcontainers|eviction|resize|status)$",
+        description="Plural name; ephemeralcontainers, eviction, resize and status are the supported subresources",
     )
     operations: tuple[Literal["CREATE", "UPDATE", "DELETE"], ...] = Field(default=("CREATE", "UPDATE"), min_length=1)
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
@@ -107,6 +118,11 @@ class Match(SettingsModel):
     def api_version(self) -> str:
         """Group and version, as in ``apiVersion``."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def served(self) -> tuple[str, str]:
+        """Group and version of the resource; the kind of a subresource, such as Eviction, can have others."""
+        return ("", "v1") if self.resource.startswith("pods/") else (self.group, self.version)
 
 
 class Expression(SettingsModel):

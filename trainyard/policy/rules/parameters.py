@@ -21,7 +21,7 @@ class StackValues(SettingsModel):
     """Values of the stack's settings that are always added to a parameter."""
 
     field: Literal["acceleratorResources", "preemptingPriorityClasses", "schedulerNames"]
-    without: str = Field(default="", description="Omit values that contain this text; empty: none")
+    unrecognized: bool = Field(default=False, description="Only resources that no name of an accelerator matches")
 
 
 class ParameterSchema(SettingsModel):

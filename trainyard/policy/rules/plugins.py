@@ -1,12 +1,15 @@
 """Plug-in placeholders of rule.yaml: written once, expanded for every framework and gang scheduler.
 
-A match ``{objects: gangs}`` expands to the kinds that describe gangs. A parameter ``"{gang}"`` expands to one parameter
+A match ``{objects: gangs}`` expands to the kinds that describe gangs, and ``{objects: pod-controllers}`` to the kinds
+whose pods the controllers of Kubernetes create, beside Job. A parameter ``"{gang}"`` expands to one parameter
 per gang scheduler, in which a string ``{attribute}`` is replaced by that attribute of the scheduler; in a CEL variable
 with ``each``, ``{each}`` is that string for every scheduler, joined by commas. In the default of a list,
 ``{frameworks}`` expands to the framework names (the list is then sorted), ``{variables}`` to the variables that they
 set, as framework=NAME, and ``{reserved}`` to those of them that a TrainJob must not set. In a CEL variable,
 ``{children.ConfigMap}`` and ``{children.Secret}`` are the suffixes of the names of a TrainJob's ConfigMaps and Secrets,
-as lists. Rego reads them as ``data.trainyard.children``.
+as lists. Rego reads them as ``data.trainyard.children``. ``{accelerators.KEY}`` is whether the variable ``name``
+matches the patterns of resource names with that key (``trainyard/render/accelerators.py``); Rego reads the patterns as
+``data.trainyard.accelerators``.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from trainyard.api.constants import SNAPSHOT_SUFFIX
+from trainyard.policy.rules.admission_rule import POD_CONTROLLERS
+from trainyard.render.accelerators import ACCELERATORS, NamePatterns
 from trainyard.render.frameworks import DECLARED, Framework, child_suffixes
 from trainyard.render.gangs import LISTED, GangScheduler
 
-__all__ = ["CHILDREN", "expand_placeholders"]
+__all__ = ["CHILDREN", "expand_placeholders", "expand_variables"]
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ConfigMap": (SNAPSHOT_SUFFIX, *child_suffixes("ConfigMap")),
@@ -43,9 +48,17 @@ def expand_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(result.get("matches"), list):
         result["matches"] = [entry for match in result["matches"] for entry in _matches(match)]
     cel = result.get("cel")
-    if isinstance(cel, dict) and isinstance(cel.get("variables"), list):
-        result["cel"] = {**cel, "variables": [_variable(each) for each in cel["variables"]]}
+    if isinstance(cel, dict):
+        result["cel"] = expand_variables(cel)
     return result
+
+
+def expand_variables(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the placeholders of its CEL variables expanded: ``cel``, or a fragment of policies/lib."""
+    variables = document.get("variables")
+    if not isinstance(variables, list):
+        return dict(document)
+    return {**document, "variables": [_variable(each) for each in variables]}
 
 
 def _parameters(name: str, schema: Any) -> dict[str, Any]:
@@ -73,10 +86,14 @@ def _variables(frameworks: Iterable[Framework[Any]]) -> list[str]:
 
 
 def _matches(match: Any) -> Iterator[Any]:
-    if not isinstance(match, dict) or match.get("objects") != "gangs":
+    if not isinstance(match, dict) or match.get("objects") not in ("gangs", "pod-controllers"):
         yield match
         return
     rest = {name: value for name, value in match.items() if name != "objects"}
+    if match["objects"] == "pod-controllers":
+        for group, kind in POD_CONTROLLERS:
+            yield {"group": group, "version": "v1", "kind": kind, "resource": f"{kind.lower()}s", **rest}
+        return
     for child in (gang.child for gang in LISTED if gang.child):
         yield {"group": child.group, "version": child.version, "kind": child.kind, "resource": child.plural, **rest}
 
@@ -93,8 +110,19 @@ def _variable(variable: Any) -> Any:
     for kind, suffixes in CHILDREN.items():
         expression = variable["expression"].replace(f"{{children.{kind}}}", json.dumps(suffixes))
         variable = {**variable, "expression": expression}
+    for key, patterns in ACCELERATORS.items():
+        expression = variable["expression"].replace(f"{{accelerators.{key}}}", _cel_match(patterns))
+        variable = {**variable, "expression": expression}
     if "each" not in variable:
         return variable
     items = ", ".join(variable["each"].replace(_GANG, gang.name) for gang in LISTED)
     rest = {name: value for name, value in variable.items() if name != "each"}
     return {**rest, "expression": variable["expression"].replace("{each}", items)}
+
+
+def _cel_match(patterns: NamePatterns) -> str:
+    """Return patterns as a condition in CEL on the variable ``name``, the cheapest tests first."""
+    tests = [f"name in {json.dumps(patterns.exact)}"] if patterns.exact else []
+    functions = {"endsWith": patterns.ends, "startsWith": patterns.starts, "contains": patterns.contains}
+    tests += [f"name.{function}({json.dumps(text)})" for function, texts in functions.items() for text in texts]
+    return f"({' || '.join(tests)})"

@@ -14,7 +14,7 @@ from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 from trainyard.policy.rules.admission_rule import Fragment, Rule
 from trainyard.policy.rules.forbidden_fields import rego_of
-from trainyard.policy.rules.plugins import expand_placeholders
+from trainyard.policy.rules.plugins import expand_placeholders, expand_variables
 
 __all__ = ["fragments", "load_rules", "read_yaml", "rego_source", "rule_folders", "validated"]
 
@@ -93,7 +93,7 @@ def fragments(folder: Path | None = None) -> dict[str, Fragment]:
     """Return the shared CEL fragments by name: the files of ``lib`` in the shipped catalog."""
     library = (folder or data_folder("policies")) / "lib"
     return {
-        path.name.removesuffix(".cel.yaml"): validated(Fragment, read_yaml(path), path)
+        path.name.removesuffix(".cel.yaml"): validated(Fragment, expand_variables(read_yaml(path)), path)
         for path in sorted(library.glob("*.cel.yaml"), key=str)
     }
 

@@ -27,6 +27,8 @@ __all__ = ["ApiServerEngine", "findings_of"]
 _PLATFORM_NAMESPACE = "kube-system"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '[^']+' with binding '[^']+': (.*)", re.DOTALL)
+_UNKNOWN_RUNTIME_CLASS = re.compile(r'pod rejected: RuntimeClass "[^"]*" not found$')
+"""Answer of the admission plug-in RuntimeClass, which precedes policies."""
 _RULE = re.compile(r"^([A-Z]{3}-[0-9]{3}) ")
 _AT_ONCE = "gracePeriodSeconds=0&propagationPolicy=Background"
 _ACTIVE = "failed expression: false"
@@ -145,9 +147,10 @@ class ApiServerEngine:
                     policies.append((path, _tenant_policy(spec)))
             assigned.append(names[key])
         with self._created(namespaces):
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
             for name in names.values():
-                self._session.request("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account)
+                for account in sorted({"default", *map(_account, cases)}):
+                    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
+                    self._session.request("POST", f"/api/v1/namespaces/{name}/serviceaccounts", body)
             with self._created(policies):
                 yield assigned
 
@@ -176,7 +179,7 @@ class ApiServerEngine:
         groups: dict[str, set[str]] = {"": {"configmaps"}}
         for rule in rules:
             for match in rule.matches:
-                groups.setdefault(match.group, set()).add(match.resource)
+                groups.setdefault(match.served[0], set()).add(match.resource)
         grants = [
             {"apiGroups": [group], "resources": sorted(resources), "verbs": ["*"]}
             for group, resources in sorted(groups.items())
@@ -254,7 +257,8 @@ class _Request:
         if match is None:
             self.error = f"the rule does not match {subject.get('apiVersion')} {subject.get('kind')}"
             return
-        root = f"/apis/{match.api_version}" if match.group else f"/api/{match.api_version}"
+        group, version = match.served
+        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
         scope = f"/namespaces/{namespace}" if match.scope == "Namespaced" else ""
         resource, slash, subresource = match.resource.partition("/")
         self.collection = f"{root}{scope}/{resource}"
@@ -280,9 +284,16 @@ class _Request:
         user = self.case.content.user
         groups = (*user.groups, self._users, "system:authenticated")
         headers = [("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in groups)]
-        body = self._under_test(self.case.content.object)
-        path = self.collection if self.case.operation == "CREATE" else f"{self.item}{self._subresource}"
+        body = self._under_test(self.case.content.object) or self._options
+        created = self.case.operation == "CREATE" and not self.case.evicts
+        path = self.collection if created else f"{self.item}{self._subresource}"
         return self._session.request(_METHODS[self.case.operation], path, body, dry_run=True, headers=headers)
+
+    @property
+    def _options(self) -> dict[str, Any] | None:
+        """The body of a deletion; the API server reads no query beside it."""
+        options = self.case.content.options
+        return {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], **options} if options else None
 
     def _under_test(self, body: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if body is None:
@@ -296,6 +307,14 @@ class _Request:
             owner["apiVersion"] = f"{owner['apiVersion'].rpartition('/')[0]}/unserved"
         metadata.pop("deletionTimestamp", None)
         return result
+
+
+def _account(case: Case) -> str:
+    """Return the account of a pod, without which the API server rejects it before any policy is evaluated."""
+    subject = case.content.object or {}
+    spec = subject.get("spec") if subject.get("kind") == "Pod" else None
+    name = (spec.get("serviceAccountName") or spec.get("serviceAccount")) if isinstance(spec, dict) else None
+    return name if isinstance(name, str) and name else "default"
 
 
 def _tenant_policy(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -334,10 +353,10 @@ def _parsed(text: str) -> tuple[str | None, frozenset[str], str]:
 
 def _evaluation(case: Case, response: Response) -> Evaluation:
     if case.content.refused:
-        # The expected finding applies where no schema precedes the rule.
-        if response.status in (400, 422):
+        # The expected finding applies where nothing precedes the rule.
+        if response.status in (400, 422) or _UNKNOWN_RUNTIME_CLASS.search(response.message):
             return Evaluation(case.verdict, frozenset(case.content.paths))
-        return Evaluation(None, error=f"the schema does not reject it: {response.status} {response.message}")
+        return Evaluation(None, error=f"nothing rejects it before the rule: {response.status} {response.message}")
     paths: set[str] = set()
     messages: set[str] = set()
     for text in (match[1] for warning in response.warnings if (match := _WARNED.match(warning))):

@@ -14,7 +14,7 @@ from trainyard.data import data_folder
 from trainyard.errors import TrainyardError
 from trainyard.policy.rules.admission_rule import Rule
 from trainyard.policy.rules.rule_catalog import read_yaml, rule_folders
-from trainyard.policy.testing.cases import Case, CaseContent, Circumstances, Verdict
+from trainyard.policy.testing.cases import EVICTION, Case, CaseContent, Circumstances, Verdict
 from trainyard.policy.testing.field_patches import Patch, patched
 from trainyard.settings.settings_model import SettingsModel
 
@@ -51,6 +51,8 @@ class CaseEntry(Source, Circumstances):
     runtime: Source | None = Field(default=None, description="The runtime that the TrainJob references")
     update: Patch | None = Field(default=None, description="The request updates the object with these changes")
     delete: bool = Field(default=False, description="The request deletes the object")
+    evict: bool = Field(default=False, description="The request evicts the pod")
+    grace_period_seconds: int | None = Field(default=None, description="Grace period of the deletion or the eviction")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -58,8 +60,10 @@ class CaseEntry(Source, Circumstances):
             raise ValueError(
                 "a violation requires paths, and an allowed object must not have any; correct paths or verdict"
             )
-        if self.update is not None and self.delete:
-            raise ValueError("update and delete are mutually exclusive; keep one of them")
+        if (self.update is not None) + self.delete + self.evict > 1:
+            raise ValueError("update, delete and evict are mutually exclusive; keep one of them")
+        if self.grace_period_seconds is not None and not (self.delete or self.evict):
+            raise ValueError("gracePeriodSeconds requires delete or evict; add one of them")
         if self.update is not None and self.update.empty:
             raise ValueError("the update is empty; add a change under update")
         return self
@@ -170,8 +174,11 @@ def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Finding
     """Return the content of a case, and the errors of its patches."""
     body, findings = _body(entry, bases)
     old, runtime = None, None
+    options = {} if entry.grace_period_seconds is None else {"gracePeriodSeconds": entry.grace_period_seconds}
     if entry.delete:
         body, old = None, body
+    elif entry.evict:
+        body, old, options = {**EVICTION, "metadata": {}, "deleteOptions": options}, body, {}
     elif entry.update is not None and body is not None:
         old = body
         body, found = patched(old, entry.update)
@@ -180,7 +187,7 @@ def _expanded(entry: CaseEntry, bases: Bases) -> tuple[CaseContent, list[Finding
         runtime, found = _body(entry.runtime, bases)
         findings += [_below("runtime", finding) for finding in found]
     circumstances = {name: getattr(entry, name) for name in Circumstances.model_fields}
-    return CaseContent(**circumstances, object=body, old_object=old, runtime=runtime), findings
+    return CaseContent(**circumstances, object=body, old_object=old, runtime=runtime, options=options), findings
 
 
 def _body(source: Source, bases: Bases) -> tuple[dict[str, Any] | None, list[Finding]]:

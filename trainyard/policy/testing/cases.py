@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from trainyard.policy.rules.rule_catalog import read_yaml, validated
 from trainyard.settings.settings_model import SettingsModel
 
 __all__ = [
+    "EVICTION",
     "Case",
     "CaseContent",
     "CaseResult",
@@ -27,7 +28,12 @@ __all__ = [
     "group_by_parameters",
     "load_world",
     "spec_of",
+    "subresource_of",
 ]
+
+
+EVICTION: Final = {"apiVersion": "policy/v1", "kind": "Eviction"}
+"""Kind that is created to evict a pod."""
 
 
 class Verdict(StrEnum):
@@ -68,19 +74,22 @@ class Circumstances(SettingsModel):
     user: User = User()
     paths: tuple[str, ...] = ()
     refused: bool = Field(
-        default=False, description="Whether the kind's schema rejects the object before any policy is evaluated"
+        default=False,
+        description="Whether the kind's schema, or admission plug-in RuntimeClass, rejects the object before policies",
     )
 
 
 class CaseContent(Circumstances):
     """A case with its objects.
 
-    A creation has only ``object``, a deletion only ``old_object``, an update both.
+    A creation has only ``object``, a deletion only ``old_object``, an update both, and an eviction an Eviction and
+    its pod.
     """
 
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
     runtime: dict[str, Any] | None = Field(default=None, description="The runtime that the TrainJob references")
+    options: dict[str, Any] = Field(default={}, description="Options of the request")
 
 
 @dataclass(frozen=True)
@@ -103,13 +112,19 @@ class Case:
         """Operation of the request."""
         if self.content.object is None:
             return "DELETE"
-        return "CREATE" if self.content.old_object is None else "UPDATE"
+        return "CREATE" if self.content.old_object is None or self.evicts else "UPDATE"
+
+    @property
+    def evicts(self) -> bool:
+        """Whether the request evicts the pod that is the old object."""
+        return (self.content.object or {}).get("kind") == EVICTION["kind"]
 
     @property
     def match(self) -> Match | None:
         """The kind of the rule that the request is of; None if the rule does not evaluate it.
 
-        A pod gets ephemeral containers through a subresource only.
+        A status, and the ephemeral containers and resources of a pod, change through a subresource only, and a pod is
+        evicted through another one.
         """
         new, old = self.content.object or {}, self.content.old_object or {}
         subject = new or old
@@ -119,14 +134,31 @@ class Case:
             for match in self.rule.matches
             if (match.api_version, match.kind) == kind and self.operation in match.operations
         ]
-        added = kind == ("v1", "Pod") and self.operation == "UPDATE" and _ephemeral(new) != _ephemeral(old)
-        wanted = "ephemeralcontainers" if added else ""
-        return next((match for match in found if match.resource.partition("/")[2] == wanted), None)
+        offered = {match.resource.partition("/")[2]: match for match in reversed(found)}
+        if self.evicts:
+            return offered.get("eviction")
+        wanted = subresource_of(new, old) if self.operation == "UPDATE" else ""
+        return offered.get(wanted if wanted in offered or wanted == "ephemeralcontainers" else "")
 
 
-def _ephemeral(pod: Mapping[str, Any]) -> Any:
+def subresource_of(new: Mapping[str, Any], old: Mapping[str, Any]) -> str:
+    """Return the subresource through which an update is made; empty for the object itself."""
+    if new.get("status") != old.get("status") and new.get("kind") in ("Pod", "Queue"):
+        return "status"
+    if new.get("kind") != "Pod" or new.get("apiVersion") != "v1":
+        return ""
+    if _of_spec(new, "ephemeralContainers") != _of_spec(old, "ephemeralContainers"):
+        return "ephemeralcontainers"
+    before, after = (
+        [each.get("resources") for each in _of_spec(pod, "containers") or () if isinstance(each, Mapping)]
+        for pod in (old, new)
+    )
+    return "resize" if len(before) == len(after) and before != after else ""
+
+
+def _of_spec(pod: Mapping[str, Any], field: str) -> Any:
     spec = pod.get("spec")
-    return spec.get("ephemeralContainers") if isinstance(spec, Mapping) else None
+    return spec.get(field) if isinstance(spec, Mapping) else None
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _review(case: Case, world: World) -> Review:
     return Review(
         case.operation,
         _named(content.object),
-        _named(content.old_object),
+        None if case.evicts else _named(content.old_object),
         namespace="" if match and match.scope == "Cluster" else _NAMESPACES[content.namespace],
         namespace_labels={TENANT_LABEL: "tenant"} if tenant else {},
         user=content.user.name,
@@ -81,6 +81,7 @@ def _review(case: Case, world: World) -> Review:
         tenant_policy=spec_of(world.tenant_policy, content.tenant_policy) if tenant else None,
         runtime=content.runtime,
         subresource=match.resource.partition("/")[2] if match else "",
+        options=content.options,
     )
 
 

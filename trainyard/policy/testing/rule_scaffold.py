@@ -84,20 +84,9 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
     TrainyardError
         The id is taken, or a name is invalid.
     """
-    for value, pattern, example in (
-        (rule_id, r"[A-Z]{3}-[0-9]{3}", "QUE-003"),
-        (slug, r"[a-z0-9]+(-[a-z0-9]+)*", "leaf-queues"),
-        (family, r"[a-z]+", "tenancy"),
-    ):
-        if not re.fullmatch(pattern, value):
-            raise TrainyardError(f"{value!r} is invalid", fix=f"use the format of {example}")
+    _check_names(rule_id, slug, family)
     for catalog in {folder, known or folder}:
-        taken = next((rule for rule in load_rules(catalog) if rule.id == rule_id), None) if catalog.is_dir() else None
-        if taken is not None:
-            raise TrainyardError(
-                f"{rule_id} is taken by {taken.family}/{taken.id}-{taken.slug}",
-                fix="ids are never reused: take the next free one",
-            )
+        _check_unused(rule_id, catalog)
     target = folder / family / f"{rule_id}-{slug}"
     title = slug.replace("-", " ").capitalize()
     files = {
@@ -112,3 +101,22 @@ def new_rule(folder: Path, rule_id: str, slug: str, family: str, *, known: Path 
         path.write_text(template.format(id=rule_id, slug=slug, title=title, package=package_name(rule_id)))
         written.append(path)
     return written
+
+
+def _check_names(rule_id: str, slug: str, family: str) -> None:
+    for value, pattern, example in (
+        (rule_id, r"[A-Z]{3}-[0-9]{3}", "QUE-003"),
+        (slug, r"[a-z0-9]+(-[a-z0-9]+)*", "leaf-queues"),
+        (family, r"[a-z]+", "tenancy"),
+    ):
+        if not re.fullmatch(pattern, value):
+            raise TrainyardError(f"{value!r} is invalid", fix=f"use the format of {example}")
+
+
+def _check_unused(rule_id: str, catalog: Path) -> None:
+    taken = next((rule for rule in load_rules(catalog) if rule.id == rule_id), None) if catalog.is_dir() else None
+    if taken is not None:
+        raise TrainyardError(
+            f"{rule_id} is taken by {taken.family}/{taken.id}-{taken.slug}",
+            fix="ids are never reused: take the next free one",
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
 
 from trainyard.api import Body, KubernetesModel
 from trainyard.api.constants import (
@@ -13,17 +15,25 @@ from trainyard.api.constants import (
     VOLCANO_GROUP_NAME_ANNOTATION,
     VOLCANO_SCHEDULER,
 )
+from trainyard.api.kubernetes_model import Int32
+from trainyard.api.markers import list_map
 from trainyard.checks.finding import Finding
 from trainyard.render.dns import is_subdomain
 from trainyard.render.gangs.base import Child, GangScheduler, name_scheduler
+from trainyard.render.gangs.volcano_subgroups import (
+    SubGroupPolicy,
+    check_subgroups,
+    subgroup_policies,
+    warn_subgroups,
+)
+from trainyard.render.gangs.volcano_task_minimums import check_task_minimums, name_tasks
 from trainyard.render.gangs.volcano_topology import NetworkTopology, check_topology, network_topology, warn_topology
 from trainyard.render.job_set_builder import JobSetBuilder
-from trainyard.render.job_view import JobView
 from trainyard.render.pod_editing import section
 from trainyard.render.pod_set import PodSet
 from trainyard.render.resolved_job import ResolvedJob
 
-__all__ = ["GANG_SCHEDULER", "NetworkTopology", "Volcano", "VolcanoPolicy"]
+__all__ = ["GANG_SCHEDULER", "NetworkTopology", "SubGroupPolicy", "Volcano", "VolcanoPolicy"]
 
 _QUEUE_PATH: Final = f"spec.annotations[{QUEUE_ANNOTATION}]"
 _QUEUE_FIX: Final = (
@@ -37,6 +47,12 @@ class VolcanoPolicy(KubernetesModel):
 
     network_topology: NetworkTopology | None = None
     """Placement in the fabric."""
+    sub_group_policy: Annotated[
+        list[SubGroupPolicy] | None, Field(max_length=16, json_schema_extra=list_map("name"))
+    ] = None
+    """Groups of pods that are placed together, by replicatedJob."""
+    min_task_member: Annotated[dict[str, Annotated[Int32, Field(ge=0)]] | None, Field(max_length=16)] = None
+    """Minimum number of pods to start, by replicatedJob; their sum is at most minMember."""
 
 
 class Volcano(GangScheduler[VolcanoPolicy]):
@@ -71,7 +87,11 @@ class Volcano(GangScheduler[VolcanoPolicy]):
                     f'PriorityClass "{name}" doesn\'t exist',
                     f"create it, or name an existing one ({', '.join(sorted(known)) or 'there is none'})",
                 )
-        yield from check_topology(job, self._topology(job))
+        policy = self.policy(job) or VolcanoPolicy()
+        topology, groups = policy.network_topology, policy.sub_group_policy or []
+        yield from check_topology(job, topology)
+        yield from check_subgroups(job, groups, topology)
+        yield from check_task_minimums(job, policy.min_task_member or {})
         for pod_set in job.members:
             scheduler = pod_set.pod.get("schedulerName") or VOLCANO_SCHEDULER
             if scheduler != VOLCANO_SCHEDULER:
@@ -87,7 +107,8 @@ class Volcano(GangScheduler[VolcanoPolicy]):
                 f"a gang has one PriorityClass, and the last of {', '.join(classes)} is used",
                 "name the same priorityClassName in every replicatedJob of the runtime",
             )
-        yield from warn_topology(job, self._topology(job))
+        yield from warn_topology(job, topology)
+        yield from warn_subgroups(job, groups, topology)
 
     def build(self, builder: JobSetBuilder) -> Iterable[Body]:
         """Set scheduler and queue of all pods, and the PodGroup of the members; return the PodGroup."""
@@ -106,26 +127,27 @@ class Volcano(GangScheduler[VolcanoPolicy]):
         return (self._pod_group(builder),)
 
     def _pod_group(self, builder: JobSetBuilder) -> Body:
-        gang, queue = builder.job.gang, builder.job.queue
+        gang, queue, policy = builder.job.gang, builder.job.queue, self.policy(builder) or VolcanoPolicy()
         spec: Body = {"minMember": gang.min_member, "minResources": gang.resource_list()}
         if queue:
             spec["queue"] = queue
         classes = list(_priority_classes(builder.job.members))
         if classes:
             spec["priorityClassName"] = classes[-1]
-        topology = network_topology(builder, self._topology(builder))
+        topology = network_topology(builder, policy.network_topology)
         if topology:
             spec["networkTopology"] = topology
+        if policy.sub_group_policy:
+            spec["subGroupPolicy"] = subgroup_policies(builder, policy.sub_group_policy)
+        if policy.min_task_member:
+            spec["minTaskMember"] = dict(sorted(policy.min_task_member.items()))
+            name_tasks(builder, policy.min_task_member)
         return {
             "apiVersion": self.child.api_version,
             "kind": self.child.kind,
             "metadata": builder.metadata(builder.name),
             "spec": spec,
         }
-
-    def _topology(self, job: JobView) -> NetworkTopology | None:
-        policy = self.policy(job)
-        return policy.network_topology if policy else None
 
 
 def _priority_classes(pod_sets: Iterable[PodSet]) -> Iterator[str]:

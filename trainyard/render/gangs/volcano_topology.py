@@ -20,11 +20,19 @@ from trainyard.checks.finding import Finding
 from trainyard.render.job_view import JobView
 from trainyard.render.resolved_job import ResolvedJob
 
-__all__ = ["NetworkTopology", "check_topology", "network_topology", "warn_topology"]
+__all__ = [
+    "HARD",
+    "NetworkTopology",
+    "check_topology",
+    "is_at_least",
+    "network_topology",
+    "tier_number",
+    "warn_topology",
+]
 
 _PATH: Final = "spec.runtimeRef"
 _FIELD: Final = "podGroupPolicy.volcano.networkTopology"
-_HARD: Final = "hard"
+HARD: Final = "hard"
 _TIER_NAMES_SINCE: Final = (1, 14)
 """First Volcano release whose PodGroup has networkTopology.highestTierName."""
 
@@ -50,29 +58,35 @@ class NetworkTopology(KubernetesModel):
     """Name of the highest tier; if set, highestTierAllowed is ignored."""
 
 
-def check_topology(job: ResolvedJob, topology: NetworkTopology | None) -> Iterator[Finding]:
-    """Yield limits that Volcano cannot enforce."""
+def check_topology(job: ResolvedJob, topology: NetworkTopology | None, field: str = _FIELD) -> Iterator[Finding]:
+    """Yield limits that Volcano cannot enforce.
+
+    Parameters
+    ----------
+    field
+        Path of the topology in the runtime's specification.
+    """
     if topology is None:
         return
     tiers = job.context.tiers
-    if topology.mode == _HARD and _is_disabled(job):
+    if topology.mode == HARD and _is_disabled(job):
         yield Finding(
             _PATH,
-            f"{_FIELD} cannot be enforced: the scheduler's {TOPOLOGY_FEATURE} is disabled",
+            f"{field} cannot be enforced: the scheduler's {TOPOLOGY_FEATURE} is disabled",
             "enable it, set mode: soft, or use a runtime without networkTopology",
         )
     elif topology.highest_tier_name is not None:
-        yield from _check_name(job, topology.highest_tier_name, tiers)
-    elif topology.mode == _HARD and tiers is not None:
-        yield from _check_number(topology.highest_tier_allowed, tiers)
+        yield from _check_name(job, topology.highest_tier_name, tiers, field)
+    elif topology.mode == HARD and tiers is not None:
+        yield from _check_number(topology.highest_tier_allowed, tiers, field)
 
 
-def warn_topology(job: ResolvedJob, topology: NetworkTopology | None) -> Iterator[Finding]:
+def warn_topology(job: ResolvedJob, topology: NetworkTopology | None, field: str = _FIELD) -> Iterator[Finding]:
     """Warn about soft topology requests that are ignored."""
-    if topology is not None and topology.mode != _HARD and _is_disabled(job):
+    if topology is not None and topology.mode != HARD and _is_disabled(job):
         yield Finding.warning(
             _PATH,
-            f"{_FIELD} has no effect: the scheduler's {TOPOLOGY_FEATURE} is disabled",
+            f"{field} has no effect: the scheduler's {TOPOLOGY_FEATURE} is disabled",
             "enable it, or use a runtime without networkTopology",
         )
 
@@ -87,35 +101,41 @@ def network_topology(job: JobView, topology: NetworkTopology | None) -> Body | N
     name = topology.highest_tier_name
     if name is None:
         return {"mode": topology.mode, "highestTierAllowed": topology.highest_tier_allowed}
-    if _supports_tier_names(job):
+    if is_at_least(job, _TIER_NAMES_SINCE):
         return {"mode": topology.mode, "highestTierName": name}
     return {"mode": topology.mode, "highestTierAllowed": (job.context.tiers or {})[name]}
 
 
-def _check_name(job: ResolvedJob, name: str, tiers: Mapping[str, int] | None) -> Iterator[Finding]:
+def tier_number(topology: NetworkTopology, tiers: Mapping[str, int] | None) -> int | None:
+    """Return the number of the highest tier; None: it has a name that is not in ``tiers``."""
+    name = topology.highest_tier_name
+    return topology.highest_tier_allowed if name is None else (tiers or {}).get(name)
+
+
+def _check_name(job: ResolvedJob, name: str, tiers: Mapping[str, int] | None, field: str) -> Iterator[Finding]:
     if tiers is not None and name not in tiers:
-        yield Finding(_PATH, f'{_FIELD}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
-    elif tiers is None and not _supports_tier_names(job):
+        yield Finding(_PATH, f'{field}.highestTierName: the fabric has no tier "{name}"', _one_of(tiers))
+    elif tiers is None and not is_at_least(job, _TIER_NAMES_SINCE):
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierName: Volcano {job.context.volcano_version} supports only tier numbers, "
+            f"{field}.highestTierName: Volcano {job.context.volcano_version} supports only tier numbers, "
             f'and the number of "{name}" is unknown',
             "set highestTierAllowed to the tier's number instead",
         )
 
 
-def _check_number(number: int, tiers: Mapping[str, int]) -> Iterator[Finding]:
+def _check_number(number: int, tiers: Mapping[str, int], field: str) -> Iterator[Finding]:
     if not tiers or number > max(tiers.values()):
         highest = f"the highest tier is {max(tiers.values())}" if tiers else "the fabric has no tiers"
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierAllowed: {number} is not a limit: {highest}",
+            f"{field}.highestTierAllowed: {number} is not a limit: {highest}",
             _one_of(tiers) if tiers else "declare the fabric, or use a runtime without networkTopology",
         )
     elif number < min(tiers.values()):
         yield Finding(
             _PATH,
-            f"{_FIELD}.highestTierAllowed: {number} is below the lowest tier, {min(tiers.values())}",
+            f"{field}.highestTierAllowed: {number} is below the lowest tier, {min(tiers.values())}",
             _one_of(tiers),
         )
 
@@ -130,9 +150,10 @@ def _is_disabled(job: JobView) -> bool:
     return features is not None and TOPOLOGY_FEATURE not in features
 
 
-def _supports_tier_names(job: JobView) -> bool:
+def is_at_least(job: JobView, release: tuple[int, int]) -> bool:
+    """Return whether the cluster's Volcano is of a release or a later one; True if its version is unknown."""
     version = job.context.volcano_version
     if version is None:
         return True
     numbers = [int(part) if part.isdigit() else 0 for part in version.lstrip("v").split(".")[:2]]
-    return tuple(numbers) >= _TIER_NAMES_SINCE
+    return tuple(numbers) >= release

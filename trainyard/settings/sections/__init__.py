@@ -1,4 +1,4 @@
-"""Further sections of a stack's settings: each is one module with a ``SECTION``, for a component of the same name."""
+"""Sections of a stack's settings: each is one module with a ``SECTION``, for a component of the same name."""
 
 from __future__ import annotations
 

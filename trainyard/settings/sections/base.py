@@ -1,4 +1,4 @@
-"""Declaration of a further section."""
+"""Declaration of a component's section of the settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.checks.finding import Finding
-from trainyard.settings.settings_model import SettingsModel
+from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.versions import ComponentRelease
 
 __all__ = ["Section"]
@@ -22,7 +22,7 @@ class Section:
     name
         Its key.
     order
-        Position among the further sections; unique.
+        Position among the sections; unique.
     model
         Its model, whose defaults apply where the stack does not set it.
     description
@@ -31,11 +31,15 @@ class Section:
         Tested releases of the component, the current pin first; empty if it reads no upstream files.
     check
         Returns findings about the section and what it refers to in others, from the settings of the stack.
+    required
+        Whether every platform has the component, installed or existing: its section follows `cluster`, the others are
+        the last ones.
     """
 
     name: str
     order: int
-    model: type[SettingsModel]
+    model: type[InstalledSettings]
     description: str
     releases: tuple[ComponentRelease, ...] = ()
     check: Callable[[Any], Iterable[Finding]] = lambda _settings: ()
+    required: bool = False

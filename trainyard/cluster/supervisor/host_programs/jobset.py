@@ -16,6 +16,7 @@ from trainyard.cluster.supervisor.host_programs.base import (
     with_flags,
 )
 from trainyard.cluster.supervisor.pod_requirements import local_paths
+from trainyard.manifests.loader import load
 
 __all__ = ["PROGRAMS"]
 
@@ -33,7 +34,7 @@ _CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108
 
 
 def _configuration(context: RunContext, name: str, text: str) -> str:
-    document = yaml.safe_load(text)
+    document = load(text, name)
     if not isinstance(document, dict) or not str(document.get("apiVersion", "")).startswith("config.jobset.x-k8s.io/"):
         return text
     webhook = document.setdefault("webhook", {})

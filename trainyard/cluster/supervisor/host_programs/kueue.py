@@ -16,6 +16,7 @@ from trainyard.cluster.supervisor.host_programs.base import (
     with_flags,
 )
 from trainyard.cluster.supervisor.pod_requirements import local_paths
+from trainyard.manifests.loader import load
 
 __all__ = ["PROGRAMS"]
 
@@ -27,7 +28,7 @@ def _command(context: RunContext, arguments: list[str]) -> list[str]:
 
 
 def _configuration(context: RunContext, name: str, text: str) -> str:
-    document = yaml.safe_load(text)
+    document = load(text, name)
     if not isinstance(document, dict) or not str(document.get("apiVersion", "")).startswith("config.kueue.x-k8s.io/"):
         return text
     webhook = document.setdefault("webhook", {})

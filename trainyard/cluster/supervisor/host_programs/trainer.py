@@ -21,6 +21,7 @@ from trainyard.cluster.supervisor.host_programs.base import (
 )
 from trainyard.cluster.supervisor.pod_requirements import local_paths
 from trainyard.errors import TrainyardError
+from trainyard.manifests.loader import load
 
 __all__ = ["PROGRAMS"]
 
@@ -41,7 +42,7 @@ def _controller_command(context: RunContext, arguments: list[str]) -> list[str]:
 
 
 def _controller_configuration(context: RunContext, name: str, text: str) -> str:
-    document = yaml.safe_load(text)
+    document = load(text, name)
     if not isinstance(document, dict) or "policy" not in document:
         return text
     policy = document["policy"]

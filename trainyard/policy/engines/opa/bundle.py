@@ -8,7 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from itertools import product
 from pathlib import Path
@@ -21,6 +21,7 @@ from trainyard.errors import TrainyardError
 from trainyard.policy.rules.admission_rule import MISSING_PARAMETER_FIXES, PARTS, ParameterSource, Reach, Rule
 from trainyard.policy.rules.plugins import CHILDREN
 from trainyard.policy.rules.rule_catalog import load_rules, rego_source, rule_folders
+from trainyard.render.accelerators import ACCELERATORS
 from trainyard.settings.platform import PolicyState
 
 __all__ = ["Bundle", "build_bundle", "bundle_files", "package_name", "verify_bundle"]
@@ -137,6 +138,7 @@ def build_bundle(*folders: Path, rules: Iterable[Rule] | None = None) -> Bundle:
         "missingParameters": {source.value: fix for source, fix in MISSING_PARAMETER_FIXES.items()},
         "sources": _sources(),
         "children": CHILDREN,
+        "accelerators": {key: asdict(patterns) for key, patterns in ACCELERATORS.items()},
     }
     files["data.json"] = _json({ROOT: data})
     return bundle_files(files, (ROOT,))

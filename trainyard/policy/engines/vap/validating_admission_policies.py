@@ -18,6 +18,7 @@ from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.rules.admission_rule import (
     MISSING_PARAMETER_FIXES,
     PARTS,
+    POD_CONTROLLERS,
     Cel,
     Fragment,
     Gate,
@@ -46,6 +47,10 @@ _ACTIONS = {
 }
 _FACTS = {ParameterSource.TENANT_POLICY: "tenant-policy", ParameterSource.PLATFORM: "platform"}
 """CEL fragment with the variables of each parameter source."""
+_OF_THE_CLUSTER: Final = (
+    'request.userInfo.username == "system:kube-controller-manager" '
+    '|| "system:serviceaccounts:kube-system" in request.userInfo.?groups.orValue([])'
+)
 _REFERENCE = re.compile(r"\bvariables\.([A-Za-z]+)")
 _MOST_EXEMPTIONS: Final = 48
 """The API server allows 64 match conditions per policy; rules have some of their own."""
@@ -188,8 +193,8 @@ def _policy(
             "matchPolicy": "Equivalent",
             "resourceRules": [
                 {
-                    "apiGroups": [match.group],
-                    "apiVersions": [match.version],
+                    "apiGroups": [match.served[0]],
+                    "apiVersions": [match.served[1]],
                     "operations": list(match.operations),
                     "resources": [match.resource],
                     "scope": match.scope,
@@ -279,6 +284,10 @@ def _requests(rule: Rule, cel: Cel) -> list[dict[str, str]]:
             other = f'request.kind.group != "{match.group}" || request.kind.kind != "{match.kind}"'
             touched = f'request.operation != "UPDATE" || {other} || {_changed(match.touching)}'
             conditions.append((f"touched-{match.kind.lower()}", touched))
+    if kinds := [match.kind for match in rule.matches if (match.group, match.kind) in POD_CONTROLLERS]:
+        # The cluster's controllers continue what a user has written, which was evaluated then.
+        evaluated = f"!(request.kind.kind in {cel_literal(kinds)} && ({_OF_THE_CLUSTER}))"
+        conditions.append(("not-continued", evaluated))
     if "UPDATE" in operations and not cel.stopping:
         conditions.append(
             ("not-stopping", 'request.operation != "UPDATE" || dyn(object).?spec.?suspend.orValue(false) != true')

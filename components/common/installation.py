@@ -1,0 +1,70 @@
+"""Inputs of an installation: the settings, the cluster, and the objects that exist in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from components.common.ownership import LiveObjects
+from components.common.target import Target
+from trainyard.controller.configuration import Certificate
+from trainyard.queues import QueueObjects
+from trainyard.settings import StackSettings
+
+if TYPE_CHECKING:
+    from components.common.declaration import Declaration
+
+__all__ = ["Installation"]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Inputs of the components of one stack.
+
+    Parameters
+    ----------
+    name
+        Name of the stack.
+    settings
+        Its settings.
+    target
+        Its target cluster.
+    options
+        Options of every component: the provider.
+    declarations
+        Declaration of each component, by name.
+    live
+        The objects that exist already; None if the cluster was not read.
+    queues
+        Its validated queues.
+    """
+
+    name: str
+    settings: StackSettings
+    target: Target
+    options: pulumi.ResourceOptions
+    declarations: Mapping[str, Declaration]
+    live: LiveObjects | None
+    queues: QueueObjects
+
+    def owned(self, api_version: str, kind: str) -> set[str]:
+        """Return the names of the existing cluster-scoped objects of a kind that belong to the stack."""
+        return set() if self.live is None else self.live.owned(self.name, api_version, kind)
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Certificates that the trainer controller's leader issues for other components."""
+        return tuple(
+            issued for each in self.declarations.values() for issued in each.certificates(self.settings, self.target)
+        )
+
+    @property
+    def tenant_objects(self) -> dict[str, list[Mapping[str, Any]]]:
+        """Objects of the components in the namespace of each tenant, by tenant."""
+        return {
+            tenant: [body for each in self.declarations.values() for body in each.tenant_objects(self.settings, tenant)]
+            for tenant in self.settings.tenants
+        }

@@ -1,0 +1,58 @@
+package trainyard.rules.esc_005
+
+import data.trainyard.lib.pod_templates
+import data.trainyard.lib.request
+import rego.v1
+
+violation contains {"path": path, "message": sprintf("runtime class \"%v\" is not allowed", [entry.name])} if {
+	some entry in named
+	count(prefixes(entry.name)) == 0
+	path := sprintf("%s.runtimeClassName", [entry.pod.specPath])
+}
+
+violation contains {"path": path, "message": message} if {
+	some entry in named
+	count(prefixes(entry.name)) > 0
+	given(entry.pod.spec, entry.name)
+	path := sprintf("%s.runtimeClassName", [entry.pod.specPath])
+	message := sprintf("runtime class \"%v\" is for containers that request its accelerators", [entry.name])
+}
+
+# Pods with a class that is not allowed everywhere.
+named := [{"pod": pod, "name": name} |
+	some pod in pod_templates.pods
+	name := request.text(pod.spec, "runtimeClassName")
+	name != ""
+	not name in request.parameter("ESC-005", "classes")
+]
+
+# Beginnings of the resources of a class.
+prefixes(name) := {trim_prefix(entry, start) |
+	start := sprintf("%s=", [name])
+	some entry in request.parameter("ESC-005", "deviceClasses")
+	startswith(entry, start)
+}
+
+# A container that requests nothing gets all devices by the variable of its image.
+given(spec, class) if {
+	some field in ["containers", "initContainers"]
+	some container in request.list(spec, field)
+	not requests(container, prefixes(class))
+	not hides(container, class)
+}
+
+requests(container, _) if count(request.list(request.map(container, "resources"), "claims")) > 0
+
+requests(container, starts) if {
+	some name, amount in request.map(request.map(container, "resources"), "limits")
+	some start in starts
+	startswith(name, start)
+	sprintf("%v", [amount]) != "0"
+}
+
+hides(container, class) if {
+	some variable in request.list(container, "env")
+	sprintf("%s=%s", [class, request.text(variable, "name")]) in request.parameter("ESC-005", "hidingVariables")
+	request.object_get(variable, "valueFrom", null) == null
+	request.text(variable, "value") in ["", "none", "void"]
+}

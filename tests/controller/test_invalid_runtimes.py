@@ -1,0 +1,57 @@
+"""A runtime that no longer matches its schema blocks only the jobs without a snapshot of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from tests.controller.harness import CLUSTER_RUNTIMES, JOB_SETS, TRAIN_JOBS, change, controller, runtime, train_job
+from tests.kube.fake_api import FakeApi, error, eventually
+
+
+def invalidate(api: FakeApi) -> None:
+    """Edit the runtime as a CRD without bounds admits it."""
+    change(api, CLUSTER_RUNTIMES, "clustertrainingruntimes", "torch", "", spec={"mlPolicy": {"numNodes": 0}})
+
+
+def job_set(api: FakeApi) -> dict[str, Any] | None:
+    return api.find("jobsets", "job", "team")
+
+
+async def test_a_job_resumes_from_its_snapshot(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(suspend=True))
+    async with controller(api) as process:
+        await process.settle()
+        invalidate(api)
+        await process.settle()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": False})
+        await eventually(lambda: not (job_set(api) or {})["spec"]["suspend"])
+
+
+async def test_a_job_set_that_was_rejected_is_created_from_the_snapshot(api: FakeApi) -> None:
+    def reject(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        creates = request.method == "POST" and request.path.endswith(JOB_SETS.rpartition("/")[2])
+        return error(403, "Forbidden", "exceeded quota") if creates else None
+
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.fault = reject
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: process.manager.blocked())
+        invalidate(api)
+        api.fault = None
+        await eventually(lambda: job_set(api))
+
+
+async def test_a_job_without_a_snapshot_reports_the_runtime(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    invalidate(api)
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await eventually(lambda: process.manager.blocked())
+        await process.events.flush()
+        (event,) = api.of("events")
+        assert "spec.mlPolicy.numNodes" in event["message"]
+        assert job_set(api) is None

@@ -1,0 +1,209 @@
+"""Objects of a job that lost the label of the watch are found by their name and owner when the job ends."""
+
+from __future__ import annotations
+
+import datetime
+
+from aiohttp import web
+
+from tests.controller.harness import (
+    CLUSTER_RUNTIMES,
+    JOB_SETS,
+    POD_GROUPS,
+    TRAIN_JOBS,
+    Clock,
+    change,
+    conditions,
+    controller,
+    job_set_status,
+    runtime,
+    train_job,
+)
+from tests.kube.fake_api import FakeApi, error, eventually
+from trainyard.controller.job_sets import summary
+from trainyard.controller.observation import Observer, Pass
+
+KEY = ("team", "job")
+
+
+def unlabel(api: FakeApi, path: str, plural: str) -> None:
+    """Remove the labels of an object: watches by label report it as deleted."""
+    body = api.find(plural, "job", "team")
+    assert body is not None
+    stored = api.put(path, {**body, "metadata": {**body["metadata"], "labels": {}}})
+    version = stored["metadata"]["resourceVersion"]
+    api._tell("DELETED", path, {**body, "metadata": {**body["metadata"], "resourceVersion": version}})
+
+
+def no_patch_of_job_sets(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+    rejected = request.method == "PATCH" and "/jobsets/" in request.path
+    return error(403, "Forbidden", "admission webhook denied the request") if rejected else None
+
+
+def end(api: FakeApi) -> None:
+    change(api, JOB_SETS, "jobsets", "job", status=job_set_status("Failed", "FailedJobs", "over"))
+
+
+async def test_a_job_set_that_cannot_be_adopted_is_deleted_at_the_deadline(api: FakeApi) -> None:
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    async with controller(api, clock) as process:
+        await process.settle()
+        api.fault = no_patch_of_job_sets
+        unlabel(api, JOB_SETS, "jobsets")
+        clock.now += datetime.timedelta(seconds=100)
+        process.manager.queue.add(KEY)
+        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        assert conditions(api)["Failed"] == ("True", "DeadlineExceeded")
+
+
+async def test_the_deletion_is_retried_until_it_succeeds(api: FakeApi) -> None:
+    failures = [error(500, "InternalError", "etcdserver: leader changed") for _ in range(2)]
+
+    def reject(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if request.method == "DELETE" and "/jobsets/" in request.path and failures:
+            return failures.pop()
+        return no_patch_of_job_sets(fake, request)
+
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    async with controller(api, clock) as process:
+        await process.settle()
+        api.fault = reject
+        unlabel(api, JOB_SETS, "jobsets")
+        clock.now += datetime.timedelta(seconds=100)
+        process.manager.queue.add(KEY)
+        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        assert not failures
+
+
+async def test_the_pod_group_of_a_suspended_job_is_deleted_at_the_end(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await process.settle()
+        unlabel(api, POD_GROUPS, "podgroups")
+        await process.settle()
+        end(api)
+        await eventually(lambda: api.find("podgroups", "job", "team") is None)
+
+
+async def test_the_pod_group_of_a_job_whose_job_set_is_missing_is_deleted(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        api.remove(JOB_SETS, "team", "job")
+        unlabel(api, POD_GROUPS, "podgroups")
+        await eventually(lambda: "Failed" in conditions(api))
+        await eventually(lambda: api.find("podgroups", "job", "team") is None)
+
+
+async def test_a_pod_group_of_another_owner_is_kept(api: FakeApi) -> None:
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
+        await process.settle()
+        api.remove(POD_GROUPS, "team", "job")
+        api.put(POD_GROUPS, {"metadata": {"name": "job", "namespace": "team"}, "spec": {"minMember": 1}})
+        end(api)
+        await process.settle()
+        assert "Failed" in conditions(api)
+        assert api.find("podgroups", "job", "team") is not None
+
+
+async def test_an_ordinary_end_reads_nothing(api: FakeApi) -> None:
+    for gang in (True, False):
+        api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
+        api.put(TRAIN_JOBS, train_job())
+        async with controller(api) as process:
+            await process.settle()
+            api.requests.clear()
+            end(api)
+            await eventually(lambda: "Failed" in conditions(api))
+            await process.settle()
+            for _ in range(3):
+                process.manager.queue.add(KEY)
+                await process.settle()
+            read = [path for method, path in api.requests if method == "GET" and "/namespaces/team/" in path]
+            assert read == []
+        api.remove(TRAIN_JOBS, "team", "job")
+
+
+async def test_the_job_set_is_deleted_if_the_answer_to_the_end_was_lost(api: FakeApi) -> None:
+    lost: list[str] = []
+
+    def lose(fake: FakeApi, request: web.Request) -> web.StreamResponse | None:
+        if request.method == "PATCH" and request.path.endswith("/trainjobs/job/status") and not lost:
+            lost.append(request.path)
+            assert request.transport is not None
+            body = fake.find("trainjobs", "job", "team")
+            assert body is not None
+            failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "late"}
+            fake.put(TRAIN_JOBS, {**body, "status": {**body["status"], "conditions": [failed]}})
+            request.transport.close()
+        return no_patch_of_job_sets(fake, request)
+
+    clock = Clock()
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
+    async with controller(api, clock) as process:
+        await process.settle()
+        api.fault = lose
+        unlabel(api, JOB_SETS, "jobsets")
+        await process.settle()
+        clock.now += datetime.timedelta(seconds=100)
+        process.manager.queue.add(KEY)
+        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        assert lost
+        await process.settle()
+        assert process.reconciler._ending == {}
+
+
+async def test_a_job_set_that_lost_its_label_leaves_the_cache_when_it_is_read(api: FakeApi) -> None:
+    """No watch reports its deletion: it would stay in the cache."""
+    api.put(CLUSTER_RUNTIMES, runtime())
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+        api.freeze_watches(JOB_SETS)
+        body = api.find("jobsets", "job", "team")
+        assert body is not None
+        api.put(JOB_SETS, {**body, "metadata": {**body["metadata"], "labels": {}}, "spec": {**body["spec"], "x": 1}})
+        step = Pass(process.cache.train_jobs.store.get(*KEY) or {})
+        observer = Observer(process.client, process.cache, Clock())
+        await observer.read_job_set(step)
+        assert process.cache.job_sets.store.keys() == []
+        observed = observer.observe(step, record_supported=True, created=None)
+        assert observed.stored is not None
+        assert observed.job_set == summary(observed.stored)
+
+
+async def test_a_job_set_that_is_being_deleted_is_created_again_when_it_is_gone(api: FakeApi) -> None:
+    """Without its label, the cache lacks a JobSet that finalizers still keep."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
+    api.put(TRAIN_JOBS, train_job())
+    async with controller(api) as process:
+        await process.settle()
+    body = api.find("jobsets", "job", "team")
+    stored = api.find("trainjobs", "job", "team")
+    assert body is not None
+    assert stored is not None
+    metadata = {**body["metadata"], "labels": {}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    api.put(JOB_SETS, {**body, "metadata": metadata})
+    recreated = {"jobSet": {"uid": body["metadata"]["uid"], "remake": "frozen"}}
+    api.put(TRAIN_JOBS, {**stored, "status": recreated})
+    async with controller(api) as process:
+        await eventually(lambda: sum(method == "POST" and "/jobsets" in path for method, path in api.requests) > 2)
+        assert api.of("trainjobs")[0]["status"] == recreated
+        api.remove(JOB_SETS, "team", "job")
+        await eventually(lambda: api.find("jobsets", "job", "team"))
+        await process.settle()
+        assert "Failed" not in conditions(api)
+        assert api.of("trainjobs")[0]["status"]["jobSet"]["uid"] != body["metadata"]["uid"]

@@ -1,0 +1,47 @@
+"""Section ``trainer`` of a stack's settings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field
+
+from trainyard.settings.platform import Install, InstalledSettings
+from trainyard.settings.sections.base import Section
+from trainyard.settings.settings_model import DnsLabel, DnsSubdomain
+
+__all__ = ["SECTION", "TrainerSettings"]
+
+
+class TrainerSettings(InstalledSettings):
+    """The trainer API (TrainJob, TrainingRuntime, ClusterTrainingRuntime) and Trainyard's controller."""
+
+    install: Install = Field(
+        default=True, description="true: installed by this program; existing: already in the cluster"
+    )
+    namespace: DnsLabel = Field(default="kubeflow-system", description="Namespace of the controller")
+    replicas: int = Field(
+        default=2, ge=1, le=5, description="Replicas of the controller: one is the leader, all serve webhooks"
+    )
+    workers: int = Field(default=16, ge=1, le=256, description="Concurrent reconciliations of TrainJobs")
+    shutdown_delay_seconds: int = Field(
+        default=8,
+        ge=0,
+        le=60,
+        description="Time for which a stopping replica still serves webhooks, so that all API servers and proxies "
+        "remove it from their endpoints",
+    )
+    progress_reports: bool = Field(
+        default=False,
+        description="Allow training code to report progress to `status.trainerStatus` (upstream's gate "
+        "TrainJobStatus): training containers get a URL, a token and a CA bundle",
+    )
+    coscheduling_scheduler: DnsSubdomain | None = Field(
+        default=None,
+        description="`schedulerName` of the pods of `podGroupPolicy.coscheduling`, where a second scheduler runs the "
+        "coscheduling plug-in (the chart of scheduler-plugins: `scheduler-plugins-scheduler`); default: unset, for a "
+        "default scheduler with the plug-in",
+    )
+
+
+SECTION: Final = Section("trainer", 3, TrainerSettings, "The trainer API and controller", required=True)
