@@ -24,8 +24,8 @@ SEEDS = range(1, 1 + int(os.environ.get("TRAINYARD_EQUIVALENCE", "0"))) or (2,)
 OBJECTS = 3000 if 1 in SEEDS else 2400
 """Objects of each seed."""
 
-LEAST = 3 if 1 in SEEDS else 1
-"""How often every rule must be broken and kept; the one seed of `make test` has few objects of rare kinds."""
+LEAST = 3
+"""How often every rule must be broken and kept."""
 
 
 @pytest.fixture(scope="module")

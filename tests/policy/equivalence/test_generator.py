@@ -34,7 +34,7 @@ def test_objects_are_of_every_kind_operation_user_and_namespace() -> None:
     assert {subject.home for subject in subjects} == set(worlds.homes)
     assert {subject.platform for subject in subjects} == set(worlds.platforms)
     kinds = {(subject.shape["apiVersion"], subject.shape["kind"]) for subject in subjects}
-    assert len(kinds) == 28
+    assert len(kinds) == 32
 
 
 def test_mutants_leave_the_corpus_as_it_is() -> None:

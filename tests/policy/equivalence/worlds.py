@@ -164,6 +164,7 @@ def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) ->
             },
             "ACC-003": {"deviceVariables": ["A", "NVIDIA_VISIBLE_DEVICES"], "deviceAnnotations": ["note"]},
             "ACC-004": {"deviceVariables": ["token"]},
+            "ACC-005": {"maxDevices": 2, "deviceClasses": ["mig.nvidia.com"]},
             "ESC-005": {"classes": ["gvisor"], "deviceClasses": ["nvidia=nvidia.com/", "nvidia=cpu"]},
             "QUE-004": {"shared": ["red"]},
             "TEN-020": {"annotations": ["note"], "labels": ["note"], "prefixes": ["cdi."], "users": ["ann"]},
