@@ -80,7 +80,8 @@ class PolicyFacts:
     async def step(self) -> bool:
         """Write changed facts; return whether all sources are synced and all writes succeeded."""
         stale, self._stale = self._stale, set()
-        unsettled = set() if self._tenant_policies.synced and self._platforms.synced else set(stale)
+        synced = self._tenant_policies.synced and self._platforms.synced
+        unsettled = set() if synced else set(stale)
         for name in sorted(stale):
             try:
                 await self._write(name)
@@ -88,7 +89,7 @@ class PolicyFacts:
                 unsettled.add(name)
                 _LOG.warning("facts of namespace %s: %s; retrying", name, error)
         self._stale |= unsettled
-        return not unsettled
+        return synced and not unsettled
 
     async def _write(self, name: str) -> None:
         namespace = self._namespaces.store.get("", name)
