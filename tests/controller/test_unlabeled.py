@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 from aiohttp import web
 
@@ -12,6 +15,7 @@ from tests.controller.harness import (
     POD_GROUPS,
     TRAIN_JOBS,
     Clock,
+    Controller,
     change,
     conditions,
     controller,
@@ -24,6 +28,24 @@ from trainyard.controller.job_sets import summary
 from trainyard.controller.observation import Observer, Pass
 
 KEY = ("team", "job")
+
+
+@asynccontextmanager
+async def running_job(
+    api: FakeApi, clock: Clock | None = None, *, gang: bool = True, **spec: Any
+) -> AsyncIterator[Controller]:
+    """Yield a controller that has created the JobSet of a TrainJob."""
+    api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
+    api.put(TRAIN_JOBS, train_job(**spec))
+    async with controller(api, clock) as process:
+        await process.settle()
+        yield process
+
+
+async def let_the_deadline_pass(process: Controller, clock: Clock) -> None:
+    clock.now += datetime.timedelta(seconds=100)
+    process.manager.queue.add(KEY)
+    await eventually(lambda: process.api.find("jobsets", "job", "team") is None)
 
 
 def unlabel(api: FakeApi, path: str, plural: str) -> None:
@@ -46,15 +68,10 @@ def end(api: FakeApi) -> None:
 
 async def test_a_job_set_that_cannot_be_adopted_is_deleted_at_the_deadline(api: FakeApi) -> None:
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with running_job(api, clock, activeDeadlineSeconds=60) as process:
         api.fault = no_patch_of_job_sets
         unlabel(api, JOB_SETS, "jobsets")
-        clock.now += datetime.timedelta(seconds=100)
-        process.manager.queue.add(KEY)
-        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        await let_the_deadline_pass(process, clock)
         assert conditions(api)["Failed"] == ("True", "DeadlineExceeded")
 
 
@@ -67,23 +84,15 @@ async def test_the_deletion_is_retried_until_it_succeeds(api: FakeApi) -> None:
         return no_patch_of_job_sets(fake, request)
 
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with running_job(api, clock, activeDeadlineSeconds=60) as process:
         api.fault = reject
         unlabel(api, JOB_SETS, "jobsets")
-        clock.now += datetime.timedelta(seconds=100)
-        process.manager.queue.add(KEY)
-        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        await let_the_deadline_pass(process, clock)
         assert not failures
 
 
 async def test_the_pod_group_of_a_suspended_job_is_deleted_at_the_end(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with running_job(api) as process:
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
         unlabel(api, POD_GROUPS, "podgroups")
@@ -93,10 +102,7 @@ async def test_the_pod_group_of_a_suspended_job_is_deleted_at_the_end(api: FakeA
 
 
 async def test_the_pod_group_of_a_job_whose_job_set_is_missing_is_deleted(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with running_job(api):
         api.remove(JOB_SETS, "team", "job")
         unlabel(api, POD_GROUPS, "podgroups")
         await eventually(lambda: "Failed" in conditions(api))
@@ -104,10 +110,7 @@ async def test_the_pod_group_of_a_job_whose_job_set_is_missing_is_deleted(api: F
 
 
 async def test_a_pod_group_of_another_owner_is_kept(api: FakeApi) -> None:
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with running_job(api) as process:
         change(api, TRAIN_JOBS, "trainjobs", "job", spec={"suspend": True})
         await process.settle()
         api.remove(POD_GROUPS, "team", "job")
@@ -120,10 +123,7 @@ async def test_a_pod_group_of_another_owner_is_kept(api: FakeApi) -> None:
 
 async def test_an_ordinary_end_reads_nothing(api: FakeApi) -> None:
     for gang in (True, False):
-        api.put(CLUSTER_RUNTIMES, runtime(gang=gang))
-        api.put(TRAIN_JOBS, train_job())
-        async with controller(api) as process:
-            await process.settle()
+        async with running_job(api, gang=gang) as process:
             api.requests.clear()
             end(api)
             await eventually(lambda: "Failed" in conditions(api))
@@ -151,16 +151,11 @@ async def test_the_job_set_is_deleted_if_the_answer_to_the_end_was_lost(api: Fak
         return no_patch_of_job_sets(fake, request)
 
     clock = Clock()
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job(activeDeadlineSeconds=60))
-    async with controller(api, clock) as process:
-        await process.settle()
+    async with running_job(api, clock, activeDeadlineSeconds=60) as process:
         api.fault = lose
         unlabel(api, JOB_SETS, "jobsets")
         await process.settle()
-        clock.now += datetime.timedelta(seconds=100)
-        process.manager.queue.add(KEY)
-        await eventually(lambda: api.find("jobsets", "job", "team") is None)
+        await let_the_deadline_pass(process, clock)
         assert lost
         await process.settle()
         assert process.reconciler._ending == {}
@@ -168,10 +163,7 @@ async def test_the_job_set_is_deleted_if_the_answer_to_the_end_was_lost(api: Fak
 
 async def test_a_job_set_that_lost_its_label_leaves_the_cache_when_it_is_read(api: FakeApi) -> None:
     """No watch reports its deletion: it would stay in the cache."""
-    api.put(CLUSTER_RUNTIMES, runtime())
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with running_job(api) as process:
         api.freeze_watches(JOB_SETS)
         body = api.find("jobsets", "job", "team")
         assert body is not None
@@ -187,10 +179,8 @@ async def test_a_job_set_that_lost_its_label_leaves_the_cache_when_it_is_read(ap
 
 async def test_a_job_set_that_is_being_deleted_is_created_again_when_it_is_gone(api: FakeApi) -> None:
     """Without its label, the cache lacks a JobSet that finalizers still keep."""
-    api.put(CLUSTER_RUNTIMES, runtime(gang=False))
-    api.put(TRAIN_JOBS, train_job())
-    async with controller(api) as process:
-        await process.settle()
+    async with running_job(api, gang=False):
+        pass
     body = api.find("jobsets", "job", "team")
     stored = api.find("trainjobs", "job", "team")
     assert body is not None
