@@ -28,6 +28,10 @@ class TrainyardError(Exception):
         self.fix = fix
         self.findings = tuple(findings)
 
+    def as_findings(self) -> tuple[Finding, ...]:
+        """Return the findings, or the error itself as the only one."""
+        return self.findings or (Finding("", self.message, self.fix),)
+
     def __str__(self) -> str:
         lines = [self.message, *(f"  {finding}" for finding in self.findings)]
         if self.fix:

@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 __all__ = [
-    "DURATION_ANNOTATION",
     "ENDED_ANNOTATION",
     "HEALTHY_ANNOTATION",
     "HOST_PROCESS_LABEL",
@@ -25,7 +24,7 @@ __all__ = [
 HOST_PROCESS_LABEL = "trainyard.dev/host-process"
 HEALTHY_ANNOTATION = "trainyard.dev/host-process-healthy"
 ENDED_ANNOTATION = "trainyard.dev/host-process-ended"
-DURATION_ANNOTATION = "trainyard.dev/simulated-duration"
+_DURATION_ANNOTATION = "trainyard.dev/simulated-duration"
 
 _DEFAULT_DURATION_MS = 2000
 
@@ -91,7 +90,7 @@ def _of_simulated_pods() -> list[dict[str, Any]]:
             status=_pod_ended("Succeeded", 0, "Completed"),
             delay={
                 "durationMilliseconds": _DEFAULT_DURATION_MS,
-                "durationFrom": {"expressionFrom": f'.metadata.annotations["{DURATION_ANNOTATION}"]'},
+                "durationFrom": {"expressionFrom": f'.metadata.annotations["{_DURATION_ANNOTATION}"]'},
             },
         ),
     ]

@@ -22,7 +22,6 @@ from trainyard.controller.configuration import Certificate
 from trainyard.kube import Object, uid_of
 
 __all__ = [
-    "AUTHORITY_LIFETIME",
     "PUBLICATION_DELAY",
     "SERVED_ANNOTATION",
     "Authority",
@@ -34,14 +33,13 @@ __all__ = [
     "data_of",
     "fingerprint",
     "is_valid",
-    "new_authority",
     "restart_patch",
     "same_data",
     "secret",
     "served",
 ]
 
-AUTHORITY_LIFETIME = datetime.timedelta(days=730)
+_AUTHORITY_LIFETIME = datetime.timedelta(days=730)
 PUBLICATION_DELAY = datetime.timedelta(minutes=1)
 """Delay between the publication of a new authority and its first signature: each API server watches caBundles."""
 SERVED_ANNOTATION = "trainyard.dev/served-certificate"
@@ -74,12 +72,12 @@ class Authority:
         if now < pki.renewal_due(self.current.certificate):
             return Authority(self.current, previous)
         kept = self.current.certificate if pki.expires(self.current.certificate) > now else b""
-        return Authority(new_authority(now=now), kept)
+        return Authority(_new_authority(now=now), kept)
 
 
-def new_authority(*, now: datetime.datetime) -> pki.KeyPair:
+def _new_authority(*, now: datetime.datetime) -> pki.KeyPair:
     """Create an authority for webhook certificates."""
-    return pki.authority(f"trainyard-webhooks-{now:%Y%m%d%H%M%S}", now=now, lifetime=AUTHORITY_LIFETIME)
+    return pki.authority(f"trainyard-webhooks-{now:%Y%m%d%H%M%S}", now=now, lifetime=_AUTHORITY_LIFETIME)
 
 
 def authority_of(stored: Object | None, *, now: datetime.datetime) -> Authority:
@@ -95,7 +93,7 @@ def authority_of(stored: Object | None, *, now: datetime.datetime) -> Authority:
     data = data_of(stored)
     pair = pki.KeyPair(data.get(_CERTIFICATE, b""), data.get(_KEY, b""))
     if not _is_pair(pair):
-        return Authority(new_authority(now=now))
+        return Authority(_new_authority(now=now))
     previous = data.get(_PREVIOUS, b"")
     return Authority(pair, previous if _parsed(previous) is not None else b"").renewed(now=now)
 

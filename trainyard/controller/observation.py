@@ -19,7 +19,7 @@ from trainyard.controller.snapshots import stored_runtime
 from trainyard.errors import TrainyardError
 from trainyard.kube import Client, Object, Resource, uid_of
 
-__all__ = ["Observer", "Pass", "findings_of"]
+__all__ = ["Observer", "Pass"]
 
 
 @dataclass
@@ -130,13 +130,13 @@ class Observer:
         try:
             parsed, context = parse(TrainJob, job), self._cache.context(job)
         except TrainyardError as error:
-            return Inputs(findings=findings_of(error))
+            return Inputs(findings=error.as_findings())
         live: Runtime | None = None
         invalid: tuple[Finding, ...] = ()
         try:
             live = self._cache.runtime(job)
         except TrainyardError as error:
-            invalid = findings_of(error)
+            invalid = error.as_findings()
         first = build is Build.CREATE and not step.use_snapshot and statuses.pending_recreation(job) is None
         if not first or live is None:
             snapshot = await stored_runtime(self._client, parsed)
@@ -158,8 +158,3 @@ class Observer:
         metadata = step.train_job["metadata"]
         stored = await self._client.find(JOB_SETS, metadata["name"], namespace=metadata["namespace"])
         return stored if stored is not None and owns(step.train_job, stored) else None
-
-
-def findings_of(error: TrainyardError) -> tuple[Finding, ...]:
-    """Return the findings of an error, or the error as a finding."""
-    return error.findings or (Finding("", error.message, error.fix),)

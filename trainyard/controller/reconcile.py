@@ -25,7 +25,7 @@ from trainyard.controller.lifecycle import (
     needs_stored_job_set,
     required_build,
 )
-from trainyard.controller.observation import Observer, Pass, findings_of
+from trainyard.controller.observation import Observer, Pass
 from trainyard.controller.policy_review import Policies, message_of
 from trainyard.controller.resources import FIELD_MANAGER, TRAIN_JOBS
 from trainyard.controller.unrecorded import UnrecordedJobSets
@@ -173,9 +173,12 @@ class Reconciler:
     def until_deadline(self, key: Key) -> float | None:
         """Return the seconds until a TrainJob's deadline; None if it has none or has passed it."""
         job = self._cache.train_jobs.store.get(*key)
-        deadline = None if job is None else statuses.deadline(job, job.get("status") or {})
-        seconds = None if deadline is None else (deadline - self._clock()).total_seconds()
+        seconds = None if job is None else self._seconds_to_deadline(job)
         return None if seconds is None or seconds <= 0 else min(max(_LEAST_SECONDS, seconds), _LONGEST_SECONDS)
+
+    def _seconds_to_deadline(self, job: Object) -> float | None:
+        deadline = statuses.deadline(job, job.get("status") or {})
+        return None if deadline is None else (deadline - self._clock()).total_seconds()
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one TrainJob; its status is written even if other writes are rejected.
@@ -323,9 +326,8 @@ class Reconciler:
         """Return the seconds until the next time-based reconciliation, or None."""
         job = step.train_job
         due: list[float] = []
-        deadline = statuses.deadline(job, job.get("status") or {})
-        if deadline is not None:
-            due.append(max(_LEAST_SECONDS, (deadline - self._clock()).total_seconds()))
+        if (seconds := self._seconds_to_deadline(job)) is not None:
+            due.append(max(_LEAST_SECONDS, seconds))
         job_set = self._cache.job_set(job)
         if job_set is not None and not statuses.finished(job):
             if job_set["metadata"].get("deletionTimestamp"):
@@ -344,7 +346,7 @@ class Reconciler:
                 self._record_event(key, job, (unavailable(error),))
                 raise error
             case TrainyardError():
-                findings, reason = findings_of(error), RESOURCES_CREATION_FAILED
+                findings, reason = error.as_findings(), RESOURCES_CREATION_FAILED
             case ApiError() if error.conflict:
                 raise error
             case ApiError() if error.status in _REJECTED or error.too_large:

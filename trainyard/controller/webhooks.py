@@ -238,8 +238,7 @@ async def _decide(decide: Callable[[Request], Awaitable[Response]], request: Req
         _LOG.warning("admission of %s: %s", name, error.message)
         return _denied(503, name, (unavailable(error),))
     except TrainyardError as error:
-        found = error.findings or (Finding("", error.message, error.fix),)
-        return _denied(400 if error.findings else 403, name, found)
+        return _denied(400 if error.findings else 403, name, error.as_findings())
     except (ApiError, TransportError) as error:
         return {
             "allowed": False,

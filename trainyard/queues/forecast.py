@@ -107,7 +107,7 @@ def forecast(
     scheduling = scheduling or Scheduling()
     state = Allocation(tree, jobs, capacity, node, scheduling)
     reclaim = Reclaim(state)
-    lenders = frozenset(name for name in tree.queues if reclaim.lends(name))
+    lenders = frozenset(name for name in tree.queues if reclaim.above_share(name))
     if Plugin.PROPORTION in scheduling.plugins:
         state.doubt = _WEIGHTS
     state.schedule()

@@ -70,7 +70,7 @@ class Reclaim:
                 if gang.evicted:
                     self._replace(gang)
 
-    def lends(self, name: str) -> bool:
+    def above_share(self, name: str) -> bool:
         """Return whether a queue is above its share, so that others may reclaim from it."""
         return bool(self._of(name))
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-__all__ = ["ACCELERATORS", "NamePatterns", "concerns_accelerator", "is_accelerator", "measures_accelerator"]
+__all__ = ["ACCELERATORS", "NamePatterns", "concerns_accelerator", "is_accelerator"]
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,6 @@ that are not a count; 100 ``hundredths`` are one accelerator."""
 def concerns_accelerator(resource: str) -> bool:
     """Return whether a resource is an accelerator, a share of one, or an amount of one."""
     return ACCELERATORS["names"].match(resource) and not ACCELERATORS["others"].match(resource)
-
-
-def measures_accelerator(resource: str) -> bool:
-    """Return whether a resource is an amount of an accelerator that is not a count, such as its memory."""
-    return concerns_accelerator(resource) and ACCELERATORS["measures"].match(resource)
 
 
 def is_accelerator(resource: str) -> bool:

@@ -17,7 +17,7 @@ from trainyard.api import Body
 from trainyard.render.pod_resources import pod_requests
 from trainyard.render.pod_set import PodSet
 
-__all__ = ["Gang", "gang_of", "members_of", "min_pods", "waits_of"]
+__all__ = ["Gang", "gang_of", "members_of", "min_pods"]
 
 _COMPLETE = "Complete"
 _READY = "Ready"
@@ -54,7 +54,7 @@ class Gang:
 
 def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
     """Return the gang of a JobSet specification."""
-    waits = waits_of(job_set_spec, pod_sets)
+    waits = _waits_of(job_set_spec, pod_sets)
     names = _members(waits)
     resources: dict[str, Fraction] = {}
     counted = frozenset(name for name in names if not _waits_for_member(name, waits, names))
@@ -73,10 +73,10 @@ def gang_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Gang:
 
 def members_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> frozenset[str]:
     """Return the names of the replicatedJobs whose pods belong to the gang."""
-    return _members(waits_of(job_set_spec, pod_sets))
+    return _members(_waits_of(job_set_spec, pod_sets))
 
 
-def waits_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Waits:
+def _waits_of(job_set_spec: Body, pod_sets: Sequence[PodSet]) -> Waits:
     """Return the dependencies of each replicatedJob, from dependsOn and the startup policy."""
     waits = {
         pod_set.name: {(entry["name"], entry["status"]) for entry in pod_set.job.get("dependsOn", ())}

@@ -14,7 +14,7 @@ from trainyard.settings import StackSettings
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, Resources, SettingsModel
 from trainyard.simulate.clock import Duration
 
-__all__ = ["GroupSettings", "Job", "JobSettings", "TopologyMode", "TopologySettings"]
+__all__ = ["Job", "JobSettings", "TopologyMode", "TopologySettings"]
 
 DEFAULT_NAMESPACE = "default"
 
