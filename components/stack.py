@@ -14,7 +14,6 @@ from components.common.installation import Installation
 from components.common.objects import Component, Conventions, conventions
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
-from components.common.pulumi_internals import Engine
 from components.common.target import Target
 from components.hooks.queues import live_queues, reject_changes
 from components.registry import (
@@ -28,6 +27,7 @@ from components.registry import (
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
+from trainyard.pulumi_sdk.engine import Engine
 from trainyard.queues import QueueObjects
 from trainyard.settings import StackSettings, parse_stack
 from trainyard.settings.sections.trainer import TrainerSettings

@@ -106,7 +106,7 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
 def _workspace(folder: Path, stack: str, config_file: Path, program: Program) -> Iterator[Stack]:
     from pulumi import automation
 
-    from trainyard.deploy.automation_stack import QuickStack, command
+    from trainyard.pulumi_sdk.automation_stack import QuickStack, command
 
     if shutil.which("pulumi") is None:
         raise TrainyardError("The pulumi CLI is not on PATH", fix="run `trainyard cluster toolchain`, or install it")

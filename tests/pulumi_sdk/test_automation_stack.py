@@ -10,7 +10,7 @@ import pytest
 from pulumi.automation import PulumiCommand
 from pulumi.automation.events import EngineEvent
 
-from trainyard.deploy.automation_stack import _Events, command, is_unchanged
+from trainyard.pulumi_sdk.automation_stack import _Events, command, is_unchanged
 
 
 def event(**content: Any) -> str:

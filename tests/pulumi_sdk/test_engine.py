@@ -10,7 +10,9 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
-from components.common.pulumi_internals import Engine
+from trainyard.errors import TrainyardError
+from trainyard.pulumi_sdk.engine import Engine
+from trainyard.pulumi_sdk.shortcuts import VARIABLE, Shortcut, enabled
 
 
 class Channels:
@@ -38,10 +40,19 @@ def channels(monkeypatch: pytest.MonkeyPatch) -> Channels:
     return found
 
 
-def request(kind: str, *, custom: bool = True) -> Any:
+STACK = "urn:pulumi:local::trainyard::"
+OWN = STACK + "trainyard:kueue:Kueue$trainyard:queues:Part::kueue"
+OTHERS = (
+    "",
+    STACK + "pulumi:pulumi:Stack::trainyard-local",
+    STACK + "acme:platform:Cluster$acme:Addon::trainyard:volcano:Volcano",
+)
+
+
+def request(kind: str, *, custom: bool = True, parent: str = OWN) -> Any:
     spec = struct_pb2.Struct()
     spec.update({"kind": "ConfigMap", "data": {"a": "b"}})
-    return resource_pb2.RegisterResourceRequest(type=kind, name=kind, custom=custom, object=spec)
+    return resource_pb2.RegisterResourceRequest(type=kind, name=kind, custom=custom, object=spec, parent=parent)
 
 
 def test_an_object_has_no_outputs_but_keeps_its_name_and_id(channels: Channels) -> None:
@@ -49,6 +60,32 @@ def test_an_object_has_no_outputs_but_keeps_its_name_and_id(channels: Channels) 
     answer = channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap"))
     assert (answer.urn, answer.id) == ("urn", "id")
     assert dict(answer.object) == {"kind": None, "data": None}
+
+
+@pytest.mark.parametrize("parent", OTHERS)
+def test_objects_of_the_program_around_the_components_keep_their_outputs(channels: Channels, parent: str) -> None:
+    Engine()
+    answer = channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap", parent=parent))
+    assert "status" in answer.object
+
+
+def test_shortcuts_are_switched_off(channels: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "none")
+    engine = Engine()
+    assert "status" in channels.monitor.RegisterResource(request("kubernetes:core/v1:ConfigMap")).object
+    channels.engine.Log(engine_pb2.LogRequest(severity=engine_pb2.DEBUG, message="text"))
+    assert len(channels.said) == 1
+    engine.fail_registrations(pulumi.RunError("belongs to somebody else"))
+    with pytest.raises(pulumi.RunError, match="somebody else"):
+        channels.monitor.RegisterResource(request("kubernetes:core/v1:Secret"))
+
+
+def test_an_unknown_shortcut_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "outputs, speed")
+    with pytest.raises(TrainyardError, match="names no shortcut: speed"):
+        enabled(Shortcut.OUTPUTS)
+    monkeypatch.setenv(VARIABLE, "outputs")
+    assert [each for each in Shortcut if enabled(each)] == [Shortcut.OUTPUTS]
 
 
 def test_components_and_the_provider_are_answered_unchanged(channels: Channels) -> None:

@@ -19,6 +19,7 @@ from semver import VersionInfo
 
 from trainyard.cluster.folders import cache_home
 from trainyard.cluster.toolchain import pinned
+from trainyard.pulumi_sdk.shortcuts import Shortcut, enabled
 
 __all__ = ["QuickStack", "command", "is_unchanged"]
 
@@ -41,17 +42,19 @@ class QuickStack(automation.Stack):
     """
 
     def __init__(self, name: str, workspace: automation.Workspace, *, exists: bool) -> None:
-        if exists:
+        if exists and enabled(Shortcut.CLI_CALLS):
             self.name, self.workspace, self._mode = name, workspace, StackInitMode.SELECT
         else:
             super().__init__(name, workspace, StackInitMode.CREATE_OR_SELECT)
 
-    def outputs(self) -> dict[str, Any]:
+    def outputs(self) -> automation.OutputMap:
         """Return nothing, without a CLI call; outputs are not used."""
-        return {}
+        return {} if enabled(Shortcut.CLI_CALLS) else super().outputs()
 
-    def info(self, show_secrets: bool | None = None) -> automation.UpdateSummary:
+    def info(self, show_secrets: bool | None = None) -> automation.UpdateSummary | None:
         """Return a summary without a CLI call; the history is not used."""
+        if not enabled(Shortcut.CLI_CALLS):
+            return super().info(show_secrets)
         return automation.UpdateSummary("update", datetime.datetime.now(datetime.UTC), "", {}, {}, "succeeded")
 
     def _setup_event_log(self, command: str, on_event: Callable[[EngineEvent], None], pulumi_version: str) -> Any:
@@ -60,8 +63,9 @@ class QuickStack(automation.Stack):
         Such an event contains the resource's state twice, which is megabytes for CustomResourceDefinitions. A refresh
         needs all events, because a resource is known to be unchanged only at its end.
         """
+        every = command == "refresh" or not enabled(Shortcut.UNCHANGED_EVENTS)
         server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_UNLIMITED)
-        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event, every=command == "refresh"), server)
+        events_pb2_grpc.add_EventsServicer_to_server(_Events(on_event, every=every), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         return f"tcp://127.0.0.1:{port}", None, None, None, server
@@ -100,6 +104,6 @@ class _Known(automation.PulumiCommand):
 def command() -> automation.PulumiCommand:
     """Return the CLI on PATH; the version of one from the toolchain cache is known without running it."""
     file = shutil.which("pulumi")
-    if file is not None and Path(file).is_relative_to(cache_home() / "toolchain"):
+    if enabled(Shortcut.CLI_CALLS) and file is not None and Path(file).is_relative_to(cache_home() / "toolchain"):
         return _Known(VersionInfo.parse(next(program.version for program in pinned() if program.name == "pulumi")))
     return automation.PulumiCommand()

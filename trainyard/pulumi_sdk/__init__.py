@@ -1,0 +1,1 @@
+"""Every place where the platform changes what Pulumi's SDK does, each with a switch (`shortcuts`)."""
