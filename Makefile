@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEEDS ?= 8
 HISTORIES ?= 100000
 
-.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation test-faults test-kueue simulate-controller mutation lock upstream-lock help
+.PHONY: up down clean test nightly lint unit cluster-test render-verdicts compatibility equivalence queue-verdicts forecasts frameworks shapes bench admission-restarts certificate-rotation kills test-faults test-kueue simulate-controller mutation lock upstream-lock help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ test: $(READY)  ## all checks and tests, as in CI
 	@$(BIN)/trainyard cluster toolchain --older
 	@$(BIN)/pytest -m "cluster or slow" --durations=40 --durations-min=5
 
-nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts certificate-rotation  ## full versions of the samples in `make test` (hours; -k continues after a failure)
+nightly: equivalence render-verdicts compatibility queue-verdicts forecasts frameworks mutation shapes test-faults test-kueue simulate-controller admission-restarts certificate-rotation kills  ## full versions of the samples in `make test` (hours; -k continues after a failure)
 
 lint: $(READY)  ## style, types, import rules and module titles
 	@$(BIN)/ruff check .
@@ -69,6 +69,9 @@ bench: $(READY)  ## measure the figures in the README
 
 admission-restarts: $(READY)  ## restart the API server ten times under a TrainJob a second; none may be rejected
 	@TRAINYARD_RESTARTS=10 $(BIN)/pytest -m "cluster and not slow" tests/cluster/test_admission_restarts.py
+
+kills: $(READY)  ## kill `up` and `destroy` thirty times at random; the state must equal the cluster
+	@TRAINYARD_KILLS=30 $(BIN)/pytest -m cluster tests/cluster/test_resume.py
 
 certificate-rotation: $(READY)  ## renew certificates for ten minutes under a request a second to each webhook; none may be rejected
 	@TRAINYARD_ROTATION_SECONDS=600 $(BIN)/pytest -m cluster tests/cluster/test_certificate_rotation.py

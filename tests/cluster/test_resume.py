@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Final
 
 import pytest
 
@@ -15,6 +18,11 @@ from tests.conftest import live
 from tests.support import ROOT, LiveCluster, awaited, environment, require, stack_file, trainyard
 
 pytestmark = pytest.mark.cluster
+
+KILLS = int(os.environ.get("TRAINYARD_KILLS", "0"))
+"""Runs that `make kills` kills at random."""
+
+YES: Final = {"up": ("--yes",), "destroy": ("--yes",), "refresh": ()}
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +36,10 @@ def interrupted(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         trainyard("cluster", "down", "--name", "resume", "--delete", env=env)
 
 
-def killed_up(cluster: LiveCluster, moment: Callable[[], bool], *, whole_group: bool) -> None:
-    """Run `up` until a moment, then kill it: the command alone, or with everything it started."""
+def killed(cluster: LiveCluster, operation: str, moment: Callable[[], bool], *, whole_group: bool) -> None:
+    """Run `up` or `destroy` until a moment or its end, then kill it: the command alone, or with what it started."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "trainyard", "up", "--yes", "--config-file", str(cluster.config_file)],
+        [sys.executable, "-m", "trainyard", operation, "--yes", "--config-file", str(cluster.config_file)],
         cwd=ROOT,
         env=cluster.env,
         stdout=subprocess.DEVNULL,
@@ -39,10 +47,9 @@ def killed_up(cluster: LiveCluster, moment: Callable[[], bool], *, whole_group: 
         start_new_session=True,
     )
     try:
-        awaited("the moment to kill `up`", moment, timeout=180)
-        assert process.poll() is None, "`up` ended before it could be killed"
+        awaited("the moment to kill it", lambda: moment() or process.poll() is not None, timeout=180)
     finally:
-        if whole_group:
+        if whole_group and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
@@ -53,10 +60,59 @@ def test_up_finishes_after_being_killed_twice(interrupted: LiveCluster) -> None:
     def exists(kind: str, name: str, *where: str) -> Callable[[], bool]:
         return lambda: interrupted.get(kind, name, *where) is not None
 
-    killed_up(interrupted, exists("namespace", "volcano-system"), whole_group=False)
-    killed_up(interrupted, exists("deployment", "volcano-admission", "-n", "volcano-system"), whole_group=True)
+    for moment, whole_group in (
+        (exists("namespace", "volcano-system"), False),
+        (exists("deployment", "volcano-admission", "-n", "volcano-system"), True),
+    ):
+        killed(interrupted, "up", moment, whole_group=whole_group)
+        assert moment(), "`up` ended before it could be killed"
     require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
     assert interrupted.get("queue", "vision")["status"]["state"] == "Open"
     assert interrupted.get("namespace", "vision") is not None
     again = require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
     assert "nothing to change" in again
+
+
+def test_of_two_runs_at_once_one_is_rejected_or_waits_for_nothing(interrupted: LiveCluster) -> None:
+    """The state stays whole: afterwards there is nothing to change."""
+    command = [sys.executable, "-m", "trainyard", "up", "--yes", "--config-file", str(interrupted.config_file)]
+    runs = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=interrupted.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for _ in range(2)
+    ]
+    printed = [run.communicate(timeout=300)[0] for run in runs]
+    assert any(run.returncode == 0 for run in runs), printed
+    for run, text in zip(runs, printed, strict=True):
+        assert run.returncode == 0 or "holds the stack" in text or "currently locked" in text, text
+        assert "Traceback" not in text
+    again = require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
+    assert "nothing to change" in again
+
+
+@pytest.mark.skipif(not KILLS, reason="only in `make kills`")
+def test_the_state_equals_the_cluster_after_random_kills(interrupted: LiveCluster, state_home: Path) -> None:
+    """`up` and `destroy` are killed in turn, each after a random number of changes of the state."""
+    random = Random(1)
+    state = next(state_home.rglob("stacks/trainyard/local.json"))
+
+    def resources() -> int:
+        try:
+            latest = json.loads(state.read_text())["checkpoint"]["latest"] or {}
+        except (OSError, ValueError):
+            return -1
+        return len(latest.get("resources", []))
+
+    for turn in range(KILLS):
+        operation, before = ("destroy", "up")[turn % 2], resources()
+        wanted = random.randrange(1, 120)
+
+        def moved(start: int = before, wanted: int = wanted) -> bool:
+            return abs(resources() - start) >= wanted
+
+        killed(interrupted, operation, moved, whole_group=random.random() < 0.5)
+    require(interrupted.trainyard("up", "--yes", "--config-file", str(interrupted.config_file)))
+    for operation in ("refresh", "up"):
+        done = require(interrupted.trainyard(operation, *YES[operation], "--config-file", str(interrupted.config_file)))
+        assert "nothing to change" in done or "no changes" in done, done

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -100,35 +99,54 @@ def test_the_lock_of_another_machine_stays(tmp_path: Path) -> None:
     assert path.exists()
 
 
-class FakeStack:
-    def __init__(self, deployment: dict[str, Any]) -> None:
-        self.name = "local"
-        self.deployment = deployment
-        self.imported: Any = None
-        self.exports = 0
-
-    def export_stack(self) -> Any:
-        self.exports += 1
-        return SimpleNamespace(version=3, deployment=self.deployment)
-
-    def import_stack(self, deployment: Any) -> None:
-        self.imported = deployment
-
-
-def test_open_operations_are_forgotten_and_resources_kept() -> None:
-    pending = [{"resource": {"urn": "urn:a"}, "type": "creating"}]
-    stack = FakeStack({"resources": [{"urn": "urn:b"}], "pending_operations": pending})
-    assert recovery.drop_pending_operations(stack) == ["urn:a"]
-    assert stack.imported.deployment == {"resources": [{"urn": "urn:b"}], "pending_operations": []}
-
-
-def test_a_clean_state_is_not_even_exported(tmp_path: Path) -> None:
-    state = tmp_path / ".pulumi" / "stacks" / "trainyard" / "local.json"
+def state_file(folder: Path, latest: dict[str, Any]) -> Path:
+    state = folder / ".pulumi" / "stacks" / "trainyard" / "local.json"
     state.parent.mkdir(parents=True)
-    state.write_text("{}")
-    stack = FakeStack({"resources": []})
-    assert recovery.drop_pending_operations(stack, tmp_path) == []
-    assert stack.exports == 0
+    state.write_text(json.dumps({"version": 3, "checkpoint": {"stack": "local", "latest": latest}}))
+    return state
+
+
+PENDING = [{"resource": {"urn": "urn:a"}, "type": "creating"}]
+
+
+def test_open_operations_are_forgotten_and_resources_kept(tmp_path: Path) -> None:
+    state = state_file(tmp_path, {"resources": [{"urn": "urn:b", "note": "é"}], "pending_operations": PENDING})
+    before = state.read_text()
+    assert recovery.drop_pending_operations(tmp_path, "trainyard", "local") == ["urn:a"]
+    assert json.loads(state.read_text()) == {
+        "version": 3,
+        "checkpoint": {"stack": "local", "latest": {"resources": [{"urn": "urn:b", "note": "é"}]}},
+    }
+    assert state.with_suffix(".json.bak").read_text() == before
+    assert not [each for each in (tmp_path / ".pulumi" / "locks").rglob("*") if each.is_file()]
+    assert sorted(each.name for each in state.parent.iterdir()) == ["local.json", "local.json.bak"]
+
+
+@pytest.mark.parametrize("latest", [{"resources": []}, {"pending_operations": []}])
+def test_a_clean_state_is_not_written(tmp_path: Path, latest: dict[str, Any]) -> None:
+    state = state_file(tmp_path, latest)
+    before = state.stat()
+    assert recovery.drop_pending_operations(tmp_path, "trainyard", "local") == []
+    assert state.stat().st_mtime_ns == before.st_mtime_ns
+    assert recovery.drop_pending_operations(tmp_path, "trainyard", "missing") == []
+
+
+def test_the_state_is_not_edited_while_another_run_holds_it(tmp_path: Path) -> None:
+    state = state_file(tmp_path, {"pending_operations": PENDING})
+    before, other = state.read_text(), lock(tmp_path, os.getpid(), host="elsewhere")
+    with pytest.raises(TrainyardError, match="Another run holds the stack local"):
+        recovery.drop_pending_operations(tmp_path, "trainyard", "local")
+    assert state.read_text() == before
+    assert list(other.parent.iterdir()) == [other]
+
+
+def test_an_edit_of_the_state_holds_the_stack(tmp_path: Path) -> None:
+    with recovery._locked(tmp_path, "trainyard", "local"):
+        with pytest.raises(TrainyardError, match=f"process {os.getpid()}"):
+            recovery.release_stale_lock(tmp_path, "trainyard", "local")
+        (held,) = (tmp_path / ".pulumi" / "locks").rglob("*.json")
+        held.write_text(json.dumps({**json.loads(held.read_text()), "processStarted": 1.0}))
+        assert recovery.release_stale_lock(tmp_path, "trainyard", "local") == 1
 
 
 @pytest.mark.parametrize(

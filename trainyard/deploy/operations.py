@@ -107,7 +107,7 @@ def refresh(settings: StackSettings, stack: str, config_file: Path, progress: Pr
     """Update the stack's state from the live objects; parameters and errors as for `up`."""
     provider(settings.cluster, cluster_name(settings, stack)).access()
     with _operation("refresh", "Refresh", settings, stack, config_file, progress) as run:
-        run.stack.refresh(**run.options)
+        run.stack.refresh(**run.options, clear_pending_creates=True)
     return _result("refresh", stack, run)
 
 
@@ -158,10 +158,10 @@ def _operation(
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if release_stale_lock(folder, PROJECT, stack):
                 step.update("continuing after a killed run")
+            if operation != "preview":
+                drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
         with open_workspace(stack, config_file, environment, program) as opened:
-            if operation != "preview":
-                drop_pending_operations(opened, folder)
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
             with _periodic_reports(events), _translate_errors(operation, stack, events, program, log):

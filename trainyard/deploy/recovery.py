@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import getpass
 import json
+import os
 import signal
 import socket
+import uuid
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import psutil
 
 from trainyard.errors import TrainyardError
 
-if TYPE_CHECKING:
-    from pulumi.automation import Stack
-
 _PLUGINS = ("pulumi-resource-", "pulumi-analyzer-")
+
+_STARTED: Final = "processStarted"
+"""Field of a lock of `drop_pending_operations`: when the process started, in seconds since 1970."""
 
 _GRACE = 30.0
 """Seconds that Pulumi has to finish running operations and to write its state."""
@@ -67,7 +72,7 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
                 f"Another run on {host} (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
                 fix="wait for it, or run `pulumi cancel` if it no longer runs",
             )
-        if isinstance(pid, int) and _runs_pulumi(pid) and not _stop_orphan(pid):
+        if isinstance(pid, int) and _holds(pid, owner) and not _stop_orphan(pid):
             raise TrainyardError(
                 f"Another run (process {pid}, since {owner.get('timestamp')}) holds the stack {stack}",
                 fix="wait until it has finished, or stop it",
@@ -79,35 +84,61 @@ def release_stale_lock(folder: Path, project: str, stack: str) -> int:
     return removed
 
 
-def drop_pending_operations(stack: Stack, folder: Path | None = None) -> list[str]:
-    """Drop the pending operations of a killed run from the state, and return the URNs of their resources.
+def drop_pending_operations(folder: Path, project: str, stack: str) -> list[str]:
+    """Drop the pending operations of a killed run from the state in a file backend; return the URNs of their resources.
 
     This is safe: the next run repeats these operations, and the provider upserts, so an object that was already created
-    (it carries this stack's label) is adopted.
+    (it carries this stack's label) is adopted. The state is edited in place under a lock that Pulumi honors, so that
+    no other run begins meanwhile, and the file is kept as a backup, as Pulumi does. In other backends, and where the
+    state is compressed, the pending operations stay: Pulumi continues with a warning, and `trainyard refresh` removes
+    them.
 
     Parameters
     ----------
-    stack
-        The opened stack.
     folder
-        Folder of a file backend, in which the state can be read without the CLI.
-    """
-    from pulumi.automation import Deployment
+        Folder of the file backend.
+    project, stack
+        The stack.
 
-    if folder is not None and not _pending(folder / ".pulumi" / "stacks", stack.name):
+    Raises
+    ------
+    TrainyardError
+        Another run holds the stack.
+    """
+    state = folder / ".pulumi" / "stacks" / project / f"{stack}.json"
+    if not state.is_file() or b'"pending_operations"' not in state.read_bytes():
         return []
-    exported = stack.export_stack()
-    body = dict(exported.deployment or {})
-    pending = body.get("pending_operations") or []
-    if not pending:
-        return []
-    body["pending_operations"] = []
-    stack.import_stack(Deployment(version=exported.version, deployment=body))
+    with _locked(folder, project, stack):
+        content = state.read_text()
+        body = json.loads(content)
+        deployment = body["checkpoint"]["latest"] or {}
+        pending = deployment.pop("pending_operations", None) or []
+        if pending:
+            state.with_suffix(".json.bak").write_text(content)
+            edited = state.with_suffix(f".{os.getpid()}.tmp")
+            edited.write_text(json.dumps(body, indent=4, ensure_ascii=False))
+            edited.replace(state)
     return [str(operation.get("resource", {}).get("urn", "")) for operation in pending]
 
 
-def _pending(folder: Path, stack: str) -> bool:
-    return any('"pending_operations"' in path.read_text() for path in folder.rglob(f"{stack}.json"))
+@contextlib.contextmanager
+def _locked(folder: Path, project: str, stack: str) -> Iterator[None]:
+    """Hold the lock of a stack; other locks are checked after it is written, as Pulumi does."""
+    locks = folder / ".pulumi" / "locks" / "organization" / project / stack
+    locks.mkdir(parents=True, exist_ok=True)
+    own = locks / f"{uuid.uuid4()}.json"
+    process = psutil.Process()
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    owner = {"pid": process.pid, "username": getpass.getuser(), "hostname": socket.gethostname(), "timestamp": now}
+    own.write_text(json.dumps({**owner, _STARTED: process.create_time()}))
+    try:
+        if others := [path for path in locks.glob("*.json") if path != own]:
+            raise TrainyardError(
+                f"Another run holds the stack {stack} ({others[0]})", fix="wait until it has finished, or stop it"
+            )
+        yield
+    finally:
+        own.unlink(missing_ok=True)
 
 
 def _stop_orphan(pid: int) -> bool:
@@ -145,8 +176,10 @@ def _kill_orphaned_plugins(folder: Path) -> None:
                 process.kill()
 
 
-def _runs_pulumi(pid: int) -> bool:
+def _holds(pid: int, owner: Mapping[str, Any]) -> bool:
+    """Return whether the process that wrote a lock still runs: Pulumi, or an edit of the state."""
     try:
-        return "pulumi" in psutil.Process(pid).name()
+        process = psutil.Process(pid)
+        return "pulumi" in process.name() if _STARTED not in owner else process.create_time() == owner[_STARTED]
     except psutil.Error:
         return False

@@ -92,8 +92,6 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
         **environment,
         # A stack file without a salt uses that of the state instead of a new one.
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
-        # The history contains the last state; a second copy of each checkpoint is not needed.
-        "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
         **_collection(),
     }
     with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
