@@ -28,6 +28,7 @@ from components.common.target import Target
 from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 from trainyard import upstream
+from trainyard.live.job_set_gates import check_gates
 from trainyard.settings.sections.jobset import JobSetSettings
 from trainyard.settings.versions import component_release
 
@@ -210,4 +211,5 @@ COMPONENT: Final = Declaration(
     images={"jobset": "registry.k8s.io/jobset/jobset"},
     manifests=MANIFESTS,
     webhooks=WebhookServer(secret=JOBSET_SECRET, service=JOBSET_SERVICE, configurations=webhook_configurations),
+    inspect=check_gates,
 )

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes
 
 from components.common.declaration import Resources
+from components.common.existing import check_existing, existing_components
 from components.common.fabric_nodes import check_fabric_nodes
 from components.common.installation import Installation
 from components.common.objects import Component, Conventions, conventions
@@ -76,6 +77,9 @@ def _opened() -> Iterator[Installation]:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
         _reject_removals(settings, name, access, live)
         check_fabric_nodes(settings, live.names("v1", "Node"))
+        check_existing(settings, declarations(), access, target)
+    elif unproved := ", ".join(each.name for each in existing_components(settings, declarations())):
+        pulumi.log.warn(f"Without a cluster, nothing is proved about {unproved} (install: existing)")
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
         reject_changes(live_queues(access), queues.all, owned)

@@ -22,6 +22,7 @@ from components.common.target import Target
 from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
 from components.hooks.webhooks import excluding_namespaces, with_client_configs
 from trainyard import scheduler, upstream
+from trainyard.live.scheduler_drift import check_scheduler
 from trainyard.settings.sections.volcano import VolcanoSettings
 from trainyard.settings.versions import component_release
 
@@ -346,4 +347,5 @@ COMPONENT: Final = Declaration(
         configurations=webhook_configurations,
         deployment=_ADMISSION,
     ),
+    inspect=check_scheduler,
 )

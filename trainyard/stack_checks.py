@@ -38,7 +38,7 @@ from trainyard.render import RenderContext, Rendered, render
 from trainyard.runtimes import load_catalog
 from trainyard.scheduler import check_stack as check_scheduler
 from trainyard.scheduler import effective_configuration, lint
-from trainyard.scheduler.configuration_lint import CONFIGURATION_KEY
+from trainyard.scheduler.scheduler_configuration import SchedulerConfiguration
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import PolicyState
 from trainyard.settings.sections.kueue import KueueSettings
@@ -210,12 +210,7 @@ def _above_nodes(levels: tuple[str, ...]) -> tuple[str, ...]:
 
 def stack_scheduling(settings: StackSettings) -> Scheduling:
     """Return the scheduler properties of a stack that queue rules read."""
-    chosen = effective_configuration(settings)
-    return Scheduling.of(
-        (action.name for action in chosen.actions),
-        ((plugin.name, plugin.switches) for tier in chosen.tiers for plugin in tier),
-        VolcanoSettings.of(settings).version,
-    )
+    return _scheduling(effective_configuration(settings), VolcanoSettings.of(settings).version)
 
 
 def read_scheduling(text: str, version: str) -> Scheduling:
@@ -229,12 +224,15 @@ def read_scheduling(text: str, version: str) -> Scheduling:
     faults = [finding for finding in lint(text) if finding.rule in ("scheduler-structure", "scheduler-action")]
     if faults:
         raise TrainyardError("The scheduler configuration is invalid", findings=faults)
-    document: Mapping[str, Any] = load(text, last_key_wins=True)
-    if document.get("kind") == "ConfigMap":
-        document = load(document["data"][CONFIGURATION_KEY], last_key_wins=True)
-    actions = (name.strip() for name in document["actions"].split(","))
-    plugins = ((plugin["name"], plugin) for tier in document["tiers"] for plugin in tier.get("plugins") or ())
-    return Scheduling.of(actions, plugins, version)
+    return _scheduling(SchedulerConfiguration.parse(text), version)
+
+
+def _scheduling(configuration: SchedulerConfiguration, version: str) -> Scheduling:
+    return Scheduling.of(
+        (action.name for action in configuration.actions),
+        ((plugin.name, plugin.switches) for tier in configuration.tiers for plugin in tier),
+        version,
+    )
 
 
 def _gangs(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, str]]:

@@ -13,7 +13,9 @@ from components.common.installation import Installation
 from components.common.objects import Component
 from components.common.target import Target
 from components.common.webhook_certificates import certificate
+from trainyard.checks.finding import Finding
 from trainyard.controller.configuration import Certificate
+from trainyard.live.installations import LiveInstallation
 from trainyard.settings import StackSettings
 from trainyard.settings.platform import InstalledSettings
 from trainyard.settings.sections import SECTIONS
@@ -112,6 +114,8 @@ class Declaration:
         Its webhook server, if it has one.
     tenant_objects
         Returns its objects in the namespace of a tenant.
+    inspect
+        Returns findings about what others installed instead of it (``install: existing``), beside its programs' images.
     replaced_fields
         Fields of its kinds that cannot change in a stored object: with a new value, the object is replaced.
     """
@@ -128,6 +132,7 @@ class Declaration:
     finalized_kinds: Kinds = field(default_factory=dict)
     webhooks: WebhookServer | None = None
     tenant_objects: Callable[[StackSettings, str], Iterable[Mapping[str, Any]]] = lambda _settings, _tenant: ()
+    inspect: Callable[[StackSettings, LiveInstallation], Iterable[Finding]] = lambda _settings, _live: ()
     replaced_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     @property

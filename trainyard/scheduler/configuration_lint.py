@@ -16,6 +16,7 @@ from trainyard.manifests.loader import load
 from trainyard.manifests.nodes import InvalidYamlError
 from trainyard.scheduler.argument_lint import DROPPED, fits, nearest, plugin_arguments, wrong_type
 from trainyard.scheduler.enforcement_lint import PluginEntry, enforcement_findings
+from trainyard.scheduler.scheduler_configuration import CONFIGURATION_KEY
 from trainyard.scheduler.volcano_options import (
     ACTION_ARGUMENTS,
     ACTIONS,
@@ -26,9 +27,8 @@ from trainyard.scheduler.volcano_options import (
     TOP_LEVEL_KEYS,
 )
 
-__all__ = ["CONFIGURATION_KEY", "lint"]
+__all__ = ["lint"]
 
-CONFIGURATION_KEY = "volcano-scheduler.conf"
 """Key of the configuration in the scheduler's ConfigMap."""
 
 

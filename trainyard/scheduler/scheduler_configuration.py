@@ -10,9 +10,12 @@ from typing import Any
 
 import yaml
 
+from trainyard.manifests.loader import load
 from trainyard.scheduler.volcano_options import ESSENTIAL_SWITCHES
 
-__all__ = ["Action", "Plugin", "SchedulerConfiguration"]
+__all__ = ["CONFIGURATION_KEY", "Action", "Plugin", "SchedulerConfiguration"]
+
+CONFIGURATION_KEY = "volcano-scheduler.conf"
 
 _WIDTH = 112
 
@@ -76,6 +79,19 @@ class SchedulerConfiguration:
     title: str = ""
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    @classmethod
+    def parse(cls, text: str) -> SchedulerConfiguration:
+        """Parse a valid ``volcano-scheduler.conf``, or the ConfigMap that contains it.
+
+        Of two equal keys, Volcano's library uses the last one.
+        """
+        document: Mapping[str, Any] = load(text, last_key_wins=True)
+        if document.get("kind") == "ConfigMap":
+            document = load(document["data"][CONFIGURATION_KEY], last_key_wins=True)
+        tiers = tuple(tuple(map(_parsed, tier.get("plugins") or ())) for tier in document["tiers"])
+        arguments = {each["name"]: each.get("arguments") or {} for each in document.get("configurations") or ()}
+        return cls(tuple(Action(name.strip()) for name in document["actions"].split(",")), tiers, "", arguments)
+
     @property
     def features(self) -> list[str]:
         """Names of the actions, and of the plug-ins whose main switches are on, sorted: input of rules."""
@@ -111,6 +127,11 @@ class SchedulerConfiguration:
             lines += [f"- name: {name}", "  arguments:"]
             lines += [f"    {key}: {_value(value)}" for key, value in arguments.items()]
         return "\n".join(lines) + "\n"
+
+
+def _parsed(entry: Mapping[str, Any]) -> Plugin:
+    switches = {key: value for key, value in entry.items() if isinstance(value, bool)}
+    return Plugin(entry["name"], "", switches, entry.get("arguments") or {})
 
 
 def _plugin(plugin: Plugin) -> Iterator[str]:

@@ -1,0 +1,104 @@
+"""Components that others installed (``install: existing``): what runs is compared with what the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pulumi
+
+from components.common.declaration import Declaration
+from components.common.target import Target
+from components.common.threads import run_in_thread
+from trainyard.checks.finding import Finding, Severity
+from trainyard.cluster import ClusterAccess
+from trainyard.errors import TrainyardError
+from trainyard.kube import ApiError, Client, TransportError
+from trainyard.live.installations import LiveInstallation, read_installation, validated_kinds
+from trainyard.settings import StackSettings
+from trainyard.settings.sections import SECTIONS
+
+__all__ = ["check_existing", "existing_components", "findings_of_existing"]
+
+
+def existing_components(settings: StackSettings, declarations: Mapping[str, Declaration]) -> list[Declaration]:
+    """Return the components that others installed, of those that have tested releases."""
+    released = (each for each in declarations.values() if each.has_settings and SECTIONS[each.name].releases)
+    return [each for each in released if each.settings(settings).install == "existing"]
+
+
+def check_existing(
+    settings: StackSettings, declarations: Mapping[str, Declaration], access: ClusterAccess, target: Target
+) -> None:
+    """Read what others installed; warn about what is not proved.
+
+    Raises
+    ------
+    TrainyardError
+        A component is not there, or differs from the settings so that a rule that reads them would be wrong; or it
+        cannot be read. In a preview this is a warning only if it cannot be read.
+    """
+    existing = existing_components(settings, declarations)
+    if not existing:
+        return
+
+    async def read() -> dict[str, LiveInstallation]:
+        async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
+            namespaces = {each.settings(settings).namespace for each in existing}
+            return {namespace: await read_installation(client, namespace) for namespace in sorted(namespaces)}
+
+    try:
+        live = run_in_thread(read)
+    except (ApiError, TransportError) as error:
+        names = ", ".join(each.name for each in existing)
+        failure = TrainyardError(
+            f"What runs as {names} (install: existing) cannot be read, so nothing is proved about it: {error}",
+            fix="use credentials that may read Deployments, ConfigMaps and webhook configurations",
+        )
+        if not pulumi.runtime.is_dry_run():
+            raise failure from error
+        pulumi.log.warn(str(failure))
+        return
+    findings = [
+        finding
+        for each in existing
+        for finding in findings_of_existing(each, settings, live[each.settings(settings).namespace], target)
+    ]
+    for finding in findings:
+        if finding.severity is not Severity.ERROR:
+            pulumi.log.warn(str(finding))
+    if errors := [finding for finding in findings if finding.severity is Severity.ERROR]:
+        raise TrainyardError("What others installed is not what the settings say", findings=errors)
+
+
+def findings_of_existing(
+    declaration: Declaration, settings: StackSettings, live: LiveInstallation, target: Target
+) -> Iterator[Finding]:
+    """Yield the differences of one component."""
+    section, path = declaration.settings(settings), f"trainyard:{declaration.name}"
+    version: str = section.model_dump()["version"]
+    for image in declaration.images:
+        program = live.program(image)
+        if program is None:
+            yield Finding(
+                f"{path}.namespace",
+                f"no Deployment in namespace {live.namespace} runs {image}",
+                f"set the namespace of the existing {declaration.name}, or install: true",
+            )
+        elif program.version is None:
+            yield Finding.warning(
+                f"{path}.version", f"the version of {image} is unknown from its image {program.image}: not proved"
+            )
+        elif program.version != version:
+            yield Finding.warning(
+                f"{path}.version",
+                f"{image} {program.version} runs; rules and proofs are those of {version}",
+                "set the version that runs, or upgrade it",
+            )
+    if declaration.webhooks is not None:
+        upstream = declaration.webhooks.configurations(section, target)
+        expected = validated_kinds(each for each in upstream if each["kind"] == "ValidatingWebhookConfiguration")
+        if missing := sorted(f"{plural}.{group}".rstrip(".") for group, plural in expected - live.validated):
+            yield Finding.warning(
+                path, f"no webhook in namespace {live.namespace} reviews {', '.join(missing)}: invalid ones are stored"
+            )
+    yield from declaration.inspect(settings, live)

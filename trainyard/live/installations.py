@@ -1,0 +1,134 @@
+"""What runs in a namespace that others installed: programs, their versions and configuration, and their webhooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from trainyard.kube import Client, Object
+from trainyard.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, VALIDATING_WEBHOOKS
+
+__all__ = ["LiveInstallation", "Program", "read_installation", "validated_kinds"]
+
+_VERSION = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)(@|$)")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A container of a Deployment.
+
+    Parameters
+    ----------
+    deployment
+        Name of the Deployment.
+    image
+        Image reference.
+    arguments
+        Command and arguments.
+    files
+        Name of the mounted ConfigMap by folder.
+    """
+
+    deployment: str
+    image: str
+    arguments: tuple[str, ...] = ()
+    files: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the image without its repository."""
+        return self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+    @property
+    def version(self) -> str | None:
+        """Version in the image's tag; None if the tag is none."""
+        found = _VERSION.search(self.image)
+        return found[1] if found else None
+
+    def argument(self, name: str) -> str | None:
+        """Return the value of ``--name=value`` or ``--name value``; the last one counts."""
+        value = None
+        for each, following in pairwise((*self.arguments, "")):
+            if re.fullmatch(rf"--?{re.escape(name)}", each):
+                value = following
+            elif found := re.fullmatch(rf"--?{re.escape(name)}=(.*)", each, re.DOTALL):
+                value = found[1]
+        return value
+
+
+@dataclass(frozen=True)
+class LiveInstallation:
+    """The programs in a namespace.
+
+    Parameters
+    ----------
+    namespace
+        The namespace.
+    programs
+        Containers of its Deployments.
+    files
+        Data of the ConfigMaps that they mount, by name.
+    validated
+        API group and plural of the kinds that a validating webhook in the namespace reviews.
+    """
+
+    namespace: str
+    programs: tuple[Program, ...] = ()
+    files: Mapping[str, Mapping[str, str]] | None = None
+    validated: frozenset[tuple[str, str]] = frozenset()
+
+    def program(self, name: str) -> Program | None:
+        """Return the program with this image name."""
+        return next((each for each in self.programs if each.name == name), None)
+
+    def file(self, program: Program, path: str) -> str | None:
+        """Return the text of a program's file; None if it is not in a ConfigMap."""
+        folder, _, name = path.rpartition("/")
+        mounted = (program.files or {}).get(folder)
+        return (self.files or {}).get(mounted, {}).get(name) if mounted else None
+
+
+async def read_installation(client: Client, namespace: str) -> LiveInstallation:
+    """Read the programs of a namespace, the ConfigMaps that they mount, and the webhooks that they serve."""
+    programs = tuple(
+        program
+        for deployment in await client.list(DEPLOYMENTS, namespace=namespace)
+        for program in _programs(deployment)
+    )
+    files = {}
+    for name in sorted({name for program in programs for name in (program.files or {}).values()}):
+        if (found := await client.find(CONFIG_MAPS, name, namespace=namespace)) is not None:
+            files[name] = found.get("data") or {}
+    validated = validated_kinds(await client.list(VALIDATING_WEBHOOKS), namespace)
+    return LiveInstallation(namespace, programs, files, validated)
+
+
+def validated_kinds(
+    configurations: Iterable[Mapping[str, Any]], namespace: str | None = None
+) -> frozenset[tuple[str, str]]:
+    """Return group and plural of the kinds that webhooks review: all webhooks, or those served in a namespace."""
+    return frozenset(
+        (group, plural)
+        for configuration in configurations
+        for webhook in configuration.get("webhooks") or ()
+        if namespace in (None, ((webhook.get("clientConfig") or {}).get("service") or {}).get("namespace"))
+        for rule in webhook.get("rules") or ()
+        for group in rule.get("apiGroups") or ()
+        for plural in rule.get("resources") or ()
+    )
+
+
+def _programs(deployment: Object) -> Iterable[Program]:
+    spec = deployment["spec"]["template"]["spec"]
+    volumes = {each["name"]: (each.get("configMap") or {}).get("name") for each in spec.get("volumes") or ()}
+    for container in spec["containers"]:
+        mounts: dict[str, str] = {
+            each["mountPath"].rstrip("/"): name
+            for each in container.get("volumeMounts") or ()
+            if (name := volumes.get(each["name"]))
+        }
+        arguments = (*(container.get("command") or ()), *(container.get("args") or ()))
+        yield Program(deployment["metadata"]["name"], container.get("image") or "", arguments, mounts)

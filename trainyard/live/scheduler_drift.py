@@ -1,0 +1,75 @@
+"""Whether a Volcano that others installed schedules as the settings of a stack say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from trainyard.checks.finding import Finding, Severity
+from trainyard.errors import TrainyardError
+from trainyard.live.installations import LiveInstallation, Program
+from trainyard.scheduler import effective_configuration, lint
+from trainyard.scheduler.scheduler_configuration import SchedulerConfiguration
+from trainyard.settings import StackSettings
+from trainyard.settings.sections.volcano import VolcanoSettings
+from trainyard.stack_checks import read_scheduling, stack_scheduling
+
+__all__ = ["check_scheduler"]
+
+_SCHEDULER = "vc-scheduler"
+_FILE = "scheduler-conf"
+_SETTING = "trainyard:scheduler"
+
+
+def check_scheduler(settings: StackSettings, live: LiveInstallation) -> Iterator[Finding]:
+    """Compare the live scheduler's configuration with the settings, and lint it.
+
+    The queue rules and the rules of topology are proved for the scheduler that the settings describe. What it lacks is
+    an error, so that no job is admitted for it; what it has beyond that is a warning.
+
+    Yields
+    ------
+    Finding
+        Errors and warnings.
+    """
+    program = live.program(_SCHEDULER)
+    if program is None:
+        return
+    path, text = _configuration(live, program)
+    if text is None:
+        yield Finding(
+            path,
+            "the configuration of the scheduler is not in a ConfigMap that its Deployment mounts, so it is not proved",
+            f"start {_SCHEDULER} with --{_FILE} and a mounted ConfigMap",
+        )
+        return
+    for finding in lint(text):
+        yield replace(finding, path=f"{path}: {finding.path}" if finding.path else path)
+    try:
+        scheduling = read_scheduling(text, VolcanoSettings.of(settings).version)
+    except TrainyardError:
+        return
+    wanted = stack_scheduling(settings)
+    has, says = set(SchedulerConfiguration.parse(text).features), set(effective_configuration(settings).features)
+    if missing := sorted(says - has):
+        message = f"{', '.join(missing)} of the settings {'are' if len(missing) > 1 else 'is'} not on in the cluster"
+        yield Finding(path, message, f"add it to the ConfigMap, or remove it from {_SETTING}")
+    if additional := sorted(has - says):
+        message = f"{', '.join(additional)} {'are' if len(additional) > 1 else 'is'} on, which the settings do not say"
+        yield Finding(path, message, f"add it to {_SETTING}", severity=Severity.WARNING)
+    changed = [each.name for each in fields(wanted) if getattr(wanted, each.name) != getattr(scheduling, each.name)]
+    if changed and not missing and not additional:
+        yield Finding(
+            path,
+            f"the scheduler divides the cluster in another way than the settings say ({', '.join(changed)})",
+            f"set {_SETTING} to what the ConfigMap says",
+        )
+
+
+def _configuration(live: LiveInstallation, program: Program) -> tuple[str, str | None]:
+    file = program.argument(_FILE)
+    path = f"Deployment {live.namespace}/{program.deployment}"
+    if file is None:
+        return path, None
+    mounted = (program.files or {}).get(file.rpartition("/")[0])
+    return f"ConfigMap {live.namespace}/{mounted}" if mounted else path, live.file(program, file)
