@@ -16,6 +16,8 @@ from components.common.declaration import Declaration, Resources, WebhookServer
 from components.common.installation import Installation
 from components.common.job_set_definition import JOB_SET_CRD, custom_resource_definition
 from components.common.objects import Component, KubernetesObject
+from components.common.pod_settings import ZAP_LOG
+from components.common.program_deployments import declare_program
 from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
@@ -25,7 +27,7 @@ from components.common.rbac import (
     service_account_subject,
 )
 from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
+from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
 from components.hooks.webhooks import excluding_namespaces, wait_for_ca_bundles, with_client_configs
 from trainyard import upstream
 from trainyard.live.job_set_gates import check_gates
@@ -102,9 +104,7 @@ class JobSet(Component):
             service(workload, "jobset-controller-manager-metrics-service", {"https": (8443, "metrics")}),
             depends_on=[own_namespace],
         )
-        manager = self.child(
-            deployment(workload), depends_on=[*permissions, configuration, webhook_service, *self.crds]
-        )
+        manager = declare_program(self, workload, depends_on=[*permissions, configuration, webhook_service, *self.crds])
         webhooks = [
             self.child(wait_for_ca_bundles(each), depends_on=[manager])
             for each in webhook_configurations(settings, args.target)
@@ -178,7 +178,9 @@ def _workload(args: JobSetArgs) -> Workload:
     return Workload(
         name=_NAME,
         namespace=settings.namespace,
+        pods=target.pods,
         program="jobset",
+        log_flag=ZAP_LOG,
         image=target.images.reference("jobset", component_release("jobset", settings.version).tag),
         command=("/manager",),
         args=(f"--config={_CONFIG}/controller_manager_config.yaml", "--zap-log-level=2"),
@@ -189,7 +191,6 @@ def _workload(args: JobSetArgs) -> Workload:
         cpu="250m",
         memory=("128Mi", "4Gi"),
         volumes=(ConfigVolume("jobset-manager-config", _CONFIG), SecretVolume(JOBSET_SECRET, _CERTIFICATES)),
-        node_selector=target.node_selector,
         annotations=_gates_annotation(settings),
     )
 

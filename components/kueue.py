@@ -18,6 +18,8 @@ from components.common.declaration import Declaration, Resources, WebhookServer
 from components.common.installation import Installation
 from components.common.kueue_queues import local_queues, queue_objects
 from components.common.objects import Component, KubernetesObject
+from components.common.pod_settings import ZAP_LOG
+from components.common.program_deployments import declare_program
 from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
@@ -28,7 +30,7 @@ from components.common.rbac import (
     service_account_subject,
 )
 from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
+from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
 from components.hooks.webhooks import (
     WebhookReadinessHook,
     excluding_namespaces,
@@ -129,7 +131,7 @@ class Kueue(Component):
             service(workload, "kueue-controller-manager-metrics-service", {"https": (8443, "metrics")}),
             depends_on=[own_namespace],
         )
-        manager = self.child(deployment(workload), depends_on=[*permissions, file, webhook_service, *self.crds])
+        manager = declare_program(self, workload, depends_on=[*permissions, file, webhook_service, *self.crds])
         webhooks = [
             self.child(wait_for_ca_bundles(each), depends_on=[manager])
             for each in webhook_configurations(settings, target)
@@ -288,7 +290,9 @@ def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
     return Workload(
         name=_NAME,
         namespace=settings.namespace,
+        pods=target.pods,
         program="kueue",
+        log_flag=ZAP_LOG,
         image=target.images.reference("kueue", component_release("kueue", settings.version).tag),
         command=("/manager",),
         args=(f"--config={_CONFIG}/controller_manager_config.yaml", "--zap-log-level=2"),
@@ -303,7 +307,6 @@ def _workload(settings: KueueSettings, target: Target, text: str) -> Workload:
             SecretVolume(_SECRET, _CERTIFICATES),
             SecretVolume(_SECRET, _METRICS_CERTIFICATES),
         ),
-        node_selector=target.node_selector,
         # The manager reads the file only at its start, so a change must roll out new pods.
         annotations={"trainyard.dev/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},
     )

@@ -15,6 +15,7 @@ from components.common.installation import Installation
 from components.common.objects import Component, Conventions, conventions
 from components.common.offline import OFFLINE_KUBECONFIG, access_or_offline
 from components.common.ownership import STACK_LABEL, LiveObjects, Ownership, list_live_objects
+from components.common.pod_settings import check_programs
 from components.common.target import Target
 from components.hooks.queues import live_queues, reject_changes
 from components.registry import (
@@ -116,14 +117,21 @@ def validate_stack(settings: StackSettings) -> QueueObjects:
     Raises
     ------
     TrainyardError
-        The queue tree or the fabric is invalid, a policy rejects the node labels or tolerations of Kueue's flavors, or
-        the stack installs a component with webhooks, such as Volcano, but not the trainer, whose controller issues its
-        certificate.
+        The queue tree or the fabric is invalid, the pod settings name a program that is not installed, a policy rejects
+        the node labels or tolerations of Kueue's flavors, or the stack installs a component with webhooks, such as
+        Volcano, but not the trainer, whose controller issues its certificate.
     """
     queues = stack_queues(settings)
     compile_fabric(settings.fabric)
     if findings := check_node_labels(settings):
         raise TrainyardError("A policy rejects the pods of Kueue's flavors", findings=findings)
+    programs = {
+        program: not each.has_settings or each.settings(settings).install is True
+        for each in declarations().values()
+        for program in each.images
+    }
+    if findings := check_programs(settings.pods, programs):
+        raise TrainyardError("The pod settings name programs that are not installed", findings=findings)
     served = [each for each in declarations().values() if each.webhooks is not None]
     installed = [each.name for each in served if each.settings(settings).install is True]
     if TrainerSettings.of(settings).install is not True and installed:

@@ -19,7 +19,9 @@ from components.common.flow_control import flow_schemas, priority_levels
 from components.common.installation import Installation
 from components.common.job_set_definition import custom_resource_definition
 from components.common.objects import Component, KubernetesObject
+from components.common.pod_settings import CONTROLLER_LOG
 from components.common.policy_server import PolicyServerParts, policy_server
+from components.common.program_deployments import declare_program
 from components.common.rbac import (
     cluster_role,
     cluster_role_binding,
@@ -31,7 +33,7 @@ from components.common.rbac import (
 )
 from components.common.target import Target
 from components.common.webhook_certificates import certificate
-from components.common.workload import ConfigVolume, Workload, config_map, deployment, namespace, service
+from components.common.workload import ConfigVolume, Workload, config_map, namespace, service
 from components.hooks.webhooks import wait_for_ca_bundles
 from trainyard.api.constants import CONTROLLER_SERVICE
 from trainyard.api.crds import build
@@ -136,11 +138,10 @@ class Trainer(Component):
         rules = self.child(args.policies.rules, depends_on=[own_namespace])
         ports = {"https": (443, "webhook"), "metrics": (8443, "metrics"), "status-server": (10443, "webhook")}
         webhook_service = self.child(service(workload, CONTROLLER_SERVICE, ports), depends_on=[own_namespace])
-        if settings.replicas > 1:
-            self.child(_disruption_budget(workload), depends_on=[own_namespace])
         self._publish_version(settings.namespace, own_namespace)
-        controller = self.child(
-            deployment(workload),
+        controller = declare_program(
+            self,
+            workload,
             depends_on=[*permissions, *flows, file, rules, webhook_service, *self.crds, *depends_on],
         )
         webhooks = [
@@ -203,7 +204,9 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
     return Workload(
         name=CONTROLLER_SERVICE,
         namespace=settings.namespace,
+        pods=target.pods,
         program="trainyard-controller",
+        log_flag=CONTROLLER_LOG,
         image=target.images.reference("trainyard-controller", f"v{trainyard.__version__}"),
         command=("trainyard",),
         args=("controller", "run", f"--config={_CONFIG}/config.yaml"),
@@ -215,7 +218,6 @@ def _workload(args: TrainerArgs, configuration: Configuration) -> Workload:
         cpu="250m",
         memory=("192Mi", "2Gi"),
         volumes=(ConfigVolume("trainyard-controller-config", _CONFIG), *args.policies.volumes),
-        node_selector=target.node_selector,
         sidecars=(args.policies.container,),
         # The controller reads the file only at its start, so a change must roll out new pods.
         annotations={"trainyard.dev/configuration": hashlib.sha256(configuration.as_yaml().encode()).hexdigest()[:16]},
@@ -281,15 +283,6 @@ def _webhook(args: TrainerArgs, verb: str, kind: str, extra: Mapping[str, Any]) 
         "sideEffects": "None",
         "timeoutSeconds": WEBHOOK_TIMEOUT_SECONDS,
         **extra,
-    }
-
-
-def _disruption_budget(workload: Workload) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": workload.name, "namespace": workload.namespace},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": workload.selector}},
     }
 
 

@@ -17,9 +17,11 @@ import pulumi
 from components.common.declaration import Declaration, Resources, WebhookServer
 from components.common.installation import Installation
 from components.common.objects import Component, KubernetesObject
+from components.common.pod_settings import KLOG
+from components.common.program_deployments import declare_program
 from components.common.rbac import cluster_role, cluster_role_binding, service_account, service_account_subject
 from components.common.target import Target
-from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, deployment, namespace, service
+from components.common.workload import ConfigVolume, SecretVolume, Workload, config_map, namespace, service
 from components.hooks.webhooks import excluding_namespaces, with_client_configs
 from trainyard import scheduler, upstream
 from trainyard.live.scheduler_drift import check_scheduler
@@ -150,12 +152,12 @@ class Volcano(Component):
             ),
         ]
         webhooks = [self.child(each, depends_on=[*self.crds, services[0]]) for each in configurations]
-        admission_deployment = self.child(deployment(admission), depends_on=[*permissions[admission.name], *webhooks])
-        controller_deployment = self.child(
-            deployment(controllers), depends_on=[*permissions[controllers.name], discovery, *self.crds]
+        admission_deployment = declare_program(self, admission, depends_on=[*permissions[admission.name], *webhooks])
+        controller_deployment = declare_program(
+            self, controllers, depends_on=[*permissions[controllers.name], discovery, *self.crds]
         )
-        scheduler_deployment = self.child(
-            deployment(schedulers), depends_on=[*permissions[schedulers.name], conf, admission_deployment]
+        scheduler_deployment = declare_program(
+            self, schedulers, depends_on=[*permissions[schedulers.name], conf, admission_deployment]
         )
         self.ready = [*webhooks, admission_deployment, controller_deployment, scheduler_deployment]
 
@@ -237,7 +239,9 @@ def _admission(args: VolcanoArgs, admissions: list[str]) -> Workload:
     return Workload(
         name=_ADMISSION,
         namespace=settings.namespace,
+        pods=target.pods,
         program="vc-webhook-manager",
+        log_flag=KLOG,
         image=target.images.reference("vc-webhook-manager", _tag(settings)),
         command=("/vc-webhook-manager",),
         args=(
@@ -258,45 +262,49 @@ def _admission(args: VolcanoArgs, admissions: list[str]) -> Workload:
         liveness={"tcpSocket": {"port": "webhook"}, "initialDelaySeconds": 60},
         memory=("64Mi", "1Gi"),
         volumes=(SecretVolume(ADMISSION_SECRET, _CERTIFICATES),),
-        node_selector=target.node_selector,
     )
 
 
 def _controllers(args: VolcanoArgs) -> Workload:
     settings, target = args.settings, args.target
+    replicas = target.pods.replicas("vc-controller-manager", settings.replicas)
     return Workload(
         name="volcano-controllers",
         namespace=settings.namespace,
+        pods=target.pods,
         program="vc-controller-manager",
+        log_flag=KLOG,
         image=target.images.reference("vc-controller-manager", _tag(settings)),
         command=("/vc-controller-manager",),
-        args=_elected(settings),
-        replicas=settings.replicas,
+        args=_elected(settings, replicas),
+        replicas=replicas,
         ports={"metrics": 8081, "health": 11251},
         readiness=_HEALTH,
         liveness=_HEALTH,
         memory=("128Mi", "4Gi"),
         env={"KUBE_POD_NAMESPACE": settings.namespace, "HELM_RELEASE_NAME": "volcano"},
-        single=settings.replicas == 1,
-        node_selector=target.node_selector,
+        single=replicas == 1,
     )
 
 
 def _scheduler(args: VolcanoArgs) -> Workload:
     settings, target = args.settings, args.target
+    replicas = target.pods.replicas("vc-scheduler", settings.replicas)
     return Workload(
         name="volcano-scheduler",
         namespace=settings.namespace,
+        pods=target.pods,
         program="vc-scheduler",
+        log_flag=KLOG,
         image=target.images.reference("vc-scheduler", _tag(settings)),
         command=("/vc-scheduler",),
         args=(
             "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
             # Otherwise the scheduler replaces an unreadable configuration with the built-in one and only logs it.
             "--disable-default-scheduler-config=true",
-            *_elected(settings),
+            *_elected(settings, replicas),
         ),
-        replicas=settings.replicas,
+        replicas=replicas,
         ports={"metrics": 8080, "health": 11251},
         readiness=_HEALTH,
         liveness=_HEALTH,
@@ -304,8 +312,7 @@ def _scheduler(args: VolcanoArgs) -> Workload:
         memory=("256Mi", "8Gi"),
         volumes=(ConfigVolume(_configuration_name(args.scheduler_configuration), "/volcano.scheduler"),),
         env={"DEBUG_SOCKET_DIR": "/tmp/klog-socks"},  # noqa: S108 - a pod's own emptyDir
-        single=settings.replicas == 1,
-        node_selector=target.node_selector,
+        single=replicas == 1,
     )
 
 
@@ -313,10 +320,10 @@ def _tag(settings: VolcanoSettings) -> str:
     return component_release("volcano", settings.version).tag
 
 
-def _elected(settings: VolcanoSettings) -> tuple[str, ...]:
+def _elected(settings: VolcanoSettings, replicas: int) -> tuple[str, ...]:
     """Return the arguments of a program that elects a leader among several replicas."""
     return (
-        f"--leader-elect={str(settings.replicas > 1).lower()}",
+        f"--leader-elect={str(replicas > 1).lower()}",
         f"--leader-elect-resource-namespace={settings.namespace}",
         "--enable-healthz=true",
         "--enable-metrics=true",

@@ -26,6 +26,7 @@ SHARED: Final = {
         "tests/cluster/test_jobs.py",
         "tests/cluster/test_jobset_restart.py",
         "tests/cluster/test_policy_gate.py",
+        "tests/cluster/test_pods.py",
         "tests/cluster/test_progress.py",
         "tests/cluster/test_queue_changes.py",
         "tests/cluster/test_quickstart.py",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.common.pod_settings import OPA_LOG
 from components.common.target import Target
 from components.common.workload import ConfigVolume, Container, ScratchVolume
 from trainyard.controller.configuration import WEBHOOK_TIMEOUT_SECONDS, PolicyServer
@@ -115,6 +116,7 @@ def _container(
     version = next(program.version for program in PROGRAMS if program.name == "opa")
     return Container(
         program="opa",
+        log_flag=OPA_LOG,
         image=target.images.reference("opa", version),
         command=("/opa",),
         args=(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.common.images import ImageTable
+from components.common.pod_settings import PodTable
 from trainyard.cluster.provider import ClusterAccess
 from trainyard.cluster.providers import PROVIDERS
 from trainyard.settings import StackSettings
@@ -23,15 +24,15 @@ class Target:
         Access to the API server, and the addresses of webhooks.
     images
         The image table.
-    node_selector
-        Node selector of the platform's own pods.
+    pods
+        Settings of the platform's own pods.
     system_namespaces
         Namespaces that the platform's webhooks exclude.
     """
 
     access: ClusterAccess
     images: ImageTable
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    pods: PodTable = field(default_factory=PodTable)
     system_namespaces: tuple[str, ...] = ()
 
     @classmethod
@@ -39,4 +40,4 @@ class Target:
         """Return the target that the settings of a stack describe; `repositories` by image name."""
         nodes = PROVIDERS[settings.cluster.provider].platform_nodes
         namespaces = ("kube-system", *settings.platform_namespaces)
-        return cls(access, ImageTable(settings.images, repositories), nodes, namespaces)
+        return cls(access, ImageTable(settings.images, repositories), PodTable(settings.pods, nodes), namespaces)

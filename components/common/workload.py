@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.common.pod_settings import LogFlag, PodTable, Program
+
 __all__ = [
     "HOST_PROCESS_LABEL",
     "ConfigVolume",
@@ -72,6 +74,8 @@ class Container:
         Probes.
     memory
         Memory request and limit, in Kubernetes quantities.
+    log_flag
+        Its flag for the log level; None: it has none.
     """
 
     program: str
@@ -85,6 +89,7 @@ class Container:
     cpu: str = "100m"
     volumes: tuple[Volume, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    log_flag: LogFlag | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +100,8 @@ class Workload(Container):
     ----------
     name, namespace
         Of the Deployment; its ServiceAccount has the same name.
+    pods
+        Settings of the platform's pods, which take precedence over the values of the program.
     replicas
         Number of pods.
     single
@@ -109,9 +116,9 @@ class Workload(Container):
 
     name: str
     namespace: str
+    pods: PodTable
     replicas: int
     single: bool = False
-    node_selector: Mapping[str, str] = field(default_factory=dict)
     sidecars: tuple[Container, ...] = ()
     termination_grace_seconds: int = 30
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -123,17 +130,23 @@ class Workload(Container):
 
 
 def deployment(workload: Workload) -> dict[str, Any]:
-    """Return the Deployment of a program."""
+    """Return the Deployment of a program, with the settings of the platform's pods.
+
+    Raises
+    ------
+    TrainyardError
+        A setting cannot be applied to the program.
+    """
     labels = {**workload.selector, HOST_PROCESS_LABEL: workload.program}
     volumes = _volumes(workload, *workload.sidecars)
     main = _container(workload, volumes)
+    replicas = workload.pods.replicas(workload.program, workload.replicas)
     main["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
     pod = {
         "serviceAccountName": workload.name,
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": workload.termination_grace_seconds,
-        **({"topologySpreadConstraints": [_on_different_nodes(workload)]} if workload.replicas > 1 else {}),
-        **({"nodeSelector": dict(workload.node_selector)} if workload.node_selector else {}),
+        **({"topologySpreadConstraints": [_on_different_nodes(workload)]} if replicas > 1 else {}),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": 65532,
@@ -145,17 +158,19 @@ def deployment(workload: Workload) -> dict[str, Any]:
         "volumes": [*volumes.values(), {"name": "tmp", "emptyDir": {}}],
     }
     annotations = {"annotations": dict(workload.annotations)} if workload.annotations else {}
-    return {
+    body = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": workload.name, "namespace": workload.namespace, "labels": labels},
         "spec": {
-            "replicas": workload.replicas,
+            "replicas": replicas,
             "selector": {"matchLabels": workload.selector},
             "strategy": {"type": "Recreate"} if workload.single else _ROLLING,
             "template": {"metadata": {"labels": labels, **annotations}, "spec": pod},
         },
     }
+    programs = {each.program: Program(each.program, each.log_flag) for each in (workload, *workload.sidecars)}
+    return workload.pods.applied(body, programs)
 
 
 def service(workload: Workload, name: str, ports: Mapping[str, tuple[int, str]]) -> dict[str, Any]:

@@ -57,6 +57,11 @@ def test_its_image_may_be_replaced(known: dict[str, Any]) -> None:
     assert known["image"] == "mirror.example.com/cache:v1"
 
 
+def test_its_pods_follow_the_settings_of_the_platforms_pods(known: dict[str, Any]) -> None:
+    assert known["node-selector"] == {"pool": "system"}
+    assert known["limits"] == {"memory": "1Gi", "cpu": "2"}
+
+
 def test_its_namespace_belongs_to_the_platform(known: dict[str, Any]) -> None:
     assert known["namespaces"] == ["volcano-system", "jobset-system", "kubeflow-system", "cache-system"]
     assert "cache-system" in known["exempt"]
@@ -67,7 +72,7 @@ def test_the_controller_issues_its_certificate(known: dict[str, Any]) -> None:
     assert issued["secret"] == "cache-webhook-cert"
     assert issued["dnsNames"][0] == "cache-webhook.cache-system.svc"
     assert issued["validatingWebhookConfigurations"] == ["cache-shelves"]
-    assert known["home"] == ["Deployment", "Role", "RoleBinding"]
+    assert known["home"] == ["Deployment", "PodDisruptionBudget", "Role", "RoleBinding"]
 
 
 def test_its_webhooks_require_the_trainer(known: dict[str, Any]) -> None:

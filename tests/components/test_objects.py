@@ -187,10 +187,7 @@ def test_protection_covers_what_takes_other_peoples_work_along(local: Recording,
         assert all(each.protect for each in services.of(kind) if not each.patch)
 
 
-def test_replicas_bring_leader_election_and_a_disruption_budget(local: Recording, services: Recording) -> None:
-    for recording in (local, services):
-        (budget,) = recording.of("PodDisruptionBudget")
-        assert budget.name == "PodDisruptionBudget/kubeflow-system/kubeflow-trainer-controller-manager"
+def test_replicas_bring_leader_election(local: Recording, services: Recording) -> None:
     for recording, elects, strategy in ((local, "false", "Recreate"), (services, "true", "RollingUpdate")):
         spec = recording.one("Deployment/volcano-system/volcano-scheduler").inputs["spec"]
         assert f"--leader-elect={elects}" in spec["template"]["spec"]["containers"][0]["args"]

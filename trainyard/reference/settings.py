@@ -49,22 +49,30 @@ def _section(name: str, field: FieldInfo) -> Iterator[str]:
         yield _row(name, field)
     else:
         start = f"{name}.<name>" if get_origin(field.annotation) is dict else name
-        yield from _rows(start, model, ())
+        yield from _rows(start, model, {})
     yield ""
 
 
-def _rows(path: str, model: type[BaseModel], above: tuple[type[BaseModel], ...]) -> Iterator[str]:
+def _rows(path: str, model: type[BaseModel], described: dict[type[BaseModel], str]) -> Iterator[str]:
+    """Yield a row for each key; the keys of a model that occurs again are those of its first path."""
+    described[model] = path
     for name, field in model.model_fields.items():
         key = f"{path}.{field.alias or name}"
         inner = _model(field.annotation)
-        yield _row(key, field)
-        if inner is not None and inner not in (model, *above):
-            item = f"{key}[]" if any(get_origin(each) is tuple for each in _flat(field.annotation)) else key
-            yield from _rows(item, inner, (*above, model))
+        first = described.get(inner) if inner is not None else None
+        yield _row(key, field, f"; keys as for `{first}`" if first is not None else "")
+        if inner is not None and first is None:
+            yield from _rows(key + _member(field.annotation), inner, described)
 
 
-def _row(key: str, field: FieldInfo) -> str:
-    return f"| `{key}` | {_type(field.annotation, field)} | {_default(field)} | {_description(field)} |"
+def _member(annotation: Any) -> str:
+    """Return the notation for a member of a list or mapping; empty for a section."""
+    origins = {get_origin(each) for each in _flat(annotation)}
+    return "[]" if tuple in origins else ".<name>" if dict in origins else ""
+
+
+def _row(key: str, field: FieldInfo, more: str = "") -> str:
+    return f"| `{key}` | {_type(field.annotation, field)} | {_default(field)} | {_description(field)}{more} |"
 
 
 def _description(field: FieldInfo) -> str | None:

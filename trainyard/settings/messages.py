@@ -96,7 +96,9 @@ def _findings_of_entry(entry: Any, model: type[BaseModel], prefix: str) -> Itera
     path = _path(location, prefix)
     value = entry.get("input")
     shown = "" if isinstance(value, dict | list | BaseModel) or value is None else f" (value: {value!r})"
-    if kind == "extra_forbidden":
+    if kind == "setting":
+        yield Finding(path, entry["ctx"]["message"], entry["ctx"]["fix"])
+    elif kind == "extra_forbidden":
         yield Finding(path, "unknown setting", _suggestion(location, model))
     elif kind == "missing":
         yield Finding(path, "required setting is missing", "add it")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "Choices",
@@ -23,8 +24,10 @@ __all__ = [
     "ResourceName",
     "Resources",
     "RuntimeName",
+    "SecretName",
     "SettingsModel",
     "Share",
+    "invalid",
 ]
 
 
@@ -62,6 +65,11 @@ class Described:
     text: Callable[[], str]
 
 
+def invalid(message: str, fix: str) -> PydanticCustomError:
+    """Return the error of a validator whose finding has this message, without the value, and this fix."""
+    return PydanticCustomError("setting", "{message}", {"message": message, "fix": fix})
+
+
 def _matching(pattern: str, limit: int, what: str) -> AfterValidator:
     expression = re.compile(pattern)
 
@@ -92,6 +100,16 @@ DnsSubdomain = Annotated[
     str, _matching(_SUBDOMAIN, 253, "lower-case letters, digits, - and . only, a letter or digit at both ends")
 ]
 """Kubernetes object name: RFC 1123 subdomain."""
+
+
+def _secret_name(value: object) -> object:
+    if not isinstance(value, str) or len(value) > 253 or not re.fullmatch(_SUBDOMAIN, value):
+        raise invalid("must be the name of a Secret, not its content", "create the Secret, and write its name here")
+    return value
+
+
+SecretName = Annotated[str, BeforeValidator(_secret_name)]
+"""Name of a Secret; a message about an invalid one does not repeat it, because it may be the content."""
 
 LabelName = Annotated[
     str, _matching(_SUBDOMAIN, 63, "lower-case letters, digits, - and . only, a letter or digit at both ends")

@@ -19,6 +19,7 @@ from trainyard.settings.platform import (
     RuntimeSettings,
     SchedulerSettings,
 )
+from trainyard.settings.pods import PlatformPodSettings
 from trainyard.settings.sections import SECTIONS, Section
 from trainyard.settings.settings_model import DnsLabel, DnsSubdomain, SettingsModel
 from trainyard.settings.tenancy import PriorityClassSettings, QueueSettings, TenantSettings
@@ -52,6 +53,10 @@ class StackSettings(SettingsModel):
     images: dict[str, ImageSettings] = Field(
         default={}, description="Image replacements by image name (vc-scheduler, jobset, trainyard-controller, …)"
     )
+    pods: PlatformPodSettings = Field(
+        default=PlatformPodSettings(),
+        description="Pods of the platform's own programs: where they run, resources, log level",
+    )
     protect: bool = Field(default=False, description="true: reject destroy")
     adopt: bool = Field(default=False, description="Adopt existing objects; they are retained on destroy")
 
@@ -62,6 +67,15 @@ class StackSettings(SettingsModel):
             Finding(f"priorityClasses.{name}", "the prefix system- is reserved for Kubernetes", "use another name")
             for name in sorted(self.priority_classes)
             if name.startswith("system-")
+        ]
+        findings += [
+            Finding(
+                path,
+                f"PriorityClass {name} of priorityClasses is created after the programs of the platform",
+                "use system-cluster-critical, or a class that exists before the installation",
+            )
+            for path, name in self.pods.priority_classes.items()
+            if name in self.priority_classes
         ]
         findings += [finding for section in SECTIONS.values() for finding in section.check(self)]
         if findings:

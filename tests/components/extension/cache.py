@@ -11,8 +11,9 @@ from trainyard.settings.sections.cache import CacheSettings
 from components.common.declaration import Declaration, Resources, WebhookServer
 from components.common.installation import Installation
 from components.common.objects import Component, KubernetesObject
+from components.common.program_deployments import declare_program
 from components.common.target import Target
-from components.common.workload import Workload, deployment, namespace
+from components.common.workload import Workload, namespace
 
 _SECRET, _SERVICE = "cache-webhook-cert", "cache-webhook"
 
@@ -34,7 +35,7 @@ class Cache(Component):
             "metadata": {"name": "shelf"},
             "spec": {"shards": settings.shards},
         }
-        manager = self.child(deployment(_workload(settings, target)), depends_on=[home, *needed.ready])
+        manager = declare_program(self, _workload(settings, target), depends_on=[home, *needed.ready])
         self.ready = [*webhooks, manager, self.child(shelf)]
         self.register_outputs({})
 
@@ -54,6 +55,7 @@ def _workload(settings: CacheSettings, target: Target) -> Workload:
     return Workload(
         name="cache",
         namespace=settings.namespace,
+        pods=target.pods,
         program="cache",
         image=target.images.reference("cache", "v1"),
         command=("/cache",),

@@ -22,7 +22,11 @@ from trainyard.settings.versions import supported_versions
 
 def main() -> None:
     asyncio.set_event_loop(asyncio.new_event_loop())
-    changes = {"images": {"cache": {"repository": "mirror.example.com/cache"}}, "cache": {"shards": 3}}
+    changes = {
+        "images": {"cache": {"repository": "mirror.example.com/cache"}},
+        "cache": {"shards": 3},
+        "pods": {"nodeSelector": {"pool": "system"}, "programs": {"cache": {"resources": {"limits": {"cpu": "2"}}}}},
+    }
     config = stack_config(cluster={"provider": "existing", "context": "prod"}, **changes)
     settings = parse_stack(config, source="test")
     with pytest.MonkeyPatch.context() as patch:
@@ -48,6 +52,8 @@ def main() -> None:
         "types": sorted({each.type for each in recording.resources.values()}),
         "shelf": named["Shelf", "shelf"]["spec"],
         "image": workload["containers"][0]["image"],
+        "node-selector": workload["nodeSelector"],
+        "limits": workload["containers"][0]["resources"]["limits"],
         "certificates": yaml.safe_load(configuration)["certificates"],
         "home": sorted(body["kind"] for body in bodies if body["metadata"].get("namespace") == "cache-system"),
         "before": sorted(recording.before(manager)),
