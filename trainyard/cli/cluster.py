@@ -114,7 +114,9 @@ def toolchain(
 def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
     """Print the variables that point kubectl and pulumi at the cluster: eval "$(trainyard cluster env)"."""
     from trainyard.cluster.environment import exports
+    from trainyard.cluster.toolchain import Toolchain
 
+    Toolchain().refuse_changed()
     variables = _choose(stack, name, provider)[1].environment()
     typer.echo(json.dumps(variables, indent=2) if output is Output.JSON else exports(variables))
 
