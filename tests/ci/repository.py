@@ -84,7 +84,8 @@ def runner(folder: Path) -> dict[str, str]:
     """Return the variables of a runner's machine.
 
     What the locked requirements name is there already, so that ``pip`` needs no network and gets none; this checkout is
-    not installed. The policy server is built already, as the runner's cache keeps it, and the runner has the key of its record.
+    not installed. The policy server is built already, as the runner's cache keeps it; the runner
+    has the key of its record.
     """
     home, programs = folder / "home", folder / "programs"
     home.mkdir(parents=True)

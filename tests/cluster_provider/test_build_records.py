@@ -111,9 +111,7 @@ def test_the_scripts_of_a_group_are_verified_with_its_programs(build: Build, tmp
     (module / "helper").write_text("#!/bin/sh\n")
     go = Path(build.go.path)
     go.write_text(go.read_text().replace('echo "example.org/a";;', f'echo "{module}";;'))
-    scripted = dataclasses.replace(
-        build, group=dataclasses.replace(GROUP, companions=(("example.org/m", "helper"),))
-    )
+    scripted = dataclasses.replace(build, group=dataclasses.replace(GROUP, companions=(("example.org/m", "helper"),)))
     folder = scripted.run([ONE], SilentProgress())
     assert not scripted.missing([ONE])
     (folder / "helper").write_text("#!/bin/sh\nmalicious\n")

@@ -176,11 +176,7 @@ class EmbeddedProvider:
         return record is not None and record.digest == spec.digest and alive(record)
 
     def _supervisor(self, digests: list[str]) -> ProcessSpec:
-        keep = {
-            name: os.environ[name]
-            for name in (*HOME_VARIABLES, KEY_VARIABLE)
-            if name in os.environ
-        }
+        keep = {name: os.environ[name] for name in (*HOME_VARIABLES, KEY_VARIABLE) if name in os.environ}
         package = Path(__file__).resolve().parent.parent
         return ProcessSpec(
             name="supervisor",
