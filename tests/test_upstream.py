@@ -156,3 +156,28 @@ def test_an_invalid_lock_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(TrainyardError, match="is not") as caught:
         upstream.read("jobset", "0.12.0", PATH, lock=tmp_path / "lock")
     assert caught.value.fix == "restore it from the repository"
+
+
+def test_a_preview_downloads_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(upstream.SOURCE_VARIABLE, raising=False)
+    monkeypatch.setenv("GOMODCACHE", str(tmp_path))
+    monkeypatch.setattr(upstream.subprocess, "run", lambda *_, **__: pytest.fail("something was downloaded"))
+    with upstream.without_downloads(), pytest.raises(TrainyardError, match="a preview downloads nothing") as raised:
+        upstream.read("jobset", "0.12.0", PATH)
+    assert "trainyard cluster toolchain" in raised.value.fix
+
+
+def test_the_modules_of_missing_manifests_are_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(upstream.SOURCE_VARIABLE, raising=False)
+    monkeypatch.setenv("GOMODCACHE", str(tmp_path))
+    asked: list[str] = []
+    monkeypatch.setattr(upstream, "_go_mod_download", lambda release: asked.append(release.version))
+    upstream.require_modules(["jobset"])
+    upstream.require_modules(["jobset"], older=True)
+    assert asked == ["0.12.0", "0.12.0", "0.11.1"]
+    asked.clear()
+    (tmp_path / "sigs.k8s.io" / "jobset@v0.12.0").mkdir(parents=True)
+    upstream.require_modules(["jobset"])
+    monkeypatch.setenv(upstream.SOURCE_VARIABLE, str(tmp_path))
+    upstream.require_modules(["jobset"], older=True)
+    assert not asked

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
+from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release, supported_versions
 
 __all__ = [
     "SOURCE_VARIABLE",
@@ -37,7 +37,9 @@ __all__ = [
     "module_cache",
     "read",
     "record",
+    "require_modules",
     "without_descriptions",
+    "without_downloads",
 ]
 
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
@@ -264,6 +266,12 @@ def _go_mod_download(release: ComponentRelease) -> None:
     programs = (each for each in PROGRAMS if f"{each.package}/".startswith(f"{release.module}/"))
     group = next((each.group for each in programs if each.version == release.version), None)
     go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
+    if not _downloading:
+        raise TrainyardError(
+            f"The manifests of {_key(release)} are not in the module cache ({_module_folder(release)}), and a preview "
+            "downloads nothing",
+            fix="run `trainyard cluster toolchain`, which downloads them (`--older` for earlier versions)",
+        )
     if go is None:
         raise TrainyardError(
             f"The manifests of {_key(release)} are not in the module cache, and Go is not installed to download them",
@@ -282,6 +290,45 @@ def _go_mod_download(release: ComponentRelease) -> None:
             f"go mod download {release.module} failed: {result.stderr.strip().rpartition(chr(10))[2]}",
             fix="check access to the Go module proxy (GOPROXY)",
         )
+
+
+_downloading = True
+
+
+@contextlib.contextmanager
+def without_downloads() -> Iterator[None]:
+    """Fail instead of downloading modules, in every thread: a preview only reads.
+
+    Files of ``TRAINYARD_UPSTREAM`` are read, because that variable names where they come from.
+    """
+    global _downloading
+    before, _downloading = _downloading, False
+    try:
+        yield
+    finally:
+        _downloading = before
+
+
+def require_modules(components: Iterable[str], *, older: bool = False) -> None:
+    """Download the modules of components whose manifests are not available.
+
+    Parameters
+    ----------
+    older
+        Also those of earlier tested versions.
+
+    Raises
+    ------
+    TrainyardError
+        A module cannot be downloaded.
+    """
+    if os.environ.get(SOURCE_VARIABLE) or not lock_file().is_file():
+        return
+    for component in components:
+        for version in supported_versions(component)[: None if older else 1]:
+            release = component_release(component, version)
+            if locked_files(component, version) and not _module_folder(release).is_dir():
+                _go_mod_download(release)
 
 
 _Opener = Callable[[str], bytes]

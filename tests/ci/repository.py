@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.support import ROOT
+from trainyard import upstream
 from trainyard.cluster.folders import cache_home, config_home
 
 __all__ = ["EXAMPLE", "Repository", "runner"]
@@ -104,6 +105,7 @@ def runner(folder: Path) -> dict[str, str]:
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "TRAINYARD_CACHE_HOME": str(cache_home()),
         "TRAINYARD_CONFIG_HOME": str(config_home()),
+        "GOMODCACHE": str(upstream.module_cache()),
         "GIT_CONFIG_GLOBAL": os.devnull,
     }
 

@@ -19,7 +19,7 @@ from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, SilentProgress
 from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program, ProgramGroup
 
-__all__ = ["ResolvedProgram", "Toolchain", "pinned", "program_path"]
+__all__ = ["ResolvedProgram", "Toolchain", "built_program", "pinned", "program_path"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,19 @@ def program_path(name: str, version: str | None = None, progress: Progress | Non
     return path
 
 
+def built_program(name: str) -> Path:
+    """Return the file of a program in its current pin, without building it.
+
+    Raises
+    ------
+    TrainyardError
+        The program is missing, or is not what was built.
+    """
+    path = Toolchain()._required([name])[0].path
+    assert path is not None  # noqa: S101
+    return path
+
+
 class Toolchain:
     """Finds and builds programs.
 
@@ -113,6 +126,9 @@ class Toolchain:
         TrainyardError
             A program is missing, or is not what was built.
         """
+        self._required(names)
+
+    def _required(self, names: Iterable[str]) -> list[ResolvedProgram]:
         found = self.resolve([program for program in pinned() if program.name in names])
         if missing := [program for program in found if program.path is None]:
             raise TrainyardError(
@@ -120,6 +136,7 @@ class Toolchain:
                 f"{', '.join(f'{each.name} {each.version}' for each in missing)} (in {self.cache})",
                 fix="run `trainyard cluster toolchain`, which builds them",
             )
+        return found
 
     def refuse_changed(self, *names: str) -> None:
         """Raise if a built program is not what was built; by default any program. Missing programs are accepted.
