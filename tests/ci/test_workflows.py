@@ -128,7 +128,7 @@ def test_both_kits_install_what_is_locked() -> None:
 
 
 def test_only_content_that_is_verified_by_hash_is_kept_between_runs() -> None:
-    """A restored cache is what somebody uploaded; Go does not verify compiled packages."""
+    """A restored cache is untrusted, and Go does not verify compiled packages."""
     assert not any(step.get("uses", "").startswith("actions/cache@") for _, step in STEPS)
     assert all(
         step["with"]["cache"] is False for _, step in STEPS if step.get("uses", "").startswith("actions/setup-go@")

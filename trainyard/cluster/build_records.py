@@ -1,8 +1,8 @@
 """Records of built programs: a keyed hash of each, compared before every use.
 
 CI restores the cache from a server, and its disk may be shared or damaged. A plain hash beside a program can be changed
-together with it. The key of these hashes is not in the cache, so that a program, an exchanged program or a record that
-somebody else wrote is found; such a program is built again.
+together with it. The key of these hashes is not in the cache, so a changed or exchanged program and a forged record are
+detected; such a program is built again.
 """
 
 from __future__ import annotations

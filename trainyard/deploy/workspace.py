@@ -168,7 +168,7 @@ def _is_found(workspace: LocalWorkspace, stack: str) -> bool:
 
 @contextmanager
 def _temporary_backend(folder: Path, stack: str) -> Iterator[None]:
-    """Keep the state in a folder of this run, with the settings of a stack whose secrets nobody has encrypted yet."""
+    """Keep the state in a folder of this run; drop encryption settings that no secret of the stack uses."""
     state = folder / "state"
     state.mkdir()
     passphrase = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")

@@ -14,7 +14,7 @@ from trainyard.settings.platform import ExemptionSettings, PolicySettings, Polic
 
 PLATFORM_NAMESPACE: Final = "kube-system"
 TODAY: Final = datetime.date(2020, 1, 1)
-"""Day of the last `up`, long ago: the API server judges by its own clock whether an exemption has expired since."""
+"""Day of the last `up`, long ago: exemptions that have expired since end by the clock of the API server."""
 NOW: Final = datetime.datetime.now(datetime.UTC)
 
 
