@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pulumi
 import pulumi_kubernetes
@@ -26,6 +26,7 @@ from components.registry import (
     namespaced_kinds,
     needed_by,
 )
+from trainyard import upstream
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
 from trainyard.errors import TrainyardError
@@ -51,7 +52,7 @@ def open_stack() -> Iterator[Installation]:
     """
     engine = Engine()
     try:
-        with _opened() as stack:
+        with upstream.without_downloads() if pulumi.runtime.is_dry_run() else nullcontext(), _opened() as stack:
             yield stack
     except TrainyardError as error:
         failure = pulumi.RunError(str(error))
@@ -72,7 +73,10 @@ def _opened() -> Iterator[Installation]:
     cluster = cluster_name(settings, name)
     access = access_or_offline(provider(settings.cluster, cluster), cluster, settings)
     target = Target.of(settings, access, image_repositories())
-    live = _live(access, name, settings) if access.kubeconfig != OFFLINE_KUBECONFIG else None
+    live = None
+    if access.kubeconfig != OFFLINE_KUBECONFIG:
+        namespaces = {*settings.platform_namespaces, *settings.tenants}
+        live = list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
     ownership = None
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
@@ -83,7 +87,7 @@ def _opened() -> Iterator[Installation]:
         pulumi.log.warn(f"Without a cluster, nothing is proved about {unproved} (install: existing)")
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
-        reject_changes(live_queues(access), queues.all, owned)
+        reject_changes(live_queues(access, queues.all, owned), queues.all, owned)
     kubernetes = pulumi_kubernetes.Provider(
         "kubernetes",
         kubeconfig=str(access.kubeconfig),
@@ -183,14 +187,3 @@ def _settings(stack: str) -> StackSettings:
     present = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
     keys = [key.removeprefix("trainyard:") for key in present if key.startswith("trainyard:")]
     return parse_stack({key: config.get_object(key) for key in keys}, source=f"Pulumi.{stack}.yaml")
-
-
-def _live(access: ClusterAccess, name: str, settings: StackSettings) -> LiveObjects | None:
-    namespaces = {*settings.platform_namespaces, *settings.tenants}
-    try:
-        return list_live_objects(access, name, namespaces, cluster_kinds(), namespaced_kinds())
-    except TrainyardError as error:
-        if not pulumi.runtime.is_dry_run():
-            raise
-        pulumi.log.warn(f"Existing objects could not be read: {error}")
-        return None

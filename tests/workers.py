@@ -41,6 +41,7 @@ SHARED: Final = {
         "tests/api/test_kubernetes_fields.py",
         "tests/policy/equivalence/test_equivalence.py",
         "tests/policy/test_cases_live.py",
+        "tests/policy/test_exemptions_live.py",
         "tests/pulumi/test_plain.py",
         "tests/pulumi/test_provider_components.py",
         "tests/queues/test_webhook_corpus.py",

@@ -15,6 +15,9 @@ from typing import Protocol
 
 __all__ = ["LineProgress", "Progress", "SilentProgress", "Step", "duration"]
 
+_LONGEST = 1e6
+"""Seconds; a stored duration beyond this is damaged, and is not used for estimates."""
+
 
 class Step(Protocol):
     """One running step."""
@@ -77,7 +80,7 @@ class LineProgress:
 
     def _expected(self, title: str) -> float | None:
         value = self._read().get(title)
-        return float(value) if isinstance(value, int | float) else None
+        return float(value) if isinstance(value, int | float) and 0 <= value < _LONGEST else None
 
     def _read(self) -> dict[str, object]:
         if self._history is None:

@@ -2,7 +2,8 @@
 
 A file is read from the first available source: the folder or URL in ``TRAINYARD_UPSTREAM``, the Go module cache, or the
 module that ``go mod download`` fetches. From any source, its SHA-256 must match the lock file. Parsed objects are
-cached by the hash of the text, because parsing a megabyte of YAML dominates the run time.
+cached, because parsing a megabyte of YAML dominates the run time. The lock file has their SHA-256 too, so that a cached
+copy that anything has changed is parsed again instead of installed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from typing import Any
 from trainyard.data import project_root
 from trainyard.errors import TrainyardError
 from trainyard.manifests.documents import objects
-from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release
+from trainyard.settings.versions import PROGRAMS, ComponentRelease, component_release, supported_versions
 
 __all__ = [
     "SOURCE_VARIABLE",
@@ -35,7 +37,9 @@ __all__ = [
     "module_cache",
     "read",
     "record",
+    "require_modules",
     "without_descriptions",
+    "without_downloads",
 ]
 
 SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
@@ -43,6 +47,14 @@ SOURCE_VARIABLE = "TRAINYARD_UPSTREAM"
 
 _KIND = re.compile(r"^kind:\s*([A-Za-z]+)", re.MULTILINE)
 _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Lock:
+    """SHA-256 of an upstream file, and of the objects that are parsed from it."""
+
+    sha256: str
+    objects: str
 
 
 def lock_file() -> Path:
@@ -67,21 +79,7 @@ def read(component: str, version: str, path: str, *, lock: Path | None = None) -
     TrainyardError
         The file is not available, not locked, or does not match the lock.
     """
-    release = component_release(component, version)
-    expected = _locked(lock or lock_file()).get(_key(release), {}).get(path)
-    if expected is None:
-        raise TrainyardError(
-            f"{path} of {component} {version} has no SHA-256 in {lock or lock_file()}",
-            fix="run `make upstream-lock` and review the diff",
-        )
-    content = _fetch(release, path)
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
-        raise TrainyardError(
-            f"{path} of {component} {version} does not match the lock file: SHA-256 {found}, expected {expected}",
-            fix=f"do not install it; find out why it changed (read from {_origin(release, path)})",
-        )
-    return content.decode()
+    return _verified(component, version, path, lock or lock_file())[0]
 
 
 def locked_files(component: str, version: str) -> list[str]:
@@ -97,9 +95,9 @@ def documents(component: str, version: str, path: str, *, kinds: Sequence[str] |
     component, version, path
         As for `read`.
     kinds
-        Kinds to return; others are not parsed. None: all kinds.
+        Kinds to return. None: all kinds.
     """
-    return [json.loads(text) for text in _documents(component, version, path, tuple(kinds) if kinds else None)]
+    return [json.loads(text) for kind, text in _documents(component, version, path) if kinds is None or kind in kinds]
 
 
 def without_descriptions(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,32 +123,62 @@ def record(paths: Mapping[tuple[str, str], Iterable[str]], *, lock: Path | None 
     table = {}
     for (component, version), names in paths.items():
         release = component_release(component, version)
-        table[_key(release)] = {name: hashlib.sha256(_fetch(release, name)).hexdigest() for name in sorted(names)}
+        table[_key(release)] = {name: asdict(_lock_of(_fetch(release, name, None))) for name in sorted(names)}
     target = lock or lock_file()
     target.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
     return target
 
 
 @lru_cache(maxsize=128)
-def _documents(component: str, version: str, path: str, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
-    text = read(component, version, path)
-    key = hashlib.sha256(f"{kinds}\0{text}".encode()).hexdigest()
-    parsed = _cache_folder() / f"{key}.parsed.json"
-    with contextlib.suppress(OSError, ValueError):
-        return tuple(json.loads(parsed.read_bytes()))
-    found = _parse(text, kinds)
+def _documents(component: str, version: str, path: str) -> tuple[tuple[str, str], ...]:
+    """Return kind and JSON of each object, from the cache if it is what the lock file says."""
+    text, expected = _verified(component, version, path, lock_file())
+    cache = _cache_folder() / f"{expected}.objects.json"
     with contextlib.suppress(OSError):
-        _keep(parsed, json.dumps(found).encode())
-    return found
+        content = cache.read_bytes()
+        if _sha256(content) == expected:
+            return _loaded(content)
+    content = _parse(text)
+    if _sha256(content) == expected:
+        with contextlib.suppress(OSError):
+            _keep(cache, content)
+    return _loaded(content)
 
 
-def _parse(text: str, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
-    found = []
-    for part in _SEPARATOR.split(text):
-        kind = _KIND.search(part)
-        if kind and (kinds is None or kind.group(1) in kinds):
-            found += [json.dumps(body) for body in objects(part)]
-    return tuple(found)
+def _verified(component: str, version: str, path: str, lock: Path) -> tuple[str, str]:
+    """Return an upstream file, and the SHA-256 of the objects in it."""
+    release = component_release(component, version)
+    entry = _locked(lock).get(_key(release), {}).get(path)
+    if entry is None:
+        raise TrainyardError(
+            f"{path} of {component} {version} has no SHA-256 in {lock}",
+            fix="run `make upstream-lock` and review the diff",
+        )
+    content = _fetch(release, path, entry.sha256)
+    if (found := _sha256(content)) != entry.sha256:
+        raise TrainyardError(
+            f"{path} of {component} {version} does not match the lock file: SHA-256 {found}, expected {entry.sha256}",
+            fix=f"do not install it; find out why it changed (read from {_origin(release, path)})",
+        )
+    return content.decode(), entry.objects
+
+
+def _lock_of(content: bytes) -> _Lock:
+    return _Lock(_sha256(content), _sha256(_parse(content.decode())))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _parse(text: str) -> bytes:
+    """Return the objects of a file as JSON: a list of kind and text of each."""
+    parts = ((_KIND.search(part), part) for part in _SEPARATOR.split(text))
+    return json.dumps([(kind[1], json.dumps(body)) for kind, part in parts if kind for body in objects(part)]).encode()
+
+
+def _loaded(content: bytes) -> tuple[tuple[str, str], ...]:
+    return tuple((kind, text) for kind, text in json.loads(content))
 
 
 def _keep(file: Path, content: bytes) -> None:
@@ -173,16 +201,21 @@ def _strip(schema: dict[str, Any]) -> None:
             _strip(child)
 
 
-def _locked(lock: Path) -> dict[str, dict[str, str]]:
+def _locked(lock: Path) -> dict[str, dict[str, _Lock]]:
     try:
-        table: dict[str, dict[str, str]] = json.loads(lock.read_text())
+        table = json.loads(lock.read_text())
+        return {
+            release: {path: _Lock(entry["sha256"], entry["objects"]) for path, entry in files.items()}
+            for release, files in table.items()
+        }
     except OSError as error:
         raise TrainyardError(
             f"{lock} cannot be read: {error.strerror}", fix="restore it from the repository"
         ) from error
     except ValueError as error:
         raise TrainyardError(f"{lock} is not valid JSON: {error}", fix="restore it from the repository") from error
-    return table
+    except (AttributeError, KeyError, TypeError) as error:
+        raise TrainyardError(f"{lock} is not a lock file", fix="restore it from the repository") from error
 
 
 def _key(release: ComponentRelease) -> str:
@@ -198,10 +231,10 @@ def _origin(release: ComponentRelease, path: str) -> str:
     return override or str(_module_folder(release) / path)
 
 
-def _fetch(release: ComponentRelease, path: str) -> bytes:
+def _fetch(release: ComponentRelease, path: str, expected: str | None) -> bytes:
     override = os.environ.get(SOURCE_VARIABLE)
     if override and override.startswith("https://"):
-        return _download(override.format(module=release.module, version=release.version, path=path))
+        return _download(override.format(module=release.module, version=release.version, path=path), expected)
     folder = Path(override) / _key(release) if override else _module_folder(release)
     if not override and not folder.is_dir():
         _go_mod_download(release)
@@ -233,6 +266,12 @@ def _go_mod_download(release: ComponentRelease) -> None:
     programs = (each for each in PROGRAMS if f"{each.package}/".startswith(f"{release.module}/"))
     group = next((each.group for each in programs if each.version == release.version), None)
     go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
+    if not _downloading:
+        raise TrainyardError(
+            f"The manifests of {_key(release)} are not in the module cache ({_module_folder(release)}), and a preview "
+            "downloads nothing",
+            fix="run `trainyard cluster toolchain`, which downloads them (`--older` for earlier versions)",
+        )
     if go is None:
         raise TrainyardError(
             f"The manifests of {_key(release)} are not in the module cache, and Go is not installed to download them",
@@ -253,6 +292,45 @@ def _go_mod_download(release: ComponentRelease) -> None:
         )
 
 
+_downloading = True
+
+
+@contextlib.contextmanager
+def without_downloads() -> Iterator[None]:
+    """Fail instead of downloading modules, in every thread: a preview only reads.
+
+    Files of ``TRAINYARD_UPSTREAM`` are read, because that variable names where they come from.
+    """
+    global _downloading
+    before, _downloading = _downloading, False
+    try:
+        yield
+    finally:
+        _downloading = before
+
+
+def require_modules(components: Iterable[str], *, older: bool = False) -> None:
+    """Download the modules of components whose manifests are not available.
+
+    Parameters
+    ----------
+    older
+        Also those of earlier tested versions.
+
+    Raises
+    ------
+    TrainyardError
+        A module cannot be downloaded.
+    """
+    if os.environ.get(SOURCE_VARIABLE) or not lock_file().is_file():
+        return
+    for component in components:
+        for version in supported_versions(component)[: None if older else 1]:
+            release = component_release(component, version)
+            if locked_files(component, version) and not _module_folder(release).is_dir():
+                _go_mod_download(release)
+
+
 _Opener = Callable[[str], bytes]
 
 
@@ -262,17 +340,21 @@ def _get(url: str) -> bytes:
     return content
 
 
-def _download(url: str, opener: _Opener = _get) -> bytes:
-    cache = _cache_folder() / hashlib.sha256(url.encode()).hexdigest()
-    if cache.is_file():
-        return cache.read_bytes()
+def _download(url: str, expected: str | None, opener: _Opener = _get) -> bytes:
+    """Return what a URL has; the cached copy only if it has the expected SHA-256."""
+    cache = _cache_folder() / _sha256(url.encode())
+    with contextlib.suppress(OSError):
+        if _sha256(content := cache.read_bytes()) == expected:
+            return content
     try:
         content = opener(url)
     except (urllib.error.URLError, OSError) as error:
         raise TrainyardError(
             f"{url} cannot be read: {error}", fix=f"check {SOURCE_VARIABLE} and the network"
         ) from error
-    _keep(cache, content)
+    if _sha256(content) == expected:
+        with contextlib.suppress(OSError):
+            _keep(cache, content)
     return content
 
 

@@ -1,11 +1,16 @@
-"""Previews without a cluster: settings and rules are checked, and every resource is planned as a creation."""
+"""Previews without a cluster: settings and rules are checked, and every resource is planned as a creation.
+
+They are requested by name, because a mistyped context would otherwise look like a cluster without objects.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pulumi
 
+from trainyard.cluster.environment import NO_CLUSTER_VARIABLE
 from trainyard.cluster.provider import ClusterAccess, Provider
 from trainyard.cluster.providers import PROVIDERS
 from trainyard.errors import TrainyardError
@@ -18,7 +23,7 @@ OFFLINE_KUBECONFIG = Path(__file__).parent / "offline-kubeconfig.yaml"
 
 
 def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> ClusterAccess:
-    """Return the access to the cluster, or a placeholder in a preview without one.
+    """Return the access to the cluster, or a placeholder in a preview that is requested without one.
 
     Parameters
     ----------
@@ -32,12 +37,18 @@ def access_or_offline(cluster: Provider, name: str, settings: StackSettings) -> 
     Raises
     ------
     TrainyardError
-        The cluster does not exist, and this is not a preview or the cluster is embedded.
+        The cluster does not exist, or it is needed and the preview is requested without it.
     """
-    try:
+    if os.environ.get(NO_CLUSTER_VARIABLE, "") in ("", "false"):
         return cluster.access()
-    except TrainyardError as error:
-        if PROVIDERS[settings.cluster.provider].needed_by_previews or not pulumi.runtime.is_dry_run():
-            raise
-        pulumi.log.warn(f"No cluster to compare with; every resource is planned as a creation: {error}")
-        return ClusterAccess(name, OFFLINE_KUBECONFIG, "offline")
+    if not pulumi.runtime.is_dry_run():
+        raise TrainyardError(
+            f"{NO_CLUSTER_VARIABLE} is set, but only a preview works without a cluster", fix="unset it"
+        )
+    if PROVIDERS[settings.cluster.provider].needed_by_previews:
+        raise TrainyardError(
+            f"A preview of an {settings.cluster.provider} cluster needs the cluster, which chooses the webhook ports",
+            fix=f"run `trainyard cluster up`, then preview without --no-cluster ({NO_CLUSTER_VARIABLE} unset)",
+        )
+    pulumi.log.warn("No cluster to compare with; every resource is planned as a creation")
+    return ClusterAccess(name, OFFLINE_KUBECONFIG, "offline")

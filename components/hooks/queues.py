@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from components.common.objects import FIELD_MANAGER
 from components.common.threads import run_in_thread
 from components.hooks.base import LAG_SECONDS, RETRY_SECONDS, BeforeChangeHook, apply_with_retries, with_spec
+from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess
 from trainyard.controller.resources import QUEUES
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, Object
-from trainyard.live.queues import LiveQueues, read_queues
+from trainyard.live.queues import LiveQueues, read_pod_groups, read_queues
 from trainyard.queues import ROOT
 from trainyard.queues.builtin_queues import root_preparation
 from trainyard.queues.change_effects import change_findings
@@ -31,12 +33,19 @@ ROOM_MANAGER = f"{FIELD_MANAGER}-room"
 """Field manager of values lowered on ``root``: not that of the patch, whose fields are restored when it is deleted."""
 
 
-def live_queues(access: ClusterAccess) -> LiveQueues:
-    """Return the queues of a cluster and the jobs in them."""
+def live_queues(access: ClusterAccess, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> LiveQueues:
+    """Return the queues of a cluster, and the jobs in them where a change of the queues may hurt jobs.
+
+    The jobs are the PodGroups of all namespaces, so they are read only if a job in every queue would reject the change.
+    """
 
     async def read() -> LiveQueues:
         async with Client.from_kubeconfig(access.kubeconfig, access.context) as client:
-            return await read_queues(client)
+            live = await read_queues(client)
+            busy = [{"metadata": each["metadata"], "spec": {"queue": each["metadata"]["name"]}} for each in live.queues]
+            if not _findings(replace(live, pod_groups=tuple(busy)), manifests, owned):
+                return live
+            return replace(live, pod_groups=await read_pod_groups(client))
 
     return run_in_thread(read)
 
@@ -49,10 +58,13 @@ def reject_changes(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], own
     TrainyardError
         Names each queue, the jobs in it, and what to do first.
     """
-    wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
-    findings = change_findings(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
-    if findings:
+    if findings := _findings(live, manifests, owned):
         raise TrainyardError("The queues cannot be changed this way while they contain jobs", findings=findings)
+
+
+def _findings(live: LiveQueues, manifests: Sequence[Mapping[str, Any]], owned: Collection[str]) -> list[Finding]:
+    wanted = {manifest["metadata"]["name"]: manifest["spec"] for manifest in manifests}
+    return change_findings(live.queues, wanted, owned=owned, retired=live.retired, pod_groups=live.pod_groups)
 
 
 class QueueMigration(BeforeChangeHook):

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from tests.support import ROOT
-from trainyard.cluster.folders import cache_home
+from trainyard import upstream
+from trainyard.cluster.folders import cache_home, config_home
 
 __all__ = ["EXAMPLE", "Repository", "runner"]
 
@@ -84,7 +85,8 @@ def runner(folder: Path) -> dict[str, str]:
     """Return the variables of a runner's machine.
 
     What the locked requirements name is there already, so that ``pip`` needs no network and gets none; this checkout is
-    not installed. The policy server is built already, as the runner's cache keeps it.
+    not installed. The policy server is built already, as the runner's cache keeps it; the runner
+    has the key of its record.
     """
     home, programs = folder / "home", folder / "programs"
     home.mkdir(parents=True)
@@ -102,6 +104,8 @@ def runner(folder: Path) -> dict[str, str]:
         "PIP_NO_INDEX": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "TRAINYARD_CACHE_HOME": str(cache_home()),
+        "TRAINYARD_CONFIG_HOME": str(config_home()),
+        "GOMODCACHE": str(upstream.module_cache()),
         "GIT_CONFIG_GLOBAL": os.devnull,
     }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -78,6 +80,24 @@ def test_a_good_pull_request_passes_beside_an_old_violation(repository: Reposito
     result = github(repository, machine)
     assert not result.failed, result.output
     assert "::error" not in result.step(CHECK).output
+
+
+def test_a_changed_program_of_a_restored_cache_does_not_run(
+    repository: Repository, machine: dict[str, str], tmp_path: Path
+) -> None:
+    from trainyard.cluster.toolchain import program_path
+
+    opa = program_path("opa")
+    cache, ran = tmp_path / "cache", tmp_path / "ran"
+    shutil.copytree(opa.parent.parent, cache / "toolchain" / opa.parent.parent.name)
+    changed = cache / "toolchain" / opa.relative_to(opa.parents[2])
+    changed.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    without_go = os.pathsep.join(each for each in machine["PATH"].split(os.pathsep) if not Path(each, "go").exists())
+    repository.propose("good")
+    result = github(repository, {**machine, "PATH": without_go, "TRAINYARD_CACHE_HOME": str(cache)})
+    assert result.step(CHECK).code == 2, result.output
+    assert "Building the programs of the control plane requires Go" in result.step(CHECK).output
+    assert not ran.exists()
 
 
 def test_a_job_that_cannot_tell_fails(repository: Repository, machine: dict[str, str]) -> None:

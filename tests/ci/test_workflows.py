@@ -127,6 +127,16 @@ def test_both_kits_install_what_is_locked() -> None:
                 assert "--require-hashes -r requirements.lock" in line or "--no-deps --no-build-isolation -e ." in line
 
 
+def test_only_content_that_is_verified_by_hash_is_kept_between_runs() -> None:
+    """A restored cache is untrusted, and Go does not verify compiled packages."""
+    assert not any(step.get("uses", "").startswith("actions/cache@") for _, step in STEPS)
+    assert all(
+        step["with"]["cache"] is False for _, step in STEPS if step.get("uses", "").startswith("actions/setup-go@")
+    )
+    assert GITLAB[".trainyard"]["variables"]["XDG_CACHE_HOME"] == "$CI_PROJECT_DIR/.cache"
+    assert GITLAB[".trainyard"]["cache"]["paths"] == [".cache/pip", ".cache/trainyard"]
+
+
 def test_the_hooks_have_only_keys_that_pre_commit_knows() -> None:
     for hook in HOOKS:
         assert set(hook) <= HOOK_KEYS

@@ -78,13 +78,25 @@ def test_existing_is_refused_without_a_context() -> None:
         provider(settings, "production")
 
 
+def kubeconfig_of(context: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        }
+    )
+
+
 def test_existing_never_stops_a_cluster(tmp_path: Path) -> None:
     settings = ClusterSettings(provider="existing", context="prod", kubeconfig=str(tmp_path / "config"))
     existing = provider(settings, "production")
     with pytest.raises(TrainyardError, match="not managed by Trainyard"):
         existing.down(delete=True, progress=SilentProgress())
     assert "does not exist" in existing.status().detail
-    (tmp_path / "config").write_text("")
+    (tmp_path / "config").write_text(kubeconfig_of("prod"))
     assert existing.access() == ClusterAccess("production", tmp_path / "config", "prod", None)
 
 
@@ -110,3 +122,17 @@ def test_simulated_nodes_are_those_of_the_fabric_and_one_for_the_platform() -> N
     assert gpu["status"]["allocatable"]["nvidia.com/gpu"] == "8"
     assert "nvidia.com/gpu" not in nodes["platform-0"]["status"]["capacity"]
     assert nodes["platform-0"]["metadata"]["labels"]["trainyard.dev/platform"] == "true"
+
+
+def test_a_mistyped_context_is_refused_with_the_context(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(kubeconfig_of("production"))
+
+    def access(context: str) -> ClusterAccess:
+        settings = ClusterSettings(provider="existing", context=context, kubeconfig=str(file))
+        return provider(settings, "c").access()
+
+    assert access("production").context == "production"
+    with pytest.raises(TrainyardError, match="prodution") as raised:
+        access("prodution")
+    assert str(file) in raised.value.message

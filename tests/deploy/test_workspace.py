@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 
 from trainyard.data import project_root
-from trainyard.deploy.workspace import Program, _collection, _exists, _write_project
+from trainyard.deploy.workspace import Program, _collection, _exists, _temporary_backend, _write_project
 from trainyard.errors import TrainyardError
 from trainyard.settings import StackSettings
 
@@ -72,6 +73,22 @@ def test_a_stack_is_known_by_its_file_in_a_file_backend(tmp_path: Path, monkeypa
     assert _exists("local")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
     assert not _exists("local")
+
+
+def test_a_temporary_state_leaves_the_backend_alone_and_needs_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE", raising=False)
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE_FILE", raising=False)
+    file = tmp_path / "Pulumi.production.yaml"
+    file.write_text("secretsprovider: awskms://key\nencryptedkey: abc\nconfig:\n  trainyard:protect: true\n")
+    with _temporary_backend(tmp_path, "production"):
+        assert os.environ["PULUMI_BACKEND_URL"] == f"file://{tmp_path / 'state'}"
+        assert os.environ["PULUMI_CONFIG_PASSPHRASE"]
+        assert yaml.safe_load(file.read_text()) == {"config": {"trainyard:protect": True}}
+    assert os.environ["PULUMI_BACKEND_URL"] == "s3://bucket"
+    assert "PULUMI_CONFIG_PASSPHRASE" not in os.environ
 
 
 def test_a_users_own_garbage_collection_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

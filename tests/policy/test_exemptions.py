@@ -41,18 +41,25 @@ def conditions(given: PolicySettings, today: datetime.date | None = TODAY) -> It
 def test_the_api_server_does_not_review_what_is_exempt() -> None:
     given = settings({}, {"kind": "Job"}, {"kind": "Pod", "name": "a"})
     here = 'request.?namespace.orValue("") == "vision"'
-    assert list(conditions(given)) == [
-        f"({here}))",
-        f'({here} && request.kind.kind == "Job"))',
-        f'({here} && request.kind.kind == "Pod" && request.?name.orValue("") == "a"))',
+    assert [each.partition(" && (request.operation")[0] for each in conditions(given)] == [
+        f"({here}",
+        f'({here} && request.kind.kind == "Job"',
+        f'({here} && request.kind.kind == "Pod" && request.?name.orValue("") == "a"',
     ]
+
+
+def test_an_exemption_ends_by_the_time_that_the_api_server_sets() -> None:
+    (condition,) = conditions(settings())
+    limit = '< timestamp("2026-07-01T00:00:00Z")'
+    assert f"timestamp(dyn(object).metadata.creationTimestamp) {limit}" in condition
+    assert f"timestamp(entry.time) {limit}" in condition
 
 
 def test_a_rule_that_reads_nothing_is_exempt_by_a_condition() -> None:
     made = admission_objects(RULES, settings({"rule": "ESC-001"}), (), today=TODAY)
     spec = next(each["spec"] for each in made if each["metadata"]["name"] == "esc-001.trainyard.dev")
-    condition = {"name": "exemption-0", "expression": '!(request.?namespace.orValue("") == "vision")'}
-    assert condition in spec["matchConditions"]
+    (condition,) = (each for each in spec["matchConditions"] if each["name"] == "exemption-0")
+    assert condition["expression"].startswith('!(request.?namespace.orValue("") == "vision" && ')
 
 
 @pytest.mark.parametrize("day", [None, datetime.date(2026, 7, 1), datetime.date(2027, 1, 1)])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import yaml
 
 from tests.ci.pipelines import JobResult, run_github_job
 from tests.ci.repository import Repository, runner
 from tests.support import ROOT
+from trainyard.cluster.folders import cache_home, config_home
+from trainyard.upstream import module_cache
 
 pytestmark = pytest.mark.cluster
 
@@ -65,3 +73,52 @@ def test_settings_that_cannot_work_fail_the_preview(repository: Repository, mach
     assert result.failed
     assert "no-such-queue" in result.step(PREVIEW).output
     assert "Traceback" not in result.step(PREVIEW).output
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> dict[str, str]:
+    """A user with a home of their own, whose programs are built."""
+    for name in ("home/.config/go/telemetry", "state"):
+        (tmp_path / name).mkdir(parents=True)
+    # Go counts its own runs in the user's folder.
+    (tmp_path / "home" / ".config" / "go" / "telemetry" / "mode").write_text("off")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PULUMI_", "KUBECONFIG"))}
+    return {
+        **inherited,
+        "HOME": str(tmp_path / "home"),
+        "TRAINYARD_CACHE_HOME": str(cache_home()),
+        "TRAINYARD_CONFIG_HOME": str(config_home()),
+        "TRAINYARD_STATE_HOME": str(tmp_path / "state"),
+        "GOMODCACHE": str(module_cache()),
+        "GOCACHE": str(tmp_path / "unused"),
+    }
+
+
+def trainyard(user: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trainyard", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=user, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_preview_without_cluster_ends_well_and_writes_nothing(user: dict[str, str], tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    missing = trainyard(user, "preview", "--stack", "production")
+    assert missing.returncode == 2
+    assert "does not exist" in missing.stderr
+    assert "--no-cluster" in missing.stderr
+    found = trainyard(user, "preview", "--stack", "production", "--no-cluster", "-o", "json")
+    assert found.returncode == 0, found.stderr
+    result = json.loads(found.stdout)
+    assert set(result["counts"]) - {"same"} == {"create"}
+    assert result["counts"]["create"] > 200
+    assert result["queues"] is None
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_preview_builds_nothing(user: dict[str, str], tmp_path: Path) -> None:
+    found = trainyard(
+        {**user, "TRAINYARD_CACHE_HOME": str(tmp_path / "cache")}, "preview", "--stack", "production", "--no-cluster"
+    )
+    assert found.returncode == 2
+    assert "opa" in found.stderr
+    assert "trainyard cluster toolchain" in found.stderr
+    assert not (tmp_path / "unused").exists()

@@ -94,17 +94,28 @@ def toolchain(
     optional: Annotated[
         list[str] | None, typer.Option("--with", help="Also this program, which not every platform has: kueue.")
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="This program instead of all; may be repeated.")
+    ] = None,
 ) -> None:
-    """Build the missing upstream programs, and print the location of each program."""
+    """Build the missing upstream programs, download the upstream manifests, and print the location of each program."""
+    from trainyard import upstream
     from trainyard.cluster.presentation import toolchain_table
     from trainyard.cluster.toolchain import Toolchain, pinned
-    from trainyard.settings.versions import PROGRAMS
+    from trainyard.settings.versions import PROGRAMS, installed_components
 
     known = {program.name: program for program in PROGRAMS if program.optional}
     if unknown := [name for name in optional or () if name not in known]:
         raise TrainyardError(f"--with {unknown[0]}: not an optional program", fix=f"use one of {', '.join(known)}")
+    names = {program.name for program in pinned()}
+    if unknown := [name for name in only or () if name not in names]:
+        raise TrainyardError(f"--only {unknown[0]}: not a program", fix=f"use one of {', '.join(sorted(names))}")
     wanted = [program for program in PROGRAMS if not (program.measured or program.optional)] if older else pinned()
-    programs = Toolchain().ensure([*wanted, *(known[name] for name in optional or ())], progress=_progress())
+    chosen = [program for program in wanted if not only or program.name in only]
+    programs = Toolchain().ensure([*chosen, *(known[name] for name in optional or ())], progress=_progress())
+    upstream.require_modules(
+        (name for name in installed_components() if name not in known or name in (optional or ())), older=older
+    )
     if output is Output.JSON:
         typer.echo(json.dumps({"programs": [program.as_json() for program in programs]}, indent=2))
     else:
@@ -114,7 +125,9 @@ def toolchain(
 def env(stack: _Stack = "local", name: _Name = None, provider: _Kind = None, output: _Format = Output.TEXT) -> None:
     """Print the variables that point kubectl and pulumi at the cluster: eval "$(trainyard cluster env)"."""
     from trainyard.cluster.environment import exports
+    from trainyard.cluster.toolchain import Toolchain
 
+    Toolchain().refuse_changed()
     variables = _choose(stack, name, provider)[1].environment()
     typer.echo(json.dumps(variables, indent=2) if output is Output.JSON else exports(variables))
 

@@ -37,9 +37,19 @@ def up(stack: _Stack = "local", config_file: _File = None, output: _Format = Out
     _show(_run("up", stack, config_file), output)
 
 
-def preview(stack: _Stack = "local", config_file: _File = None, output: _Format = Output.TEXT) -> None:
-    """Show what `up` would change."""
-    _show(_run("preview", stack, config_file), output, details=True)
+def preview(
+    stack: _Stack = "local",
+    config_file: _File = None,
+    output: _Format = Output.TEXT,
+    no_cluster: Annotated[
+        bool, typer.Option("--no-cluster", help="Plan every resource as a creation, with neither cluster nor state.")
+    ] = False,
+) -> None:
+    """Show what `up` would change; only reads."""
+    result = _run("preview", stack, config_file, no_cluster=no_cluster)
+    _show(result, output, details=True)
+    if no_cluster:
+        typer.echo("No cluster was compared: every resource is planned as a creation", err=True)
 
 
 def destroy(
@@ -56,15 +66,18 @@ def refresh(stack: _Stack = "local", config_file: _File = None, output: _Format 
     _show(_run("refresh", stack, config_file), output, details=True)
 
 
-def _run(operation: str, stack: str, config_file: Path | None) -> Result:
+def _run(operation: str, stack: str, config_file: Path | None, *, no_cluster: bool = False) -> Result:
     from rich.console import Console
 
     from trainyard import deploy
 
     settings = settings_of(stack, config_file)
     path = config_path(stack, config_file)
-    run = {"up": deploy.up, "preview": deploy.preview, "destroy": deploy.destroy, "refresh": deploy.refresh}[operation]
-    return run(settings, stack, path, line_progress(Console(stderr=True, highlight=False, soft_wrap=True)))
+    progress = line_progress(Console(stderr=True, highlight=False, soft_wrap=True))
+    if operation == "preview":
+        return deploy.preview(settings, stack, path, progress, no_cluster=no_cluster)
+    run = {"up": deploy.up, "destroy": deploy.destroy, "refresh": deploy.refresh}[operation]
+    return run(settings, stack, path, progress)
 
 
 def _show(result: Result, output: Output, *, details: bool = False) -> None:

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainyard.cluster.build_records import is_recorded, record
 from trainyard.cluster.folders import exclusive, private_folder
 from trainyard.cluster.go import BUILD_FLAGS, Go, build_command, link_flags, output_name
 from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, Step
 from trainyard.settings.versions import Edit, Program, ProgramGroup
 
-__all__ = ["Build", "required_space"]
+__all__ = ["Build", "is_built", "required_space"]
 
 _GIBIBYTE = 1 << 30
 _PER_PACKAGE = 1_500_000
@@ -76,9 +77,9 @@ class Build:
         return self.cache / "logs" / f"{self.group.name}.log"
 
     def missing(self, programs: Iterable[Program]) -> dict[str, Program]:
-        """Return the programs that are not in the cache."""
+        """Return the programs that are not in the cache, or are not what was built."""
         folder = self.folder
-        return {program.name: program for program in programs if not (folder / program.name).is_file()}
+        return {program.name: program for program in programs if not is_built(self.group, folder / program.name)}
 
     def run(self, programs: Iterable[Program], progress: Progress) -> Path:
         """Build the missing programs and return their folder.
@@ -94,12 +95,15 @@ class Build:
         with progress.step(f"Build {self.group.name}") as step:
             private_folder(self.folder)
             private_folder(self.log.parent)
+            private_folder(self.folder.parent / "records")
             lock = self.cache / f".{self.group.name}.lock"
             with exclusive(lock, on_wait=lambda: step.update("waiting for another build of the same programs")):
                 missing = self.missing(wanted)
+                changed = sorted(name for name in missing if (self.folder / name).is_file())
                 if missing:
                     self._build(missing, step)
-            step.done(f"{len(missing)} programs built" if missing else "built by another run")
+            built = f"{len(missing)} programs built" if missing else "built by another run"
+            step.done(f"{built}; changed or without a record: {', '.join(changed)}" if changed else built)
         return self.folder
 
     def _build(self, missing: Mapping[str, Program], step: Step) -> None:
@@ -124,9 +128,9 @@ class Build:
                 target.chmod(0o700)
             folder = self.folder
             for _, path in self.group.companions:
-                (output / Path(path).name).replace(folder / Path(path).name)
+                _install(output / Path(path).name, folder / Path(path).name)
             for program in missing.values():
-                (output / output_name(program.package, self.sources.name)).replace(folder / program.name)
+                _install(output / output_name(program.package, self.sources.name), folder / program.name)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -219,6 +223,17 @@ class Build:
                     f"but only {free / _GIBIBYTE:.1f} GiB are free",
                     fix="free space there, or set GOCACHE, GOMODCACHE or TRAINYARD_CACHE_HOME to a larger disk",
                 )
+
+
+def is_built(group: ProgramGroup, file: Path) -> bool:
+    """Return whether a program of a group, and the scripts that belong to it, are those that were built."""
+    companions = (file.with_name(Path(path).name) for _, path in group.companions)
+    return all(is_recorded(each) for each in (file, *companions))
+
+
+def _install(built: Path, target: Path) -> None:
+    built.replace(target)
+    record(target)
 
 
 def required_space(packages: int, programs: int) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from trainyard.cluster.build_records import KEY_VARIABLE
 from trainyard.cluster.code_digest import sources_digest
 from trainyard.cluster.control_plane_certificates import ensure_certificates
 from trainyard.cluster.controlplane import (
@@ -25,6 +26,7 @@ from trainyard.cluster.controlplane import (
 )
 from trainyard.cluster.environment import LOCAL_PASSPHRASE, local_environment
 from trainyard.cluster.folders import (
+    HOME_VARIABLES,
     ClusterFolder,
     cluster_folder,
     exclusive,
@@ -174,11 +176,7 @@ class EmbeddedProvider:
         return record is not None and record.digest == spec.digest and alive(record)
 
     def _supervisor(self, digests: list[str]) -> ProcessSpec:
-        keep = {
-            name: os.environ[name]
-            for name in ("TRAINYARD_STATE_HOME", "TRAINYARD_CACHE_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
-            if name in os.environ
-        }
+        keep = {name: os.environ[name] for name in (*HOME_VARIABLES, KEY_VARIABLE) if name in os.environ}
         package = Path(__file__).resolve().parent.parent
         return ProcessSpec(
             name="supervisor",

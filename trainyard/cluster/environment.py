@@ -9,7 +9,17 @@ from pathlib import Path
 
 from trainyard.cluster.pulumi_home import home_without_logs
 
-__all__ = ["LOCAL_PASSPHRASE", "exports", "local_environment", "tool_path"]
+__all__ = [
+    "LOCAL_PASSPHRASE",
+    "NO_CLUSTER_VARIABLE",
+    "exports",
+    "local_environment",
+    "offline_environment",
+    "tool_path",
+]
+
+NO_CLUSTER_VARIABLE = "TRAINYARD_NO_CLUSTER"
+"""Set to ``true``, a preview plans every resource as a creation and reads no cluster; `up` refuses it."""
 
 LOCAL_PASSPHRASE = "trainyard"  # noqa: S105
 """Passphrase of the Pulumi state of clusters on this machine. Pulumi requires one, although this state contains no
@@ -45,6 +55,16 @@ def local_environment(kubeconfig: Path, pulumi: Path, folders: Sequence[Path]) -
         "PULUMI_SKIP_CHECKPOINTS": "true",
         # Pulumi and its provider run for seconds; with Go's default a fifth of that is garbage collection.
         "GOGC": os.environ.get("GOGC", "400"),
+    }
+
+
+def offline_environment(folders: Sequence[Path]) -> dict[str, str]:
+    """Return the variables of a preview without a cluster; parameter as for `local_environment`."""
+    return {
+        **tool_path(folders),
+        NO_CLUSTER_VARIABLE: "true",
+        "KUBECONFIG": os.devnull,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
 
 

@@ -11,6 +11,7 @@ from trainyard.cluster.provider import ClusterAccess, ClusterStatus, NodeChanges
 from trainyard.cluster.toolchain import Toolchain
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
+from trainyard.kube.credentials import kubeconfig
 from trainyard.progress import Progress
 from trainyard.settings.fabric import FabricSettings
 
@@ -109,9 +110,16 @@ class ExistingProvider:
         }
 
     def access(self) -> ClusterAccess:
-        """Return the access to the cluster."""
+        """Return the access to the cluster.
+
+        Raises
+        ------
+        TrainyardError
+            The kubeconfig does not exist, is invalid, or does not have the context.
+        """
         if not self._kubeconfig.is_file():
             raise TrainyardError(
                 f"{self._kubeconfig} does not exist", fix="set trainyard:cluster.kubeconfig in the stack, or KUBECONFIG"
             )
+        kubeconfig(self._kubeconfig, self._context)
         return ClusterAccess(self.name, self._kubeconfig, self._context, None)

@@ -15,9 +15,11 @@ from pathlib import Path
 from trainyard.errors import TrainyardError
 
 __all__ = [
+    "HOME_VARIABLES",
     "ClusterFolder",
     "cache_home",
     "cluster_folder",
+    "config_home",
     "exclusive",
     "private_folder",
     "require_ownership",
@@ -27,15 +29,27 @@ __all__ = [
 
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 
+_STATE = ("TRAINYARD_STATE_HOME", "XDG_STATE_HOME", ".local/state")
+_CACHE = ("TRAINYARD_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
+_CONFIG = ("TRAINYARD_CONFIG_HOME", "XDG_CONFIG_HOME", ".config")
+
+HOME_VARIABLES = tuple(name for own, xdg, _ in (_STATE, _CACHE, _CONFIG) for name in (own, xdg))
+"""Variables that place the folders of Trainyard."""
+
 
 def state_home() -> Path:
     """Return the folder of persistent state: ``TRAINYARD_STATE_HOME``, or ``trainyard`` in the XDG state folder."""
-    return _home("TRAINYARD_STATE_HOME", "XDG_STATE_HOME", ".local/state")
+    return _home(*_STATE)
 
 
 def cache_home() -> Path:
     """Return the folder of reproducible files: ``TRAINYARD_CACHE_HOME``, or ``trainyard`` in the XDG cache folder."""
-    return _home("TRAINYARD_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
+    return _home(*_CACHE)
+
+
+def config_home() -> Path:
+    """Return the folder of files that neither a cache nor a state may hold: ``trainyard`` in the XDG config folder."""
+    return _home(*_CONFIG)
 
 
 def _home(own: str, xdg: str, default: str) -> Path:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from trainyard.cluster.build_records import require_recorded
 from trainyard.cluster.folders import write_private
 from trainyard.errors import TrainyardError
 
@@ -147,8 +148,9 @@ def start(spec: ProcessSpec) -> tuple[subprocess.Popen[bytes], ProcessRecord]:
     Raises
     ------
     TrainyardError
-        The program cannot be started.
+        The program cannot be started, or is not what was built.
     """
+    require_recorded(Path(spec.command[0]))
     rotate_log(spec.log)
     environment = {
         key: os.environ[key] for key in ("HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER") if key in os.environ

@@ -7,18 +7,19 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.cluster.build import Build
+from trainyard.cluster.build import Build, is_built
 from trainyard.cluster.folders import cache_home
 from trainyard.cluster.go import Go, find_go
 from trainyard.data import data_folder, project_root
 from trainyard.errors import TrainyardError
 from trainyard.progress import Progress, SilentProgress
-from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program
+from trainyard.settings.versions import PROGRAM_GROUPS, PROGRAMS, Program, ProgramGroup
 
-__all__ = ["ResolvedProgram", "Toolchain", "pinned", "program_path"]
+__all__ = ["ResolvedProgram", "Toolchain", "built_program", "pinned", "program_path"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,19 @@ def program_path(name: str, version: str | None = None, progress: Progress | Non
     return path
 
 
+def built_program(name: str) -> Path:
+    """Return the file of a program in its current pin, without building it.
+
+    Raises
+    ------
+    TrainyardError
+        The program is missing, or is not what was built.
+    """
+    path = Toolchain()._required([name])[0].path
+    assert path is not None  # noqa: S101
+    return path
+
+
 class Toolchain:
     """Finds and builds programs.
 
@@ -96,8 +110,56 @@ class Toolchain:
         self._go: Go | None = None
 
     def resolve(self, programs: Iterable[Program] | None = None) -> list[ResolvedProgram]:
-        """Return the locations of programs without building; by default of all current pins."""
-        return [self._resolve(program) for program in (pinned() if programs is None else programs)]
+        """Return the locations of programs without building; by default of all current pins.
+
+        A built program that is not what was built counts as missing.
+        """
+        wanted = tuple(pinned() if programs is None else programs)
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            return list(pool.map(self._resolve, wanted))
+
+    def require(self, *names: str) -> None:
+        """Raise unless programs are available, without building or downloading them.
+
+        Raises
+        ------
+        TrainyardError
+            A program is missing, or is not what was built.
+        """
+        self._required(names)
+
+    def _required(self, names: Iterable[str]) -> list[ResolvedProgram]:
+        found = self.resolve([program for program in pinned() if program.name in names])
+        if missing := [program for program in found if program.path is None]:
+            raise TrainyardError(
+                f"Programs are missing, or are not what was built: "
+                f"{', '.join(f'{each.name} {each.version}' for each in missing)} (in {self.cache})",
+                fix="run `trainyard cluster toolchain`, which builds them",
+            )
+        return found
+
+    def refuse_changed(self, *names: str) -> None:
+        """Raise if a built program is not what was built; by default any program. Missing programs are accepted.
+
+        Raises
+        ------
+        TrainyardError
+            A program, or its record, was changed.
+        """
+        wanted = [program for program in pinned() if not names or program.name in names]
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            changed = [file for file in pool.map(self._changed, wanted) if file is not None]
+        if changed:
+            raise TrainyardError(
+                f"{', '.join(map(str, changed))}: not the program that was built; it or its record was changed",
+                fix="run `trainyard cluster toolchain`, which builds it again; find out what changed it",
+            )
+
+    def _changed(self, program: Program) -> Path | None:
+        file = self._built(program)
+        if not file.is_file() or self._installed(program) is not None or is_built(_group(program), file):
+            return None
+        return file
 
     def ensure(
         self, programs: Iterable[Program] | None = None, progress: Progress | None = None
@@ -110,7 +172,10 @@ class Toolchain:
             A program cannot be built.
         """
         wanted = tuple(pinned() if programs is None else programs)
-        missing = [program for program in wanted if self._resolve(program).path is None]
+        found = self.resolve(wanted)
+        missing = [program for program, each in zip(wanted, found, strict=True) if each.path is None]
+        if not missing:
+            return found
         for group in PROGRAM_GROUPS:
             of_group = [program for program in missing if program.group == group.name]
             if of_group:
@@ -118,26 +183,26 @@ class Toolchain:
         return self.resolve(wanted)
 
     def folders(self) -> list[Path]:
-        """Return the folders of the built programs of every current pin, for PATH."""
-        found: list[Path] = []
-        for program in self.resolve():
-            if program.origin == "built" and program.path is not None and program.path.parent not in found:
-                found.append(program.path.parent)
-        return found
+        """Return the folders of the built programs of every current pin, for PATH; they are not verified."""
+        files = [self._built(program) for program in pinned() if self._installed(program) is None]
+        return list(dict.fromkeys(file.parent for file in files if file.is_file()))
+
+    def _installed(self, program: Program) -> ResolvedProgram | None:
+        return _on_path(program, self.cache) or _plugin(program)
 
     def _resolve(self, program: Program) -> ResolvedProgram:
-        if on_path := _on_path(program, self.cache):
-            return on_path
-        if plugin := _plugin(program):
-            return plugin
+        if installed := self._installed(program):
+            return installed
+        built = self._built(program)
+        if is_built(_group(program), built):
+            return ResolvedProgram(program.name, program.version, built, "built")
+        return ResolvedProgram(program.name, program.version, None, "missing")
+
+    def _built(self, program: Program) -> Path:
         try:
-            built = self._build(program.group).folder / program.name
+            return self._build(program.group).folder / program.name
         except TrainyardError:
-            built = self._any_build(program)
-        exists = built.is_file()
-        return ResolvedProgram(
-            program.name, program.version, built if exists else None, "built" if exists else "missing"
-        )
+            return self._any_build(program)
 
     def _build(self, group_name: str) -> Build:
         if not (self.sources / group_name).is_dir():
@@ -153,6 +218,10 @@ class Toolchain:
     def _any_build(self, program: Program) -> Path:
         built = sorted(self.cache.glob(f"{program.group}-*/bin/{program.name}"), key=lambda path: path.stat().st_mtime)
         return built[-1] if built else self.cache / program.group / program.name
+
+
+def _group(program: Program) -> ProgramGroup:
+    return next(group for group in PROGRAM_GROUPS if group.name == program.group)
 
 
 def _shipped() -> Path:

@@ -229,9 +229,9 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
 
 def main() -> None:
     """Serve until the engine exits; print the port, which the engine reads."""
-    from trainyard.cluster.toolchain import program_path
+    from trainyard.cluster.toolchain import built_program
 
-    analyzer = Analyzer(lambda: program_path("opa"))
+    analyzer = Analyzer(lambda: built_program("opa"))
     server = grpc.server(ThreadPoolExecutor(max_workers=8), options=_UNLIMITED)
     analyzer_pb2_grpc.add_AnalyzerServicer_to_server(analyzer, server)
     port = server.add_insecure_port("127.0.0.1:0")

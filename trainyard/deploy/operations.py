@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.checks.finding import Finding
 from trainyard.cluster import ClusterAccess, cluster_name, provider
-from trainyard.cluster.folders import state_home
+from trainyard.cluster.environment import NO_CLUSTER_VARIABLE, offline_environment
+from trainyard.cluster.folders import cache_home, state_home
+from trainyard.cluster.providers import PROVIDERS
 from trainyard.cluster.supervisor.host_programs import HOST_PROGRAMS
+from trainyard.cluster.toolchain import Toolchain
 from trainyard.data import data_folder
 from trainyard.deploy.engine_events import EventLog
 from trainyard.deploy.operation_result import Result
 from trainyard.deploy.recovery import backend_folder, drop_pending_operations, release_stale_lock
-from trainyard.deploy.workspace import PROJECT, Program, open_workspace
+from trainyard.deploy.workspace import PROJECT, Backend, Program, open_workspace
 from trainyard.errors import TrainyardError
 from trainyard.kube import ApiError, Client, TransportError
 from trainyard.live.plan import plan_from
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["destroy", "preview", "refresh", "up"]
 
 _PARALLEL = 32
+_PROGRAMS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
 _STALE_CHILDREN = re.compile(r"can not be deleted because it has \d+ child queues")
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0
@@ -93,12 +97,25 @@ def up(settings: StackSettings, stack: str, config_file: Path, progress: Progres
     return _result("up", stack, run)
 
 
-def preview(settings: StackSettings, stack: str, config_file: Path, progress: Progress) -> Result:
-    """Return what `up` would change, and the findings of admission rules; parameters and errors as for `up`."""
-    with _operation("preview", "Preview", settings, stack, config_file, progress) as run:
+def preview(
+    settings: StackSettings, stack: str, config_file: Path, progress: Progress, *, no_cluster: bool = False
+) -> Result:
+    """Return what `up` would change, and the findings of admission rules; other parameters and errors as for `up`.
+
+    It only reads: it builds and downloads nothing, and writes to the cache folder and to a temporary folder only.
+
+    Parameters
+    ----------
+    no_cluster
+        Plan every resource as a creation, with neither cluster nor state.
+    """
+    if not no_cluster:
+        _require_cluster(settings, stack)
+    Toolchain().require("pulumi-resource-kubernetes", *(["opa"] if settings.policies.preview else []))
+    with _operation("preview", "Preview", settings, stack, config_file, progress, no_cluster=no_cluster) as run:
         run.stack.preview(**run.options, policy_packs=_policy_packs(settings))
     result = _result("preview", stack, run)
-    if not any(change.resource.startswith(("Queue/", "QueuePatch/")) for change in result.changes):
+    if no_cluster or not any(change.resource.startswith(("Queue/", "QueuePatch/")) for change in result.changes):
         return result
     return replace(result, queues=_queue_plan(settings, stack))
 
@@ -144,24 +161,52 @@ def _retry_stale_queues(run: _Run, attempt: Callable[[], object]) -> None:
     attempt()
 
 
+def _require_cluster(settings: StackSettings, stack: str) -> None:
+    try:
+        provider(settings.cluster, cluster_name(settings, stack)).access()
+    except TrainyardError as error:
+        if PROVIDERS[settings.cluster.provider].needed_by_previews:
+            raise
+        without = "or preview with --no-cluster, which plans every resource as a creation"
+        raise TrainyardError(error.message, findings=error.findings, fix=f"{error.fix}; {without}") from error
+
+
 @contextmanager
 def _operation(
-    operation: str, title: str, settings: StackSettings, stack: str, config_file: Path, progress: Progress
+    operation: str,
+    title: str,
+    settings: StackSettings,
+    stack: str,
+    config_file: Path,
+    progress: Progress,
+    *,
+    no_cluster: bool = False,
 ) -> Iterator[_Run]:
-    environment = provider(settings.cluster, cluster_name(settings, stack)).environment()
+    toolchain = Toolchain()
+    toolchain.refuse_changed(*_PROGRAMS)
+    if no_cluster:
+        environment = offline_environment(toolchain.folders())
+    else:
+        environment = {
+            **provider(settings.cluster, cluster_name(settings, stack)).environment(),
+            NO_CLUSTER_VARIABLE: "",
+        }
+    reads = operation == "preview"
+    backend = Backend.TEMPORARY if no_cluster else Backend.READ if reads else Backend.CREATED
+    if reads:
+        environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
     program = Program()
-    log = state_home() / "pulumi" / f"{stack}-{operation}.log"
+    log = (cache_home() if reads else state_home()) / "pulumi" / f"{stack}-{operation}.log"
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with progress.step(title) as step, log.open("w") as file:
         folder = backend_folder(environment.get("PULUMI_BACKEND_URL", ""))
-        if folder is not None:
+        if folder is not None and not reads:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if release_stale_lock(folder, PROJECT, stack):
                 step.update("continuing after a killed run")
-            if operation != "preview":
-                drop_pending_operations(folder, PROJECT, stack)
+            drop_pending_operations(folder, PROJECT, stack)
         events = EventLog(step)
-        with open_workspace(stack, config_file, environment, program) as opened:
+        with open_workspace(stack, config_file, environment, program, backend=backend) as opened:
             run = _Run(opened, events, lambda line: _append(file, line))
             began = time.monotonic()
             with _periodic_reports(events), _translate_errors(operation, stack, events, program, log):

@@ -13,9 +13,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainyard.cluster.environment import LOCAL_PASSPHRASE
 from trainyard.cluster.pulumi_home import home_without_logs
 from trainyard.data import project_root
 from trainyard.deploy.recovery import backend_folder
@@ -25,14 +27,27 @@ from trainyard.manifests.files import read_text
 from trainyard.manifests.loader import load
 
 if TYPE_CHECKING:
-    from pulumi.automation import Stack
+    from pulumi.automation import LocalWorkspace, Stack
 
-__all__ = ["PROJECT", "Program", "open_workspace"]
+__all__ = ["PROJECT", "Backend", "Program", "open_workspace"]
 
 PROJECT = "trainyard"
 
+_ENCRYPTION = ("encryptionsalt", "encryptedkey", "secretsprovider")
+
 _COLLECTION = {"GOGC": "800", "GOMEMLIMIT": "1GiB"}
 """Garbage collection of the CLI and the provider, which run for seconds: rare up to the memory limit."""
+
+
+class Backend(StrEnum):
+    """Where the state of a stack is."""
+
+    CREATED = "created"
+    """In the user's backend; a stack that does not exist is created."""
+    READ = "read"
+    """In the user's backend, which is not written: a stack that does not exist there has a temporary state."""
+    TEMPORARY = "temporary"
+    """In a folder of this run."""
 
 
 @dataclass
@@ -69,8 +84,15 @@ def _import(program: Path) -> None:
 
 
 @contextmanager
-def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str], program: Program) -> Iterator[Stack]:
-    """Open a stack; it is created if it does not exist.
+def open_workspace(
+    stack: str,
+    config_file: Path,
+    environment: Mapping[str, str],
+    program: Program,
+    *,
+    backend: Backend = Backend.CREATED,
+) -> Iterator[Stack]:
+    """Open a stack.
 
     Parameters
     ----------
@@ -82,6 +104,8 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
         Variables of the cluster: backend, passphrase, PATH.
     program
         The program.
+    backend
+        Where the state is.
 
     Raises
     ------
@@ -96,12 +120,12 @@ def open_workspace(stack: str, config_file: Path, environment: Mapping[str, str]
     }
     with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
         variables.setdefault("PULUMI_HOME", str(home_without_logs(Path(name) / ".pulumi")))
-        with _environment(variables), _workspace(Path(name), stack, config_file, program) as opened:
+        with _environment(variables), _workspace(Path(name), stack, config_file, program, backend) as opened:
             yield opened
 
 
 @contextmanager
-def _workspace(folder: Path, stack: str, config_file: Path, program: Program) -> Iterator[Stack]:
+def _workspace(folder: Path, stack: str, config_file: Path, program: Program, backend: Backend) -> Iterator[Stack]:
     from pulumi import automation
 
     from trainyard.pulumi_sdk.automation_stack import QuickStack, command
@@ -112,11 +136,49 @@ def _workspace(folder: Path, stack: str, config_file: Path, program: Program) ->
     shutil.copyfile(config_file, folder / f"Pulumi.{stack}.yaml")
     try:
         workspace = automation.LocalWorkspace(work_dir=str(folder), program=program, pulumi_command=command())
-        opened = QuickStack(stack, workspace, exists=_exists(stack))
-        program.prepare()
-        yield opened
+        exists = backend is not Backend.TEMPORARY and _exists(stack)
+        if backend is Backend.READ and not exists:
+            exists = _is_found(workspace, stack)
+        with contextlib.ExitStack() as changes:
+            if backend is not Backend.CREATED and not exists:
+                changes.enter_context(_temporary_backend(folder, stack))
+            opened = QuickStack(stack, workspace, exists=exists)
+            program.prepare()
+            yield opened
     except (automation.errors.CommandError, automation.errors.InvalidVersionError) as error:
         raise _failure(error) from error
+
+
+def _is_found(workspace: LocalWorkspace, stack: str) -> bool:
+    """Return whether a backend has a stack, without selecting or creating it."""
+    from pulumi.automation.errors import CommandError
+
+    if backend_folder(os.environ.get("PULUMI_BACKEND_URL", "")) is not None:
+        return False
+    try:
+        workspace._run_pulumi_cmd_sync(["stack", "--show-name", "--stack", stack])
+    except CommandError as error:
+        if "no stack named" in str(error):
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def _temporary_backend(folder: Path, stack: str) -> Iterator[None]:
+    """Keep the state in a folder of this run; drop encryption settings that no secret of the stack uses."""
+    state = folder / "state"
+    state.mkdir()
+    passphrase = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+    given = any(os.environ.get(name) for name in passphrase)
+    variables = {} if given else {passphrase[0]: LOCAL_PASSPHRASE}
+    file = folder / f"Pulumi.{stack}.yaml"
+    settings = load(read_text(file))
+    if isinstance(settings, dict) and "secure:" not in file.read_text():
+        kept = {key: value for key, value in settings.items() if key not in _ENCRYPTION}
+        file.write_text(dump(kept))
+    with _environment({**variables, "PULUMI_BACKEND_URL": f"file://{state}"}):
+        yield
 
 
 def _exists(stack: str) -> bool:

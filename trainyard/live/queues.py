@@ -13,7 +13,7 @@ from trainyard.queues.amounts import Amounts, units
 from trainyard.queues.queued_gangs import Job, read_jobs
 from trainyard.queues.snapshot import Snapshot, snapshot_of_cluster
 
-__all__ = ["LiveQueues", "read_queues", "read_shares"]
+__all__ = ["LiveQueues", "read_pod_groups", "read_queues", "read_shares"]
 
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -27,7 +27,7 @@ class LiveQueues:
     queues
         Every Queue.
     pod_groups
-        Every PodGroup, in any phase.
+        Every PodGroup, in any phase, if requested.
     retired
         Names of the queues that the Platform retires.
     nodes
@@ -72,12 +72,16 @@ class LiveQueues:
 
 
 async def read_queues(client: Client) -> LiveQueues:
-    """Read the queues of a cluster and their gangs; empty without Volcano."""
+    """Read the queues of a cluster, without their gangs; empty without Volcano."""
     queues = await _list(client, QUEUES)
-    pod_groups = await _list(client, POD_GROUPS) if queues else ()
     platform = await client.find(PLATFORMS, PLATFORM_NAME)
     retired = platform["spec"].get("retiredQueues", ()) if platform else ()
-    return LiveQueues(queues, pod_groups, frozenset(retired))
+    return LiveQueues(queues, retired=frozenset(retired))
+
+
+async def read_pod_groups(client: Client) -> tuple[Object, ...]:
+    """Read the gangs of all namespaces; empty without Volcano."""
+    return await _list(client, POD_GROUPS)
 
 
 async def read_shares(client: Client) -> LiveQueues:

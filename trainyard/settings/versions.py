@@ -16,6 +16,7 @@ __all__ = [
     "Program",
     "ProgramGroup",
     "component_release",
+    "installed_components",
     "supported_versions",
 ]
 
@@ -195,6 +196,12 @@ class ComponentRelease:
 def supported_versions(component: str) -> tuple[str, ...]:
     """Return the tested versions of a component, the current pin first."""
     return tuple(release.version for release in _releases(component))
+
+
+def installed_components() -> tuple[str, ...]:
+    """Return the names of the components that are installed from upstream releases."""
+    sections = registered("trainyard.settings.sections:SECTIONS")
+    return tuple(name for name, section in sections.items() if section.releases)
 
 
 def component_release(component: str, version: str) -> ComponentRelease:

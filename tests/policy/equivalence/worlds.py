@@ -13,8 +13,9 @@ from trainyard.policy.testing.cases import Case, World, spec_of
 from trainyard.settings.platform import ExemptionSettings, PolicySettings, PolicyState
 
 PLATFORM_NAMESPACE: Final = "kube-system"
-TODAY: Final = datetime.date(2026, 6, 1)
-NOW: Final = datetime.datetime(2026, 6, 1, 12, tzinfo=datetime.UTC)
+TODAY: Final = datetime.date(2020, 1, 1)
+"""Day of the last `up`, long ago: exemptions that have expired since end by the clock of the API server."""
+NOW: Final = datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def own_settings(rules: Iterable[Rule], namespace: str, names: Sequence[str]) ->
     turn = (PolicyState.DENY, PolicyState.WARN, PolicyState.AUDIT, PolicyState.DENY)
     states = {rule.id: turn[number % len(turn)] for number, rule in enumerate(free)}
     states["LBL-001"] = PolicyState.OFF
-    ends, ended = datetime.date(2026, 7, 1), TODAY
+    ends, ended = datetime.date(2199, 1, 1), datetime.date(2020, 2, 1)
 
     def exemption(rule: str, expires: datetime.date = ends, **scope: str) -> ExemptionSettings:
         who = {"owner": "ann@example.com", "reason": "shows what an exemption does"}

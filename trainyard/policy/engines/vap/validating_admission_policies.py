@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from trainyard.checks.finding import Finding
 from trainyard.errors import TrainyardError
+from trainyard.policy.engines.vap.exemptions import exemption_conditions
 from trainyard.policy.engines.vap.facts import PLATFORM_FACTS_NAMESPACE
 from trainyard.policy.rules.admission_rule import (
     MISSING_PARAMETER_FIXES,
@@ -89,7 +90,8 @@ def admission_objects(
     library
         Shared CEL fragments by name; the shipped ones if unset.
     today
-        The current day (UTC), for the expiry of exemptions; if unset, no exemption applies.
+        The current day (UTC): exemptions that have expired are left out, and the others end by the clock of the API
+        server; if unset, no exemption applies.
 
     Raises
     ------
@@ -106,7 +108,7 @@ def admission_objects(
         if rule.cel is None or state is PolicyState.OFF:
             continue
         parameters = rule.parameter_values(settings.parameters.get(rule.id, {}))
-        exemptions = _exemptions(rule, settings, today)
+        exemptions = exemption_conditions(settings.exemptions, rule.id, today)
         objects.append(_policy(rule, rule.cel, state, parameters, exempt, shared, exemptions))
         objects.append(_binding(rule, state, exempt))
     return objects
@@ -302,24 +304,6 @@ def _when(cel: Cel) -> list[dict[str, str]]:
 def _changed(parts: Iterable[Part]) -> str:
     fields = {"spec": "spec", "labels": "metadata.?labels", "annotations": "metadata.?annotations"}
     return " || ".join(f"dyn(object).?{fields[part]} != dyn(oldObject).?{fields[part]}" for part in parts)
-
-
-def _exemptions(rule: Rule, settings: PolicySettings, today: datetime.date | None) -> list[dict[str, str]]:
-    """Return a match condition for each exemption that has not expired."""
-    holding = [
-        exemption
-        for exemption in settings.exemptions
-        if exemption.rule == rule.id and today is not None and today < exemption.expires
-    ]
-    conditions = []
-    for number, exemption in enumerate(holding):
-        terms = [f'request.?namespace.orValue("") == {cel_literal(exemption.namespace)}']
-        if exemption.kind is not None:
-            terms.append(f"request.kind.kind == {cel_literal(exemption.kind)}")
-        if exemption.name is not None:
-            terms.append(f'request.?name.orValue("") == {cel_literal(exemption.name)}')
-        conditions.append({"name": f"exemption-{number}", "expression": f"!({' && '.join(terms)})"})
-    return conditions
 
 
 def _variables(
