@@ -75,7 +75,7 @@ def _opened() -> Iterator[Installation]:
     if live is not None:
         ownership = Ownership(live, name, may_adopt=settings.adopt)
         _reject_removals(settings, name, access, live)
-        check_fabric_nodes(settings, live.names("v1", "Node"))
+        check_fabric_nodes(settings, live.labels("v1", "Node"))
     owned = live.owned(name, "scheduling.volcano.sh/v1beta1", "Queue") if live is not None else set()
     if owned:
         reject_changes(live_queues(access), queues.all, owned)

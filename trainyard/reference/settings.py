@@ -59,7 +59,11 @@ def _rows(path: str, model: type[BaseModel], above: tuple[type[BaseModel], ...])
         inner = _model(field.annotation)
         yield _row(key, field)
         if inner is not None and inner not in (model, *above):
-            item = f"{key}[]" if any(get_origin(each) is tuple for each in _flat(field.annotation)) else key
+            item = (
+                f"{key}[]"
+                if any(get_origin(each) is tuple and _model(each) for each in _flat(field.annotation))
+                else key
+            )
             yield from _rows(item, inner, (*above, model))
 
 
