@@ -101,7 +101,7 @@ def _pairs(domains: Sequence[Placed]) -> Iterator[Finding]:
 
 
 def _groups(domains: Sequence[Placed]) -> list[list[Placed]]:
-    """Group domains with equal values of the labels that all selectors have; others are proved to be disjoint."""
+    """Group domains with equal values of the labels that all selectors have; pairs in two groups are disjoint."""
     common = set.intersection(*(set(_wanted(each)) for each in domains)) if domains else set()
     found: dict[tuple[str, ...], list[Placed]] = defaultdict(list)
     for each in domains:
